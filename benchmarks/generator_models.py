@@ -214,7 +214,7 @@ class Bench:
         options = replace(options, minutes=(options.minutes or 1) * share)
         done = train(find(recipe, changes=said, model=network), material, start, out, options, self.talk, held_out=held)
         last = done.history[-1]
-        self.talk.note(f"{out.name}: {last.acc_orig:.2%} clean, {last.step} steps, {done.seconds:.0f} s")
+        self.talk.note(f"{out.name}: {last.figures[0]:.2%} clean, {last.step} steps, {done.seconds:.0f} s")
 
     def gan(self, part: str, *, trial: tuple[Material, Material] | None = None) -> None:
         """Train a generator, or try a few steps of it on other material."""

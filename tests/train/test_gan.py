@@ -1,5 +1,6 @@
 """`strobe train gan`: it learns, goes on after a kill to the same bits, shows its samples, and its weights load."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,11 @@ def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Materi
     assert all(torch.equal(one[name], two[name]) for name in one)
     points = [[replace(point, seconds=0.0) for point in done.history] for done in (whole, gone_on)]
     assert points[0] == points[1]
+    header = (tmp_path / "whole/curves.csv").read_text().splitlines()[0]
+    assert header == "step,epoch,seconds,learning_rate,loss,samples_named,held_out_named", "no accuracy of a model"
+    told = json.loads((tmp_path / "whole/training.json").read_text())["history"][-1]
+    assert not [key for key in told if key.startswith("acc")]
+    assert whole.history[-1].figures == (told["samples_named"], told["held_out_named"])
     assert train_gan(quick(), material, NET, tmp_path / "whole", OPTIONS, Silent()).was_there
     sheet = np.asarray(Image.open(tmp_path / "whole/samples.png"))
     assert sheet.shape[2] == 3
@@ -56,6 +62,13 @@ def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Materi
     assert (loaded.network.about.side, loaded.network.about.classes) == (8, 12)
     with pytest.raises(StrobeError, match=r"holds another training \(recipe.naming"):
         train_gan(quick("naming=0.3"), material, NET, tmp_path / "whole", OPTIONS, Silent())
+
+
+def test_epochs_that_are_asked_for_are_not_ignored(material: Material, tmp_path: Path) -> None:
+    recipe = find("gan", changes=["epochs=2", "batch=60", "width=4"], model=NET)
+    done = train_gan(recipe, material, NET, tmp_path / "run", OPTIONS, Silent())
+    assert done.history[-1].epoch == 2
+    assert done.history[-1].step < 10, "and not the recipe's 12,000"
 
 
 def test_minutes_end_it_with_what_it_has(material: Material, tmp_path: Path) -> None:

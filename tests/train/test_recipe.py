@@ -124,3 +124,14 @@ def test_a_gan_has_its_own_rules() -> None:
             find("gan", changes=[change])
     with pytest.raises(InvalidValue, match="adam for a gan and nothing else"):
         find("stills", changes=["optimiser=adam"])
+
+
+def test_epochs_or_steps_decide_whichever_is_asked_for_last() -> None:
+    for name, model in (("detector", ""), ("detector", "strobe-tiny"), ("gan", "strobe-gan"), ("pmk", "")):
+        plain, changed = find(name, model=model), find(name, changes=["epochs=6"], model=model)
+        assert (changed.steps, changed.epochs) == (0, 6)
+        assert changed.batch == plain.batch
+        assert find(name, changes=["epochs=6", "steps=9"], model=model).steps == 9
+        assert find(name, changes=["steps=9", "epochs=6"], model=model).steps == 0
+    assert find("detector").steps == 40_000
+    assert find("detector", changes=["batch=4"]).steps == 40_000

@@ -20,12 +20,13 @@ from made_stop import Stop, StopAfter
 from safetensors.torch import load_file, save_file
 
 from strobe.cli.train import command
-from strobe.core.errors import CannotWrite, ModelFailed, StrobeError
+from strobe.core.errors import CannotWrite, InvalidFile, ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.models.header import read_header
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.train.folder import TrainFolder
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
@@ -330,6 +331,106 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     trained(material, tmp_path / "run", quick("stills"))
     trained(material, tmp_path / "whole", quick("stills"))
     assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_a_disk_that_fills_up_at_the_end_loses_nothing(
+    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last write is that of the weights: one line, the checkpoint is kept, and the same command finishes."""
+    plain, steps = Path.write_bytes, []
+
+    def full(path: Path, content: bytes) -> int:
+        if "model.safetensors" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return plain(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        with pytest.raises(CannotWrite, match=r"model\.safetensors: the disk is full") as caught:
+            trained(material, tmp_path / "run", quick("stills"))
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "run/checkpoint.pt").is_file()
+    assert not (tmp_path / "run/model.safetensors").exists()
+    step = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, number: steps.append(number) or step(self, number))
+    trained(material, tmp_path / "run", quick("stills"))
+    assert not steps, "every step was in the checkpoint"
+    assert not (tmp_path / "run/checkpoint.pt").exists()
+    trained(material, tmp_path / "whole", quick("stills"))
+    assert same(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="ulimit")
+def test_a_limit_on_files_ends_a_training_with_exit_2_and_the_same_command_finishes(
+    world_folder: Path, tmp_path: Path
+) -> None:
+    """A real limit of the system: no file may have more than 1 MB, and the weights have 2 MB."""
+    words = ["train", "stills", str(world_folder), "-m", "strobe-net-small", "-o", str(tmp_path / "run"), "-q"]
+    words += ["--set", "epochs=1", "--from-scratch", "--device", "cpu", "--image-size", "32"]
+    line = f"ulimit -f 1000; exec {sys.executable} -m strobe " + " ".join(words)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "larger than the system allows" in done.stderr
+    assert "bug in strobe" not in done.stderr
+    assert not (tmp_path / "run/model.safetensors").exists()
+    again = subprocess.run([sys.executable, "-m", "strobe", *words], capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "run/model.safetensors").is_file()
+
+
+def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
+    material: Material, tmp_path: Path
+) -> None:
+    with pytest.raises(Stop):
+        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
+    path = tmp_path / "run/checkpoint.pt"
+    whole = path.read_bytes()
+    written = TrainFolder(tmp_path / "run", json.loads((tmp_path / "run/training.json").read_text())["facts"])
+    assert written.load(device="cpu") is not None
+    for place in [0, 30, 60, *np.random.default_rng(0).integers(0, len(whole), 40).tolist()]:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        with pytest.raises(InvalidFile, match="remove it to begin anew"):
+            written.load(device="cpu")
+    with pytest.raises(InvalidFile, match="it is not what was written"):
+        trained(material, tmp_path / "run", quick("stills"))
+    _, line, content = whole.partition(b"\n")
+    assert line
+    path.write_bytes(content)  # as it was written before there were digests
+    trained(material, tmp_path / "run", quick("stills"))
+    trained(material, tmp_path / "whole", quick("stills"))
+    assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_one_class_is_refused_and_one_class_held_out_is_noted(material: Material, tmp_path: Path) -> None:
+    dataset = material.dataset
+    label = targets_of(dataset).label[dataset.sets.is_anchor]
+    alone = replace(material, dataset=dataset.keep_rows(label[dataset.sets.set] == 3))
+    name = dataset.info.label_space.names[3]
+    with pytest.raises(StrobeError, match=rf"of one class \({name}\).*add clips of another class") as caught:
+        trained(alone, tmp_path / "one", quick("finetune"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "one").exists()
+    split = split_by_source(dataset, label, share=0.4, seed=0)
+    held = np.intersect1d(split.held_out, np.flatnonzero(label == 3))
+    sides = [dataset.keep_rows(np.isin(dataset.sets.set, side)) for side in (split.training, held)]
+    many, few = (Material(dataset=side, source=material.source) for side in sides)
+    heard = Heard()
+    train(quick("stills", "epochs=1"), many, NET, tmp_path / "run", OPTIONS, heard, held_out=few)
+    assert any(f"all held-out clips are of one class ({name})" in text for text in heard.notes)
+
+
+def test_the_largest_loss_of_each_set_is_printed_beside_what_is_minimised(material: Material, tmp_path: Path) -> None:
+    heard = Heard()
+    done = trained(material, tmp_path / "run", quick("pmk"), say=heard)
+    last = done.history[-1]
+    assert last.largest_loss is not None
+    assert last.largest_loss != pytest.approx(last.loss), "one in train mode, one as the network is used"
+    assert any(f"(the largest of each set in eval mode: {last.largest_loss:.4f})" in text for text in heard.notes)
+    header = (tmp_path / "run/curves.csv").read_text().splitlines()[0]
+    assert header == "step,epoch,seconds,learning_rate,loss,acc_orig,acc_pmk,largest_loss"
+    plain = trained(material, tmp_path / "plain", quick("stills"))
+    assert plain.history[-1].largest_loss is None
+    assert (tmp_path / "plain/curves.csv").read_text().splitlines()[0].endswith("loss,acc_orig,acc_pmk")
 
 
 def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_the_worst_member_is_the_one_a_plain_loop_finds() -> None:
 
 def test_a_loss_that_is_no_number_is_the_worst() -> None:
     there = torch.tensor([[True, True, True]])
-    assert worst_of(torch.tensor([1.0, float("nan"), 3.0]), there).tolist() == [1]
+    assert worst_of(torch.tensor([1.0, float("nan"), 3.0]), there)[0].tolist() == [1]
 
 
 def test_losses_equal_torchs() -> None:

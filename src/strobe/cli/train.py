@@ -123,13 +123,13 @@ def command(
     if as_json:
         print_json(_told(done))
         return
-    last = done.history[-1]
+    first, second = done.history[-1].figures
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
     if chosen.trains == "gan":
-        told = f"the discriminator names {last.acc_orig:.1%} of its samples, {last.acc_pmk:.1%} of held-out pictures"
+        told = f"the discriminator names {first:.1%} of its samples, {second:.1%} of held-out pictures"
     else:
         names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
-        told = f"held out {names[0]} {last.acc_orig:.1%}, {names[1]} {last.acc_pmk:.1%}"
+        told = f"held out {names[0]} {first:.1%}, {names[1]} {second:.1%}"
     click.echo(f"{printable(done.weights)}: {told}{before}")
     click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
-from strobe.core.files import replacing
+from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.generator.networks import LayeredNet, NetFacts
@@ -39,8 +39,8 @@ def write_network(path: Path, network: LayeredNet, label_space: LabelSpace, *, t
     library = require("safetensors.torch", what="writing safetensors", extra="models")
     expect(len(label_space) == network.about.classes, "classes", f"{network.about.classes}", len(label_space))
     told = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
-    with replacing(path) as temporary:
-        library.save_file(_halved(network), str(temporary), metadata={_KEY: json.dumps(told, sort_keys=True)})
+    # The library's own writer raises a class of its own where a disk is full.
+    write_bytes(path, library.save(_halved(network), metadata={_KEY: json.dumps(told, sort_keys=True)}))
 
 
 def read_network(path: Path) -> LoadedNet:

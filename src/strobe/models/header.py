@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import replacing
+from strobe.core.files import write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
@@ -77,5 +77,5 @@ def write_weights(
     if plan is not None:
         told["plan"] = plan.to_json()
     tensors = {name: (tensor.half() if half else tensor).detach().cpu().contiguous() for name, tensor in state.items()}
-    with replacing(path) as temporary:
-        library.save_file(tensors, str(temporary), metadata={_KEY: json.dumps(told, sort_keys=True)})
+    # The library's own writer raises a class of its own where a disk is full.
+    write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(told, sort_keys=True)}))

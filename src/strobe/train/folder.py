@@ -7,29 +7,35 @@ import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from strobe.core.codec import decode, encode
+from strobe.core.codec import LEFT_OUT, decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json, write_bytes, write_json, write_text
 from strobe.core.inside import inside
 from strobe.core.locks import LOCK, writing
 from strobe.core.swaps import Staged, settle, swapping
 
-__all__ = ["Point", "TrainFolder", "curves_csv"]
+__all__ = ["FIGURES", "Point", "TrainFolder", "curves_csv"]
 
 _ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
+
+_HEAD = b"strobe checkpoint, sha256 "
+"""What a checkpoint begins with, before its digest, a line's end and what torch wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Where training stood after `step` steps: mean loss since the point before, shares right on the held-out side.
+    """Where training stood after `step` steps: mean loss since the point before, and two figures of the held-out side.
 
-    Of a detector `acc_orig` and `acc_pmk` are mAP on anchors and on worst frames.
+    Of a classifier these are `acc_orig` and `acc_pmk`, of a detector `map_orig` and `map_pmk`, and of a generator the
+    shares of its samples and of held-out pictures whose class the discriminator names. `largest_loss` is, for a loss
+    over sets, the mean over them of the largest loss of a member, with the network as it is used (in eval mode);
+    `loss` is what was minimised (in train mode).
     """
 
     step: int
@@ -37,15 +43,37 @@ class Point:
     seconds: float
     learning_rate: float
     loss: float | None
-    acc_orig: float
-    acc_pmk: float
+    acc_orig: float | None = field(default=None, metadata=LEFT_OUT)
+    acc_pmk: float | None = field(default=None, metadata=LEFT_OUT)
+    map_orig: float | None = field(default=None, metadata=LEFT_OUT)
+    map_pmk: float | None = field(default=None, metadata=LEFT_OUT)
+    samples_named: float | None = field(default=None, metadata=LEFT_OUT)
+    held_out_named: float | None = field(default=None, metadata=LEFT_OUT)
+    largest_loss: float | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def figures(self) -> tuple[float, float]:
+        """The two figures, whatever they are called; older trainings of every kind called them acc_orig and acc_pmk."""
+        for first, second in FIGURES:
+            found = getattr(self, first), getattr(self, second)
+            if None not in found:
+                return found
+        raise StrobeError("a point of a training has no figures")
+
+
+FIGURES = (("map_orig", "map_pmk"), ("samples_named", "held_out_named"), ("acc_orig", "acc_pmk"))
+"""What the two figures of a point may be called."""
 
 
 def curves_csv(history: Sequence[Point]) -> str:
-    """The points as a table."""
+    """The points as a table; a figure that no point has is no column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [one.name for one in fields(Point)]
+    names = [
+        one.name
+        for one in fields(Point)
+        if one.metadata != LEFT_OUT or any(getattr(point, one.name) is not None for point in history)
+    ]
     writer.writerow(names)
     writer.writerows([_cell(getattr(point, name)) for name in names] for point in history)
     return text.getvalue()
@@ -102,7 +130,8 @@ class TrainFolder:
         """Write the checkpoint, whole or not at all."""
         buffer = io.BytesIO()  # torch's own writer does not say when a disk is full
         torch.save({"name": self.name, "history": encode(tuple(history)), **state}, buffer)
-        write_bytes(self.path / _CHECKPOINT, buffer.getvalue())
+        content = buffer.getvalue()
+        write_bytes(self.path / _CHECKPOINT, _HEAD + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
         write_text(self.path / _CURVES, curves_csv(history))
 
     def load(self, *, device: str) -> tuple[dict[str, Any], list[Point]] | None:
@@ -112,7 +141,7 @@ class TrainFolder:
             return None
         broken = InvalidFile(path, "not a checkpoint that can be read", hint="remove it to begin anew")
         try:
-            state = torch.load(path, map_location=device, weights_only=True)
+            state = torch.load(io.BytesIO(_content(path)), map_location=device, weights_only=True)
         except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
             raise broken from error
         if not isinstance(state, dict) or state.get("name") != self.name:
@@ -144,6 +173,17 @@ class TrainFolder:
             write_text(staged.root / _CURVES, curves_csv(history))
             write_json(staged.root / _ABOUT, about)
             staged.remove(_CHECKPOINT)
+
+
+def _content(path: Path) -> bytes:
+    """What torch wrote to a checkpoint, if it is still that; one of an older version has no digest to hold it to."""
+    whole = path.read_bytes()
+    if not whole.startswith(_HEAD):
+        return whole
+    digest, _, content = whole[len(_HEAD) :].partition(b"\n")
+    if hashlib.sha256(content).hexdigest().encode() != digest:
+        raise InvalidFile(path, "it is not what was written (its digest differs)", hint="remove it to begin anew")
+    return content
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

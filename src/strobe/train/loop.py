@@ -1,15 +1,16 @@
 """The loop around the steps: resume, measure on the held-out side, checkpoints, the plateau."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.errors import CannotWrite, StrobeError, out_of_memory, printable
 from strobe.core.ports import MetricLog, Progress, Silent
-from strobe.train.folder import Point, TrainFolder
+from strobe.train.folder import FIGURES, Point, TrainFolder
 from strobe.train.optimising import Diverged, Optimising
 from strobe.train.pixels import Pixels
 from strobe.train.probe import Features
@@ -50,6 +51,10 @@ class Measure(Protocol):
     def names(self) -> tuple[str, str]:
         """Of the anchors and of the worst frames."""
 
+    @property
+    def keys(self) -> tuple[str, str]:
+        """What a point of the curves calls the two."""
+
     def measure(self, trainer: Any) -> tuple[float, float]:
         """The two figures of the network as it stands."""
 
@@ -65,6 +70,11 @@ class Measured:
     def names(self) -> tuple[str, str]:
         """Accuracies."""
         return "acc_orig", "acc_pmk"
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The same."""
+        return self.names
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """The class of each frame of the sets."""
@@ -103,6 +113,7 @@ def run(
         plateau.best, plateau.waited = float(state["plateau"][0]), int(state["plateau"][1])
         say.note(f"going on after step {start} of {steps}")
     begin = saved = time.monotonic()
+    done = start
     points = set(np.linspace(0, steps, evaluations + 1).round().astype(int).tolist())
 
     def seconds() -> float:
@@ -116,7 +127,7 @@ def run(
         point = _measure(trainer, measured, step, seconds(), say)
         history.append(point)
         if log is not None and first:
-            log.scalars(_scalars(point, is_detector=trainer.recipe.trains == "detector"), step=step)
+            log.scalars(_scalars(point), step=step)
 
     try:
         if found is None:
@@ -139,6 +150,11 @@ def run(
                     if done not in points:
                         measure(done)
                     break
+        if first:
+            # If the last files cannot be written, nothing that was learnt is lost. Where even this does not fit, the
+            # checkpoint before it is kept, and what is left to write says why.
+            with suppress(CannotWrite):
+                save(done)
     except Diverged as error:
         kept = "the last good checkpoint is kept" if folder.has_checkpoint else "nothing was lost"
         raise Diverged(f"{printable(folder.path)}: {error}; {kept}") from error
@@ -155,22 +171,32 @@ def run(
 def _measure(trainer: Optimising, measured: Measure, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
     orig, worst = measured.measure(trainer)
+    largest = trainer.mean_largest() if step else None
     loss = trainer.mean_loss(0) if step else None
     epoch = step / trainer.steps_per_epoch
+    figures = dict(zip(measured.keys, (orig, worst), strict=True))
     point = Point(
-        step=step, epoch=epoch, seconds=seconds, learning_rate=trainer.rate(max(0, step - 1)), loss=loss, acc_orig=orig,
-        acc_pmk=worst,
-    )  # fmt: skip
+        step=step,
+        epoch=epoch,
+        seconds=seconds,
+        learning_rate=trainer.rate(max(0, step - 1)),
+        loss=loss,
+        largest_loss=largest,
+        **figures,
+    )
     last = trainer.steps / trainer.steps_per_epoch
     said = (
         "before training" if loss is None else f"epoch {round(epoch, 2):.4g} of {round(last, 2):.4g}: loss {loss:.4f}"
     )
+    if largest is not None:
+        said += f" (the largest of each set in eval mode: {largest:.4f})"
     say.note(f"{said}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
     return point
 
 
-def _scalars(point: Point, *, is_detector: bool) -> dict[str, float]:
+def _scalars(point: Point) -> dict[str, float]:
     """A point's figures under the names results.json has for them."""
-    orig, worst = ("map_orig", "map_pmk") if is_detector else ("acc_orig", "acc_pmk")
-    named = {orig: point.acc_orig, worst: point.acc_pmk, "loss": point.loss, "learning_rate": point.learning_rate}
-    return {name: value for name, value in {**named, "epoch": point.epoch}.items() if value is not None}
+    names = [name for pair in FIGURES for name in pair]
+    names += ["loss", "largest_loss", "learning_rate", "epoch"]
+    found = {name: getattr(point, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}

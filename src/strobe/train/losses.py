@@ -20,16 +20,19 @@ def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing:
     return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").mean(dim=1)
 
 
-def worst_of(loss: Tensor, there: Tensor) -> Tensor:
-    """The place (B,) of the greatest loss in each set; `loss` (N,) is that of the members `there` (B, M), in order.
+def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
+    """The place of the greatest loss in each set, and that loss, (B,) each.
 
-    >>> worst_of(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([[True, True], [True, False]])).tolist()
-    [1, 0]
+    `loss` (N,) is that of the members `there` (B, M), in order.
+
+    >>> [one.tolist() for one in worst_of(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([[True, True], [True, False]]))]
+    [[1, 0], [3.0, 2.0]]
     """
     table = torch.full(there.shape, -torch.inf, dtype=torch.float32, device=loss.device)
     # A loss that is no number is the worst there is: it must not hide behind the others.
     table[there] = torch.nan_to_num(loss.float(), nan=torch.inf)
-    return table.argmax(dim=1)
+    place = table.argmax(dim=1)
+    return place, table.gather(1, place[:, None])[:, 0]
 
 
 def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:

@@ -58,6 +58,8 @@ class Optimising:
         self._sums, self._counts = [0.0, 0.0], [0, 0]
         # Losses stay on the device until somebody asks: a look at each would make the host wait at every step.
         self._pending: list[tuple[int, Tensor]] = []
+        self._largest: list[Tensor] = []
+        self._largest_sum, self._largest_count = 0.0, 0
 
     @property
     def steps(self) -> int:
@@ -84,7 +86,7 @@ class Optimising:
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         if not gradients:
             raise StrobeError(_NO_PARAMETER)
-        self.processes.add_up([*gradients, total])
+        self.processes.add_up([*gradients, total, *self._largest[-1:]])
         self._pending.append((number, total))
         if self.recipe.clip_norm:
             torch.nn.utils.clip_grad_norm_(self._parameters, self.recipe.clip_norm)
@@ -159,9 +161,23 @@ class Optimising:
         self._sums[which], self._counts[which] = 0.0, 0
         return mean
 
+    def mean_largest(self) -> float | None:
+        """The mean of the largest loss in each set since this was last asked; None for losses over single images."""
+        self._add_largest()
+        count, self._largest_count = self._largest_count, 0
+        mean, self._largest_sum = self._largest_sum / max(1, count), 0.0
+        return mean if count and math.isfinite(mean) else None
+
+    def _add_largest(self) -> None:
+        if self._largest:
+            self._largest_sum += float(torch.stack(self._largest).sum())
+            self._largest_count += len(self._largest)
+            self._largest.clear()
+
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on, as plain tensors and numbers."""
         self.check()
+        self._add_largest()
         return {
             "module": self.module.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -169,6 +185,7 @@ class Optimising:
             "rate_factor": self.rate_factor,
             "sums": list(self._sums),
             "counts": list(self._counts),
+            "largest": [self._largest_sum, self._largest_count],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -179,6 +196,8 @@ class Optimising:
         self.optimiser.load_state_dict(state["optimiser"])
         self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
         self._sums = list(state["sums"])
+        largest = state.get("largest", [0.0, 0])  # checkpoints of an older version have none
+        self._largest_sum, self._largest_count = float(largest[0]), int(largest[1])
 
 
 def parts_of(count: int, pieces: int) -> Sequence[slice]:

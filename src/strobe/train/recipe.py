@@ -153,8 +153,12 @@ def shipped() -> dict[str, str]:
 def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
     """The recipe of this name, or in the file of this path, for a model, with `key=value` changes.
 
+    A change of `epochs` sets `steps` to 0, so that it is not ignored.
+
     >>> find("finetune", model="torchvision:vgg16").learning_rate, find("pmk", changes=["epochs=3"]).epochs
     (1e-05, 3)
+    >>> find("detector").steps, find("detector", changes=["epochs=3"]).steps
+    (40000, 0)
     """
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
@@ -181,7 +185,9 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
                 found |= settings
         recipe = _recipe(own, found)
     for change in changes:
-        found |= _change(change)
+        setting = _change(change)
+        # The one of the two that was asked for last decides how long the training is.
+        found |= {"steps": 0, **setting} if "epochs" in setting else setting
     return _recipe(own, found) if changes else recipe
 
 

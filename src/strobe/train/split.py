@@ -55,9 +55,19 @@ class Split:
 
 
 def sides_of(
-    dataset: Dataset, held_out: Dataset | None, *, share: float, seed: int, multi_label: bool, say: Progress
+    dataset: Dataset,
+    held_out: Dataset | None,
+    *,
+    share: float,
+    seed: int,
+    multi_label: bool,
+    least_classes: int = 1,
+    say: Progress,
 ) -> Split:
-    """The split of a dataset, or all of it beside a held-out dataset; checked for leaks and for classes, and said."""
+    """The split of a dataset, or all of it beside a held-out dataset; checked for leaks and for classes, and said.
+
+    Raises StrobeError where fewer than `least_classes` classes are trained on.
+    """
     label = targets_of(dataset, multi_label=multi_label).label[dataset.sets.is_anchor]
     if held_out is None:
         split, other, held_label = split_by_source(dataset, label, share=share, seed=seed), dataset, label
@@ -71,6 +81,8 @@ def sides_of(
         split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets), is_part=False)
         held_label = targets_of(other, multi_label=multi_label).label[other.sets.is_anchor]
     check_leaks(dataset, split.training, other, split.held_out)
+    if least_classes > 1:
+        _check_two_classes(dataset, split.training, other, split.held_out, multi_label=multi_label, say=say)
     trained, held = label[split.training], held_label[split.held_out]
     unseen = check_classes(dataset, trained[trained >= 0], held[held >= 0])
     if unseen:
@@ -79,6 +91,25 @@ def sides_of(
         say.note(f"{int((trained < 0).sum())} set(s) are left out: their anchor has no label")
     say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
     return split
+
+
+def _check_two_classes(
+    dataset: Dataset, training: Ints, other: Dataset, held_out: Ints, *, multi_label: bool, say: Progress
+) -> None:
+    """Raise StrobeError where all frames to train on are of one class; a note where all held-out frames are."""
+    sides = []
+    for one, sets in ((dataset, training), (other, held_out)):
+        targets, rows = targets_of(one, multi_label=multi_label), np.isin(one.sets.set, sets)
+        label = targets.label[rows]
+        sides.append(np.flatnonzero(targets.every[rows].any(axis=0)) if multi_label else np.unique(label[label >= 0]))
+    names = [printable(dataset.info.label_space.names[side[0]]) if len(side) == 1 else "" for side in sides]
+    if names[0]:
+        raise StrobeError(
+            f"{printable(dataset.name)}: everything to train on is of one class ({names[0]}), so a model that always "
+            "answers it would be 100 % right; add clips of another class"
+        )
+    if names[1]:
+        say.note(f"all held-out clips are of one class ({names[1]}): a model that always answers it is 100 % right")
 
 
 def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed: int) -> Split:

@@ -119,6 +119,8 @@ class Trainer(Optimising):
         draw = self.schedule.draw(number)
         own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         losses = []
+        if self.recipe.takes_sets:
+            self._largest.append(torch.zeros((), device=self.device))
         for part in parts_of(len(own.rows), self.recipe.accumulate):
             loss = self._loss_of(own.part(part), number).sum() / whole
             loss.backward()
@@ -135,7 +137,8 @@ class Trainer(Optimising):
             elif self.hooks.corrupt is not None:
                 images = self._corrupted(images, draw.place, number)
             return self._per_image(self._scores(self._input(images)), draw.rows)
-        worst = self._worst(draw.member, draw.crops)
+        worst, largest = self._worst(draw.member, draw.crops)
+        self._largest[-1] += largest.sum() / self.schedule.batch
         if recipe.loss == "worst":
             return self._per_image(self._scores(self._input(self._images(worst, draw.crops))), worst)
         other = draw.rows if recipe.loss == "mixed" else draw.partner
@@ -148,8 +151,8 @@ class Trainer(Optimising):
             return weight * bad + (1 - weight) * self._per_image(second, other)
         return bad + recipe.worst_weight * symmetric_kl(first, second)
 
-    def _worst(self, member: Ints, crops: Ints) -> Ints:
-        """The row of the member of each set (B, M) with the greatest loss, scored as the network would be used."""
+    def _worst(self, member: Ints, crops: Ints) -> tuple[Ints, Tensor]:
+        """The row of the member of each set (B, M) with the greatest loss, and that loss, as the network is used."""
         there = member >= 0
         rows, of_set = member[there], np.nonzero(there)[0]
         losses = []
@@ -161,9 +164,9 @@ class Trainer(Optimising):
                 with self._autocast(self._scoring):
                     scores = self._logits(self._input(self._images(rows[part], crops[of_set[part]])))
                 losses.append(self._per_image(scores, rows[part], smoothing=0.0))
-            place = worst_of(torch.cat(losses), torch.from_numpy(there).to(self.device))
+            place, largest = worst_of(torch.cat(losses), torch.from_numpy(there).to(self.device))
         self.module.train()
-        return np.asarray(member[np.arange(len(member)), place.cpu().numpy()])
+        return np.asarray(member[np.arange(len(member)), place.cpu().numpy()]), largest
 
     def _images(self, rows: Ints, crops: Ints | None) -> Tensor:
         return self.pixels.take(self.sets.pixel[rows], crops)

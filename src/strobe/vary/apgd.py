@@ -112,9 +112,9 @@ def best_of_apgd(
         live, slope, value = live[on], slope[on], loss[on].detach()
         rose[live] += value > last[live] if step else 0
         last[live] = value
-        higher = live[value > top[live]]
-        top[higher], top_change[higher] = last[higher], change[higher]
-        top_slope[live] = slope.where((value >= top[live])[:, None, None, None], top_slope[live])
+        rising = value > top[live]
+        higher = live[rising]
+        top[higher], top_change[higher], top_slope[higher] = value[rising], change[higher], slope[rising]
         if step and schedule.is_due():
             idle = ~halved[live] & (top_before[live] >= top[live])
             stuck = (rose[live] <= _RISING * schedule.period) | idle

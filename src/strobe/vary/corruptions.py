@@ -75,7 +75,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "papers": ("gaussian_noise", "gaussian_blur", "shot_noise", "contrast", "impulse_noise", "jpeg_compression"),
     "all": tuple(CORRUPTIONS),
 }
-"""Several at once: ImageNet-C's fifteen, the six the papers on video robustness trained with, every one."""
+"""Several at once: ImageNet-C's fifteen; six that models in the papers on video robustness were trained with; all."""
 
 
 def chosen(names: Sequence[str]) -> list[str]:

@@ -232,10 +232,8 @@ def train_rung(job: RungJob) -> RungDone:
     )  # fmt: skip
     training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
     found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
-    last = found.history[-1]
-    return RungDone(
-        job=job, acc_orig=last.acc_orig, acc_pmk=last.acc_pmk, seconds=found.seconds, was_there=found.was_there
-    )
+    orig, worst = found.history[-1].figures
+    return RungDone(job=job, acc_orig=orig, acc_pmk=worst, seconds=found.seconds, was_there=found.was_there)
 
 
 @lru_cache(maxsize=4)

@@ -58,7 +58,7 @@ class _Job(Job):
         from strobe.models.trainable import backbone_of, start_of
 
         options, dataset = self.options, self.material.dataset
-        split = self.sides(dataset, multi_label=self.recipe.multi_label)
+        split = self.sides(dataset, multi_label=self.recipe.multi_label, least_classes=2)
         load = backbone_of if self.recipe.trains == "head" else start_of
         start = self.processes.first_then_all(
             lambda: load(self.model, dataset.info.label_space, options.loading(self.say), seed=options.seed)

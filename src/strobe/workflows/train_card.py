@@ -98,7 +98,7 @@ def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, str
     """Whether the curves could be drawn; without matplotlib the table is there all the same."""
     from strobe.report.figures_training import curves
 
-    rows = [(point.epoch, point.loss, point.acc_orig, point.acc_pmk) for point in history]
+    rows = [(point.epoch, point.loss, *point.figures) for point in history]
     try:
         curves(path, rows, names=names, title=title)
     except MissingExtra:
@@ -110,7 +110,7 @@ def _card(
     folder: "TrainFolder", history: "Sequence[Point]", about: About, versions: Mapping[str, str], *, has_curves: bool
 ) -> str:
     recipe, held, first, last = about.recipe, about.held_out, history[0], history[-1]
-    before = [("before training", _share(first.acc_orig), _share(first.acc_pmk), "")] if about.knew else []
+    before = [("before training", *map(_share, first.figures), "")] if about.knew else []
     rows = [*before, ("trained", *(_text(one) for one in about.scored))]
     names = ", ".join(printable(name) for name in about.classes.names[:12])
     more = f" and {len(about.classes) - 12} more" if len(about.classes) > 12 else ""

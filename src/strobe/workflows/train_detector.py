@@ -74,6 +74,11 @@ class _Measured:
         """Mean average precisions."""
         return "map_orig", "map_pmk"
 
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The same."""
+        return self.names
+
     def measure(self, trainer: "Optimising") -> tuple[float, float]:
         """mAP on the anchors and on the worst frames; 0 where there is nothing to find."""
         found = self.scored(trainer)

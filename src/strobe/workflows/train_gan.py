@@ -65,6 +65,11 @@ class _Measured:
         """What the discriminator names rightly."""
         return "samples named", "held-out pictures named"
 
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The same as keys of a record."""
+        return "samples_named", "held_out_named"
+
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
         """Shares of samples and of held-out pictures whose class the discriminator names; the samples are drawn."""
         import torch
@@ -191,6 +196,7 @@ class _Job(Job):
         versions: Mapping[str, str], steps: int, *, has_curves: bool,
     ) -> str:  # fmt: skip
         last, dataset = history[-1], self.material.dataset
+        samples, pictures = last.figures
         whole = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
         names = ", ".join(printable(name) for name in self._space.names[:12])
         more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
@@ -203,8 +209,8 @@ class _Job(Job):
             "",
             f"![Samples, a class a row]({SAMPLES})",
             "",
-            f"Its discriminator names the class of {last.acc_orig:.1%} of its samples as it was asked for, and "
-            f"of {last.acc_pmk:.1%} of held-out pictures ({held}). It was trained against this generator, so the first "
+            f"Its discriminator names the class of {samples:.1%} of its samples as it was asked for, and "
+            f"of {pictures:.1%} of held-out pictures ({held}). It was trained against this generator, so the first "
             "figure flatters: ask a classifier that never saw it.",
             "",
             *([f"![Loss and shares over the epochs]({CURVES})", ""] if has_curves else []),

@@ -154,13 +154,19 @@ class Job:
             return self.options.precision
         return "bfloat16" if self.device.startswith("cuda") else "float32"
 
-    def sides(self, dataset: Dataset, *, multi_label: bool) -> "Split":
+    def sides(self, dataset: Dataset, *, multi_label: bool, least_classes: int = 1) -> "Split":
         """What of its dataset is trained on, and what is held out."""
         from strobe.train.split import sides_of
 
         held = None if self.held_out is None else self.held_out.dataset
         return sides_of(
-            dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=multi_label, say=self.say
+            dataset,
+            held,
+            share=self.options.held_share,
+            seed=self.options.seed,
+            multi_label=multi_label,
+            least_classes=least_classes,
+            say=self.say,
         )
 
     def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
