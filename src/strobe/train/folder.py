@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import pickle
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from strobe.core.codec import LEFT_OUT, decode, encode
-from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json, write_bytes, write_json, write_text
 from strobe.core.inside import inside
 from strobe.core.locks import LOCK, writing
@@ -168,11 +169,16 @@ class TrainFolder:
             **more,
             "history": encode(tuple(history)),
         }
-        with swapping(self.path) as staged:
-            yield staged
-            write_text(staged.root / _CURVES, curves_csv(history))
-            write_json(staged.root / _ABOUT, about)
-            staged.remove(_CHECKPOINT)
+        try:
+            with swapping(self.path) as staged:
+                yield staged
+                write_text(staged.root / _CURVES, curves_csv(history))
+                write_json(staged.root / _ABOUT, about)
+                staged.remove(_CHECKPOINT)
+        except CannotWrite as error:
+            plain = re.sub(r"\.staging-[^/]*/put/", "", str(error))
+            kept = "the checkpoint is kept, and " if self.has_checkpoint else ""
+            raise CannotWrite(f"{plain}; {kept}the same command finishes once it can be written") from error
 
 
 def _content(path: Path) -> bytes:

@@ -34,19 +34,19 @@ def mask_bytes(mask: Mask) -> bytes:
 
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
     """The mask in a file of the folder; refused where it lies elsewhere, or is not the one the recipe was made with."""
-    return decoded_mask(_content(root, file, sha256, "mask"), root / file, size_wh)
+    return decoded_mask(_content(root, file, sha256, "mask", made="ladder"), root / file, size_wh)
 
 
 def read_pane(root: Path, file: Any, sha256: Any) -> Image:
     """The photograph of ice in a file of the folder, checked in the same way."""
     from PIL import Image as Pillow
 
-    content = _content(root, file, sha256, "photograph")
+    content = _content(root, file, sha256, "photograph", made="dataset")
     with Pillow.open(io.BytesIO(content)) as opened:
         return np.asarray(opened.convert("RGB"))
 
 
-def _content(root: Path, file: Any, sha256: Any, what: str) -> bytes:
+def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> bytes:
     """The bytes of a file that a recipe names, which must lie in the folder and have this digest."""
     if not isinstance(file, str):
         raise StrobeError(
@@ -60,7 +60,7 @@ def _content(root: Path, file: Any, sha256: Any, what: str) -> bytes:
     if content is None:
         raise InvalidFile(path, f"the {what} is not there", hint="copy the whole dataset folder, or make it again")
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise InvalidFile(path, f"not the {what} the dataset was made with", hint="make the dataset again")
+        raise InvalidFile(path, f"not the {what} the {made} was made with", hint=f"make the {made} again")
     return content
 
 
