@@ -226,6 +226,8 @@ class _Story:
         if name == "twice":
             said = run_twice(hands=self.lane.hands, place=self.place, work=self.work, rng=self.rng)
         else:
+            if name == "export apart":  # where there are more votes since, the folder of before is refused
+                shutil.rmtree(self.place / "out", ignore_errors=True)
             said = break_command(
                 name, self.machine.ask, hand=self.lane.hands[0], place=self.place, work=self.work, rng=self.rng,
                 reference=self._laid_out,
