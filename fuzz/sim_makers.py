@@ -198,26 +198,29 @@ def break_command(
     return f"{said}: {first['ended']}"
 
 
-def run_twice(*, hands: tuple[Hand, Hand], place: Path, work: Path, rng: random.Random) -> str:
-    """Two makers into one folder at once: one of them wins whole, the other may be refused in one line."""
-    seeds = rng.sample(range(10, 1000), 2)
-    makers = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]
+def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> str:
+    """Two commands that write one folder at once: it ends as one of them alone leaves it; the other may be refused."""
+    if rng.random() < 0.5:
+        seeds = rng.sample(range(10, 1000), 2)
+        pair = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]
+    else:
+        pair = [_command(f"score data -m m=preds:preds.json -o both --k {k} {_SCORE}", "both") for k in (1, 2)]
+    said = f"two at once: {' and '.join(' '.join(one.words) for one in pair)}"
+    shutil.rmtree(place / "both", ignore_errors=True)
     expected = []
-    for number, maker in enumerate(makers):
-        alone = work / f"alone-{number}"
-        shutil.rmtree(alone, ignore_errors=True)
-        alone.mkdir(parents=True)
-        hands[0].run(maker.words, alone)
-        expected.append(_files(maker, alone))
-    for hand, maker in zip(hands, makers, strict=True):
-        hand.start(maker.words, place)
+    for one in pair:
+        hands[0].run(one.words, place)
+        expected.append(_files(one, place))
+        shutil.rmtree(place / "both")
+    for hand, one in zip(hands, pair, strict=True):
+        hand.start(one.words, place)
     ended = [hand.result() for hand in hands]
     codes = [one["code"] for one in ended]
     if sorted(codes) not in ([0, 0], [0, 2]):
-        raise Broken(f"two makers at once: {ended}")
-    said = f"two makers, seeds {seeds}"
-    found = _files(makers[0], place)
-    _expect_same(said, found, [one for one, code in zip(expected, codes, strict=True) if code == 0])
+        raise Broken(f"{said}: {ended}")
+    if left := leftovers(tree(place / "both")):
+        raise Broken(f"{said}: {left[0]} is left over")
+    _expect_same(said, _files(pair[0], place), [one for one, code in zip(expected, codes, strict=True) if code == 0])
     return said
 
 

@@ -224,7 +224,7 @@ class _Story:
         name = self.rng.choice([*names, "twice"])
         self._count("command")
         if name == "twice":
-            said = run_twice(hands=self.lane.hands, place=self.place, work=self.work, rng=self.rng)
+            said = run_twice(hands=self.lane.hands, place=self.place, rng=self.rng)
         else:
             if name == "export apart":  # where there are more votes since, the folder of before is refused
                 shutil.rmtree(self.place / "out", ignore_errors=True)
