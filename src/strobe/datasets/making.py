@@ -1,5 +1,6 @@
 """What every maker of a dataset folder does: look what is there, write, keep the votes, say what is odd."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 
-__all__ = ["advice_on_classes", "finish", "made_before"]
+__all__ = ["advice_on_classes", "classes_alike", "finish", "made_before"]
 
 _SPACES = ("imagenet-vid", "youtube-bb", "coco-80", "ilsvrc-2012")
 """Shipped spaces that ImageNet models answer in, the smallest task first."""
@@ -36,9 +37,31 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
             dataset = replace(dataset, info=kept)
     folder.write(dataset, destination, overwrite=old is not None)
     advice = advice_on_classes(dataset.info.label_space) if own_classes and dataset.boxes is None else None
-    if advice:
-        say.note(advice)
+    for line in (advice, classes_alike(dataset.info.label_space) if own_classes else None):
+        if line:
+            say.note(line)
     return replace(dataset, root=destination)
+
+
+def classes_alike(classes: LabelSpace) -> str | None:
+    """A line about classes that were probably meant as one: their names differ in case, spaces or hyphens alone.
+
+    >>> classes_alike(LabelSpace.of_names("mine", ["Dog", "dog", "ice-cream", "ice cream", "cat"]))
+    "classes that differ in case or spaces alone count as different: 'Dog' and 'dog' (and 1 more); write them alike if \
+they are one"
+    >>> classes_alike(LabelSpace.of_names("mine", ["cat", "dog"])) is None
+    True
+    """
+    groups: dict[str, list[str]] = {}
+    for name in classes.names:
+        groups.setdefault(" ".join(re.split(r"[\s_-]+", name.casefold().strip())), []).append(name)
+    alike = [names for names in groups.values() if len(set(names)) > 1]
+    if not alike:
+        return None
+    more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
+    some = " and ".join(repr(printable(name)) for name in alike[0])
+    said = f"classes that differ in case or spaces alone count as different: {some}{more}"
+    return f"{said}; write them alike if they are one"
 
 
 def advice_on_classes(classes: LabelSpace) -> str | None:

@@ -15,8 +15,14 @@ def with_gradients(model: Model) -> Differentiable:
     ModelFailed for a model without: an ONNX file, a detector, a function of numpy, a program exported without.
     """
     name = printable(model.spec.name)
-    if not isinstance(model, Differentiable) or model.input_hw is None:
+    if not isinstance(model, Differentiable):
         raise ModelFailed(f"{name}: a model without gradients; {_WAY_OUT}")
+    if model.input_hw is None:
+        raise ModelFailed(
+            f"{name}: its network may have gradients, but its preprocessing does not say the input's size and "
+            "normalisation; give strobe.ImagePlan(size_hw=(224, 224), resize=256, mean=…, std=…) in place of the "
+            "transform"
+        )
     torch = require("torch", what="gradients", extra="models")
     grey = torch.full((1, 3, *model.input_hw), 0.5, device=model.device, requires_grad=True)
     try:

@@ -10,6 +10,7 @@ from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
+from strobe.datasets.making import classes_alike
 from strobe.datasets.sampled import Imported
 from strobe.workflows.sources import frame_source
 
@@ -40,7 +41,9 @@ def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Importe
     if how.hints:
         done = _with_hints(done, target, how.progress)
     folder.write(done.dataset, target)
-    return done
+    classes = done.dataset.info.label_space
+    alike = classes_alike(classes) if classes.ids == classes.names else None  # a shipped space means what it has
+    return replace(done, notes=(*done.notes, alike)) if alike else done
 
 
 def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:

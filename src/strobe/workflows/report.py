@@ -20,7 +20,7 @@ from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
 from strobe.runs.folder import Held, Run
 from strobe.workflows.opening import Opened
-from strobe.workflows.sources import frame_source
+from strobe.workflows.sources import NoImages, frame_source
 
 __all__ = ["ReportRequest", "read_results", "report_run"]
 
@@ -136,6 +136,9 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
     """The dataset's pictures, or none with a word about it: a report without pictures is still a report."""
     try:
         return frame_source(dataset)
+    except NoImages:
+        progress.note(f"the gallery has no pictures: {printable(dataset.name)} was imported without its images")
+        return None
     except StrobeError as error:
         progress.note(f"the gallery has no pictures: {error}")
         return None

@@ -10,7 +10,7 @@ from strobe.core.ports import FrameSource, Image
 from strobe.datasets.media import MediaSource
 from strobe.vary.rendering import with_rendered_frames
 
-__all__ = ["LateSource", "frame_source"]
+__all__ = ["LateSource", "NoImages", "frame_source"]
 
 
 class _Mixed:
@@ -51,13 +51,17 @@ class LateSource:
         return self._found
 
 
+class NoImages(StrobeError):
+    """A dataset was imported without its images; the message says what to do to run a model on it."""
+
+
 def frame_source(dataset: Dataset) -> FrameSource:
-    """The one door to the dataset's frames, rendered ones too; one line where it was imported without media."""
+    """The one door to the dataset's frames, rendered ones too; NoImages where it was imported without media."""
     used = np.unique(dataset.sets.frame)
     stored = dataset.frames.media[used] != ""
     in_video = dataset.videos.path[dataset.frames.video[used]] != ""
     if not bool((stored | in_video).all()):
-        raise StrobeError(
+        raise NoImages(
             f"{dataset.name} has no images (imported with --no-media?); "
             "bring them, or score predictions made elsewhere with -m preds:FILE"
         )
