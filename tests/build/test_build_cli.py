@@ -88,3 +88,25 @@ def test_videos_are_counted_where_there_are_several(make_clip: MakeClip, tmp_pat
     code, _, err = command("build", *videos, tmp_path / "out", "--label", "dog", "--workers", 1)
     assert code == 0
     assert "videos: 2/2" in err
+
+
+def test_folders_of_classes_say_what_the_videos_show(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
+    """Before, `build` refused the folder that `simulate` takes: "is a folder, not a video"."""
+    for number, name in enumerate(("Dog", "dog", "cat")):
+        (tmp_path / "videos" / name).mkdir(parents=True)
+        make_clip(f"videos/{name}/clip.mp4", n=20 + number)
+    (tmp_path / "videos/notes.txt").write_text("not a video")
+    code, out, err = command("build", tmp_path / "videos", tmp_path / "out", "--k", 2, "--workers", 1, "-q")
+    assert code == 0, err
+    assert "3 videos" in out
+    dataset = folder.read(tmp_path / "out")
+    assert dataset.info.label_space.names == ("Dog", "cat", "dog")
+    shown = dict(
+        zip(dataset.videos.name[dataset.frames.video[dataset.labels.frame]], dataset.labels.label, strict=True)
+    )
+    names = dataset.info.label_space.names
+    assert {video.partition("·")[0]: names[label] for video, label in shown.items()} == {n: n for n in names}
+    code, _, err = command("build", tmp_path / "videos", tmp_path / "other", "--k", 2, "--workers", 1)
+    assert "classes that differ in case or spaces alone count as different: 'Dog' and 'dog'; write them alike" in err
+    code, out, _ = command("build", tmp_path / "videos", tmp_path / "third", "--label", "pet", "--k", 2, "-q")
+    assert folder.read(tmp_path / "third").info.label_space.names == ("pet",), "what is said goes before folders"

@@ -12,6 +12,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Differentiable, EncodedClassifier
 from strobe.models.cores import cpu_lanes
 from strobe.models.exact_resize import SentPlan
+from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.models.registry import load_model
@@ -255,3 +256,13 @@ def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"did you mean pair\? \(it has .*\)$") as caught:
         load("pairs")
     assert "Compose" not in str(caught.value), "what the file only imported is no factory of its"
+
+
+def test_a_plain_transform_is_named_where_gradients_are_asked_for(tmp_path: Path) -> None:
+    """Before, a torch module with a transform was "a model without gradients"."""
+    (tmp_path / "nets.py").write_text(MODULES)
+    with pytest.raises(ModelFailed, match=r"does not say the input's size and normalisation; give strobe\.ImagePlan"):
+        with_gradients(load_model(f"py:{tmp_path}/nets.py:pair", OPTIONS))
+    plan = "from strobe import ImagePlan\ndef planned():\n    return NET, ImagePlan(size_hw=(8, 8))\n"
+    (tmp_path / "nets.py").write_text(MODULES + plan)
+    assert with_gradients(load_model(f"py:{tmp_path}/nets.py:planned", OPTIONS)).input_hw == (8, 8)

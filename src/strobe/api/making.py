@@ -57,7 +57,8 @@ def build(
 
     `labels` is a CSV, or a dict from a video's file name to its class or classes; `label` names classes that every
     video shows. Sets reach `k` frames, or `window_ms` milliseconds, before and after the anchor. A folder of videos may
-    be given, too. The same call again does only what is missing.
+    be given, too, or one with a folder per class, which then says what they show. The same call again does only what is
+    missing.
     """
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
@@ -172,13 +173,11 @@ def _several_paths(given: Paths) -> list[Path]:
 
 
 def _files(given: Paths) -> list[Path]:
-    """The videos; a folder stands for the files in it, hidden ones and text aside."""
+    """The videos; a folder stands for the files in it, hidden ones and text aside, or for its folders of classes."""
     found: list[Path] = []
     for path in _several_paths(given):
-        if path.is_dir():
-            found += sorted(one for one in path.iterdir() if one.is_file() and not _is_other(one))
-        else:
-            found.append(path)
+        inside = sorted(one for one in path.iterdir() if one.is_file() and not _is_other(one)) if path.is_dir() else []
+        found += inside or [path]
     return found
 
 

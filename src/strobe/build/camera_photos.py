@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from strobe.build.video_files import VIDEO_SUFFIXES
 from strobe.core.builder import written
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
 from strobe.core.files import read_json, reading
@@ -21,7 +22,6 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", "
 """Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
 
 _ORIENTATION = 0x0112
-_VIDEOS = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".3gp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
                 raise StrobeError(f"{printable(source)}: no photos in it (looked for {', '.join(SUFFIXES)})")
             entries: Iterable[tuple[str, Path]] = ((path.relative_to(source).as_posix(), path) for path in inside)
         elif source.is_file():
-            if source.suffix.lower() in _VIDEOS:
+            if source.suffix.lower() in VIDEO_SUFFIXES:
                 raise StrobeError(f"{printable(source)} is a video, not a photo; use strobe build")
             entries = [(source.name, source)]
         else:

@@ -122,9 +122,11 @@ def command(
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them; DST becomes a dataset folder.
 
+    VIDEOS are files, or folders with one folder per class, which then says what a video shows.
     Frames are exact and stored without loss. A video that cannot be used is reported and the rest go on (exit code 1).
     The same command again does only what is missing.
     """
+    from strobe.build.video_files import video_files
     from strobe.workflows.build import build
 
     if sampling.window_ms is not None:
@@ -147,7 +149,7 @@ def command(
     if done.dropped:
         rules = ", ".join(f"{rule} {count}" for rule, count in done.dropped.items() if rule != "members")
         click.echo(f"dropped {counted(done.dropped['members'], 'member')} by hints: {rules}", err=True)
-    without = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
+    without = f"; {len(done.problems)} of {len(video_files(videos)[0])} videos left out" if done.problems else ""
     reused = f" ({counted(done.reused, 'video')} done before)" if done.reused else ""
     click.echo(f"{made(dst, done.dataset, 'video', 'set', 'frame', 'class')}, labels by {source}{reused}{without}")
     if done.problems:

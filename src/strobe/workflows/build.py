@@ -21,6 +21,7 @@ from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anch
 from strobe.build.pool import worker_pool
 from strobe.build.sample import Sampling
 from strobe.build.store import STORES, FrameEncoder, Store
+from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, in_file, printable
 from strobe.core.labels import LabelSpace, space
@@ -99,8 +100,9 @@ def build(
     The result is the same, byte for byte, whatever the number of workers and however often it was stopped.
     """
     say = progress or Silent()
-    named = _named(videos)
-    labels, boxes, anchors = _annotations(named, options)
+    files, classes = video_files(videos)
+    named = _named(files)
+    labels, boxes, anchors = _annotations(named, options, classes)
     label_space = _label_space(options, destination, labels, boxes)
     _refuse_other_content(destination)
     old = made_before(destination, lambda old: {**old.info.provenance, **_made(options, old)} == old.info.provenance)
@@ -193,11 +195,16 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 
 
 def _annotations(
-    named: Mapping[str, Path], options: BuildOptions
+    named: Mapping[str, Path], options: BuildOptions, classes: Mapping[Path, str]
 ) -> tuple[dict[str, list[LabelRow]], dict[str, list[BoxRow]], dict[str, list[AnchorRow]]]:
-    """Labels, boxes and anchors per video, checked against the videos before any work begins."""
+    """Labels, boxes and anchors per video, checked against the videos before any work begins.
+
+    Where nothing else says what they show, it is the class of the folder each lies in.
+    """
+    by_folder = not (options.labels or options.label or options.boxes or options.unlabelled)
     labels: dict[str, list[LabelRow]] = {
-        name: [LabelRow(video=name, label=text) for text in options.label] for name in named
+        name: [LabelRow(video=name, label=text) for text in (_class(classes, path) if by_folder else options.label)]
+        for name, path in named.items()
     }
     boxes: dict[str, list[BoxRow]] = {name: [] for name in named}
     anchors: dict[str, list[AnchorRow]] = {name: [] for name in named}
@@ -212,8 +219,8 @@ def _annotations(
     if not options.unlabelled:
         if not any(labels.values()) and not any(boxes.values()):
             raise StrobeError(
-                "nothing says what the videos show: give --labels FILE.csv, --label NAME or --boxes FILE, "
-                "or --unlabelled with --label-space to have people label them in review"
+                "nothing says what the videos show: give --labels FILE.csv, --label NAME or --boxes FILE, a folder "
+                "with one folder per class, or --unlabelled with --label-space to have people label them in review"
             )
         source = options.labels or options.boxes
         both = {name: [*labels[name], *boxes[name]] for name in named}
@@ -231,6 +238,10 @@ def _in_pixels(rows: Sequence[BoxRow], source: Path) -> None:
             np.array([videos[row.video] for row in rows], dtype=np.int64),
             lambda place: printable(rows[place].where),
         )
+
+
+def _class(classes: Mapping[Path, str], path: Path) -> list[str]:
+    return [classes[path]] if path in classes else []
 
 
 def _labelled(boxes: Sequence[BoxRow]) -> list[LabelRow]:
