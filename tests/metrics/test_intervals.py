@@ -199,3 +199,14 @@ def test_grouping_refuses_what_does_not_fit() -> None:
         Grouping(np.zeros(1, int), np.zeros(1, int), n_groups=1, interval="wald")  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="right"):
         Grouping(np.zeros(2, int), np.zeros(2, int), n_groups=1).estimates(np.ones(3, bool))
+
+
+def test_numbers_that_differ_by_rounding_alone_have_the_bounds_of_equal_ones() -> None:
+    """Four videos whose score swing is 0.04, one of them a rounding error less: the bounds were NaN, or a point."""
+    from strobe.metrics.intervals import mean_share
+
+    size = np.ones(4)
+    equal = mean_share(np.full(4, 0.04), size)
+    for off in (7e-17, -1e-16, 3e-15):
+        assert mean_share(np.array([0.04, 0.04, 0.04, 0.04 + off]), size) == pytest.approx(equal, abs=1e-9)
+    assert equal[1] > 0.5

@@ -267,7 +267,9 @@ def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
     """
     n, videos, weigh = size.sum(), np.array([float(len(size))]), np.array([effective_videos(size)])
     share = np.clip(np.array([total.sum() / n]), 0.0, 1.0)
-    square = np.array([float(((total - share * size) ** 2).sum() / n**2)])
+    residual = total - share * size
+    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # numbers that differ by rounding alone have no spread
+    square = np.array([float((residual**2).sum() / n**2)])
     effective = effective_n(share, np.array([n]), videos, weigh, square, most=np.array([np.inf]))
     low, high = clopper_pearson_bounds(share * effective, effective)
     return float(low[0]), float(high[0])
