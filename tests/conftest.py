@@ -109,15 +109,13 @@ def axe() -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests against the clock, and those in a browser, get another try: on a busy machine they stumble now and then.
+    """Tests in a browser get another try: on a busy machine they stumble now and then.
 
     A rerun is counted in the summary: one that comes again and again is a fault of the page or of the test. No other
     test gets one.
     """
     for item in items:
-        if item.get_closest_marker("timing"):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
-        elif item.get_closest_marker("browser"):
+        if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1))
 
 

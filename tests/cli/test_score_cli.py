@@ -117,19 +117,6 @@ def test_released_metadata_equals_a_plain_count(tmp_path: Path, accuracy: float)
     assert [point.acc.count for point in found.curve] == plain_counts(dataset, scores)
 
 
-@pytest.mark.timing
-def test_one_model_from_cold_start_is_quick(tmp_path: Path) -> None:
-    made = strobe.example_dataset(n_videos=1056, k=10)
-    strobe.save_dataset(made, tmp_path / "data")
-    (tmp_path / "mine.json").write_text(json.dumps(predictions(made)))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0, done.stderr
-    # The processor's time, which other work on the machine does not stretch.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3.0
-
-
 def test_missing_frames_and_allow_missing(dataset: Dataset, tmp_path: Path) -> None:
     scores = predictions(dataset)
     first = str(dataset.frames.key[0])

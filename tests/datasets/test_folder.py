@@ -134,6 +134,7 @@ def test_order_and_compression_do_not_matter(place: Path) -> None:
         ("labels", "frame_id", 3, "v7:0", r"labels\.parquet: row 3: frame_id 'v7:0' is not in"),
         ("labels", "frame_id", 1, "v0:0", r"labels\.parquet: row 1: the label .* stands twice"),
         ("boxes", "x1", 1, -1.0, r"boxes\.parquet: row 1: expected finite x0 < x1"),
+        ("boxes", "x1", 1, 1e308, r"boxes\.parquet: row 1: expected finite x0 < x1 and y0 < y1 of at most 1e9"),
         ("boxes", "label", 0, "wolf", r"boxes\.parquet: row 0: label 'wolf'"),
         ("videos", "video_id", 1, "v0", r"videos\.parquet: row 1: video_id 'v0' stands twice"),
     ],

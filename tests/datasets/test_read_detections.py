@@ -109,6 +109,7 @@ def test_images_the_dataset_lacks(tmp_path, dataset):
     [
         ({"bbox": [1, 2, float("nan"), 4]}, "NaN or infinity"),
         ({"bbox": [1, 2, float("inf"), 4]}, "NaN or infinity"),
+        ({"bbox": [1, 2, 1e308, 4]}, "numbers above 1e9"),
         ({"bbox": [1, 2, -3, 4]}, "negative width or height"),
         ({"bbox": [1, 2, 3]}, "cannot be read as a result"),
         ({"bbox": None}, "cannot be read as a result"),

@@ -26,11 +26,14 @@ Make = Callable[..., Dataset]
 
 PLUGIN = """
 import time
+from pathlib import Path
 import numpy as np
 from strobe.core.labels import LabelSpace
 from strobe.core.records import ModelSpec
 from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import ImagePlan
+
+HERE = Path(__file__).parent
 
 class Slow:
     preparation = SentPlan(ImagePlan(size_hw=(24, 24), resize=26))
@@ -41,7 +44,10 @@ class Slow:
         raise RuntimeError("frames are prepared by the workers")
 
     def forward(self, prepared):
-        time.sleep(0.02)
+        late = (HERE / "signalled").exists()
+        with (HERE / "batches").open("a") as file:
+            file.write("late\\n" if late else "early\\n")
+        time.sleep(3 if late else 0.02)
         return np.array([image.reshape(-1, 3).mean(axis=0) for image in prepared], dtype=np.float32)
 
 def make():
@@ -88,23 +94,23 @@ def command(colours: Make, tmp_path: Path, started: Any) -> Callable[..., tuple[
 
 
 @pytest.mark.slow
-@pytest.mark.timing
 @pytest.mark.parametrize("in_flight", [1, 2])
-def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
+def test_ctrl_c_in_a_terminal_ends_everything_with_the_batch_under_way(
     in_flight: int, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, workers = command(in_flight=in_flight)
     assert len(workers) == 2
-    begin = time.monotonic()
+    (tmp_path / "signalled").touch()
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    took = time.monotonic() - begin
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "finished work is kept" in errors
     for word in ("Traceback", "resource_tracker", "leaked", "Warning"):
         assert word not in errors
-    assert took < 1.0
-    assert gone(workers, within_s=1)
+    begun = (tmp_path / "batches").read_text().split()
+    assert begun.count("late") <= in_flight + 1, "it ends with the batches under way, not with the work"
+    assert gone(workers, within_s=60)
+    (tmp_path / "signalled").unlink()
     monkeypatch.setattr(workflow, "_processes", lambda options, models, source, n_cores: 2)
     data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
     (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
@@ -119,4 +125,4 @@ def test_workers_end_when_the_command_is_killed(command: Any) -> None:
     assert len(workers) == 2
     process.kill()
     process.communicate()
-    assert gone(workers, within_s=3)
+    assert gone(workers, within_s=60)

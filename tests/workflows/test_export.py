@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -261,6 +262,27 @@ def test_bad_requests(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match=r"10 of 10 frames have no stored image .*--media none"):
         export(tmp_path / "bare", "csv", tmp_path / "media", media="copy")
     assert not (tmp_path / "media").exists()
+
+
+@pytest.mark.parametrize("form", ["coco", "csv", "fiftyone", "huggingface", "croissant", "card"])
+def test_a_folder_with_other_files_is_not_written_to(form: str, tmp_path: Path) -> None:
+    """The docs promise it; the export was written beside whatever lay there."""
+    root, target = made(tmp_path / "set"), tmp_path / "mine"
+    (target / "deep").mkdir(parents=True)
+    (target / "deep/notes.txt").write_text("mine")
+    (target / ".hidden").write_text("does not count")
+    media: dict[str, Any] = {"media": "copy"} if form == "fiftyone" else {}
+    with pytest.raises(StrobeError, match=r"mine holds other files \(deep/notes\.txt\); choose another folder"):
+        export(root, form, target, **media)
+    assert sorted(path.name for path in target.rglob("*")) == [".hidden", "deep", "notes.txt"]
+    (target / "deep/notes.txt").unlink()
+    for _ in range(2):
+        export(root, form, target, **media)
+    if form in ("card", "croissant"):
+        export(root, form, root)
+    else:
+        with pytest.raises(StrobeError, match="holds other files"):
+            export(root, form, root, **media)
 
 
 def test_the_command_line(tmp_path: Path) -> None:

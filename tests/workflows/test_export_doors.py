@@ -93,7 +93,7 @@ def test_an_interrupted_export_goes_on_and_another_one_is_not_mixed_in(world: Da
     synthesize_other = ["synthesize", str(tmp_path / "other"), "--videos", "3", "--size", "32", "--k", "1", "-q"]
     with pytest.raises(SystemExit):
         main([*synthesize_other, "--seed", "5"])
-    with pytest.raises(StrobeError, match=r"sets.parquet is already there; choose another folder"):
+    with pytest.raises(StrobeError, match=r"hf holds other files \(frames/.*\.parquet\); choose another folder"):
         export(tmp_path / "other", "huggingface", tmp_path / "hf")
     assert {path: path.read_bytes() for path in whole} == content
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Floats, Ints, blocks
+from strobe.core.arrays import Bools, Floats, Ints, are_pixels, blocks
 from strobe.core.errors import expect
 from strobe.core.labels import check_scores, confidence_of, top_confidence
 from strobe.core.records import Detections
@@ -266,7 +266,7 @@ class BoxAnswers:
         known = np.maximum(self.label, 0)
         check_places("BoxAnswers", self.frame, known, n_frames=self.n_frames, n_classes=self.n_classes)
         expect(bool(np.isfinite(self.score).all()), "BoxAnswers.score", "finite numbers", "NaN or infinity")
-        expect(bool(np.isfinite(self.xyxy).all()), "BoxAnswers.xyxy", "finite numbers", "NaN or infinity")
+        expect(bool(are_pixels(self.xyxy).all()), "BoxAnswers.xyxy", "finite numbers, at most 1e9", "others")
         expect(
             _in_order(self.frame, self.score, self.label),
             "BoxAnswers",

@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Bools", "Floats", "Ints", "Texts", "blocks", "counts", "narrow", "narrow_type"]
+__all__ = [
+    "BLOCK",
+    "FARTHEST",
+    "Bools",
+    "Floats",
+    "Ints",
+    "Texts",
+    "are_pixels",
+    "blocks",
+    "counts",
+    "narrow",
+    "narrow_type",
+]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -43,6 +55,19 @@ def blocks(n: int, many: int = BLOCK) -> Iterator[slice]:
     [2, 2, 1]
     """
     return (slice(first, min(first + many, n)) for first in range(0, n, many))
+
+
+FARTHEST = 1e9
+"""No pixel of a picture lies farther away: sizes and areas of boxes within it can be counted with."""
+
+
+def are_pixels(values: NDArray[Any]) -> Bools:
+    """Which of the numbers can be coordinates of a picture: neither NaN nor infinite, and at most a thousand million.
+
+    >>> are_pixels(np.array([3.5, -1e308, np.nan])).tolist()
+    [True, False, False]
+    """
+    return np.asarray(np.abs(values) <= FARTHEST)
 
 
 def counts(values: Ints, n: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import are_pixels
 from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
 from strobe.core.variants import NO_VARIANT, STATUSES
@@ -121,7 +122,7 @@ class Box:
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.xyxy
-        expect(all(np.isfinite(self.xyxy)), "Box.xyxy", "finite numbers", self.xyxy)
+        expect(bool(are_pixels(np.array(self.xyxy)).all()), "Box.xyxy", "finite numbers, at most 1e9", self.xyxy)
         expect(x1 > x0 and y1 > y0, "Box.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
         expect(self.label >= 0, "Box.label", ">= 0", self.label)
 
@@ -138,7 +139,7 @@ class Detections:
         n = self.score.shape[0] if self.score.ndim == 1 else -1
         expect(self.xyxy.shape == (n, 4), "Detections.xyxy", f"shape ({n}, 4)", self.xyxy.shape)
         expect(self.label.shape == (n,), "Detections.label", f"shape ({n},)", self.label.shape)
-        expect(bool(np.isfinite(self.xyxy).all()), "Detections.xyxy", "finite numbers", "NaN or infinity")
+        expect(bool(are_pixels(self.xyxy).all()), "Detections.xyxy", "finite numbers, at most 1e9", "others")
         expect(bool(np.isfinite(self.score).all()), "Detections.score", "finite numbers", "NaN or infinity")
 
     def __len__(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import BLOCK, Bools, Floats, Ints, Texts
+from strobe.core.arrays import BLOCK, FARTHEST, Bools, Floats, Ints, Texts
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Box
 from strobe.core.variants import STATUSES
@@ -318,6 +318,8 @@ class Boxes:
     def __post_init__(self) -> None:
         _same_length(self, frame=self.frame, label=self.label, xyxy=self.xyxy, track=self.track, crowd=self.crowd)
         expect(self.xyxy.ndim == 2 and self.xyxy.shape[1] == 4, "boxes.xyxy", "shape (N, 4)", self.xyxy.shape)
+        far = np.flatnonzero(np.abs(self.xyxy).max(axis=1, initial=0) > FARTHEST)  # NaN has a line of its own elsewhere
+        expect(not len(far), "boxes.xyxy", "pixels, at most 1e9", self.xyxy[far[:1]].tolist())
 
     def of_frame(self, row: int) -> tuple[Box, ...]:
         """The boxes of one frame as records."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Ints, blocks
+from strobe.core.arrays import Bools, Ints, are_pixels, blocks
 from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
@@ -268,9 +268,10 @@ def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hin
 
 def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: LabelSpace) -> Boxes:
     xyxy = np.stack([raw[name] for name in ("x0", "y0", "x1", "y1")], axis=1).astype(np.float64).reshape(-1, 4)
-    bad = ~(np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
+    bad = ~(are_pixels(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
     if bad.any():
-        _refuse(folder / "boxes.parquet", [(f"expected finite x0 < x1 and y0 < y1, got {xyxy[bad][0].tolist()}", bad)])
+        rule = f"expected finite x0 < x1 and y0 < y1 of at most 1e9, got {xyxy[bad][0].tolist()}"
+        _refuse(folder / "boxes.parquet", [(rule, bad)])
     return Boxes(
         frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "is not in frames.parquet"),
         label=_label_places(folder, "boxes", raw["label"], label_space),

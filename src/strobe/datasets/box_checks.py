@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Floats
+from strobe.core.arrays import Floats, are_pixels
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
@@ -38,9 +38,10 @@ def check_boxes(
     image sizes or the dataset's own boxes tell). A format and a unit that are both given are taken. Kept and counted,
     as pycocotools does: boxes without area and boxes beyond the image, which can only be false positives.
     """
-    bad = np.flatnonzero(~np.isfinite(raw.box).all(axis=1))
+    bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
-        raise InvalidFile(path, f"{len(bad)} boxes with NaN or infinity", where=f"first {raw.where(int(bad[0]))}")
+        problem = f"{len(bad)} boxes with NaN or infinity, or numbers above 1e9"
+        raise InvalidFile(path, problem, where=f"first {raw.where(int(bad[0]))}")
     box = _in_pixels(path, raw.box, frame, dataset, box_units)
     said = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
     xyxy = FORMS[said](box)

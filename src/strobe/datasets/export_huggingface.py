@@ -47,7 +47,8 @@ def export_huggingface(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # no
     buffer = io.BytesIO()
     pq.write_table(_sets(dataset), buffer, compression="zstd")
     text = card(dataset, use=_USE, more={"configs": configs})
-    return Outgoing(files={"sets/sets.parquet": buffer.getvalue(), "README.md": text})
+    files: dict[str, str | bytes] = {"sets/sets.parquet": buffer.getvalue(), "README.md": text}
+    return Outgoing(files=files, also=(where["frames"],))
 
 
 def write_frames(dataset: Dataset, source: FrameSource, target: Path, *, progress: Progress) -> list[Path]:

@@ -19,10 +19,14 @@ __all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A dataset in another format: the files to write, and where each frame's image goes, both relative."""
+    """A dataset in another format: the files to write, and where each frame's image goes, both relative.
+
+    `also` are patterns of files that are written besides.
+    """
 
     files: Mapping[str, str | bytes]
     images: Mapping[int, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
 
 
 def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode: MediaMode, progress: Progress) -> None:

@@ -1,7 +1,8 @@
 """`strobe export`: a dataset folder in, another format out; runs in, a leaderboard out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
@@ -33,6 +34,9 @@ FORMATS = {
 }
 """Every format of a dataset and its exporter."""
 
+_INTO_ITS_OWN = ("croissant", "card")
+"""Formats that may also go into the dataset's own folder: one file more."""
+
 _WITHOUT_MEDIA = {
     "huggingface": "huggingface has the images inside its Parquet files; leave --media away",
     "card": "a card is one text without images; leave --media away",
@@ -59,8 +63,8 @@ def export(
 ) -> Exported:
     """Write the dataset in another format. Where people have voted, what they kept; `candidates` asks for everything.
 
-    An interrupted export goes on when it is started again, and a finished one is left as it is; files that say anything
-    else are not written over.
+    An interrupted export goes on when it is started again, and a finished one is left as it is. A folder that holds
+    anything else is not written to, but for the dataset's own, which may get a card or croissant.json.
     """
     if form not in FORMATS:
         raise UnknownName("export format", form, FORMATS, hint=f"known: {', '.join(FORMATS)}")
@@ -69,6 +73,8 @@ def export(
     dataset = Opened.of(folder, reviewed_only=not candidates).dataset
     make: Callable[..., Outgoing] = load(FORMATS[form])
     outgoing = make(dataset, media=media)
+    if form not in _INTO_ITS_OWN or target.resolve() != folder.resolve():
+        _refuse_others(target, {*outgoing.files, *outgoing.images.values()}, outgoing.also)
     missing = _missing(target, outgoing.files)
     say = progress or Silent()
     written: Sequence[Path] = ()
@@ -82,6 +88,15 @@ def export(
         make_folder((target / name).parent)
         write_bytes(target / name, _bytes(outgoing.files[name]))
     return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
+
+
+def _refuse_others(target: Path, names: Collection[str], also: Sequence[str] = ()) -> None:
+    """Raise StrobeError where the folder holds a file that this export does not write; hidden ones do not count."""
+    for path in target.rglob("*"):
+        name = path.relative_to(target).as_posix()
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if not path.is_dir() and not hidden and name not in names and not any(fnmatch(name, one) for one in also):
+            raise StrobeError(f"{printable(target)} holds other files ({printable(name)}); choose another folder")
 
 
 def _bytes(content: str | bytes) -> bytes:
@@ -112,6 +127,7 @@ def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
         told = {model: facts.get("weights") for model, facts in about.items() if isinstance(facts, dict)}
         weights = {model: digest for model, digest in told.items() if isinstance(digest, str)}
         found.append(Scored(run=name, results=read_results(run), weights=weights))
+    _refuse_others(target, ("leaderboard.csv", "leaderboard.json"))
     path = target / "leaderboard.json"
     others = [place for place in (path, target / "leaderboard.csv") if place.exists()]
     if others and not (path.is_file() and "boards" in read_json(path)):

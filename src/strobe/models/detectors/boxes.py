@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Floats
+from strobe.core.arrays import Floats, are_pixels
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Detections
@@ -148,7 +148,7 @@ def detections(xyxy: Floats, label: NDArray[Any], score: Floats, *, placement: P
     if placement is not None:
         boxes = placement.to_image(boxes)
     there = np.flatnonzero(
-        (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]) & np.isfinite(boxes).all(axis=1) & np.isfinite(score)
+        (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]) & are_pixels(boxes).all(axis=1) & np.isfinite(score)
     )
     order = there[np.argsort(-score[there], kind="stable")]
     return Detections(xyxy=boxes[order], label=np.asarray(label)[order].astype(np.int32), score=score[order])
