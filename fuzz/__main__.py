@@ -1,9 +1,10 @@
-"""Damaged inputs through every verb, and kills at every rename: `python -m fuzz`, or `make fuzz`.
+"""Damaged inputs through every verb, links, flipped bits, two writers and kills: `python -m fuzz`, or `make fuzz`.
 
-    python -m fuzz                        1,000 cases and every kill; a stopped run goes on
+    python -m fuzz                        1,000 cases and every sweep; a stopped run goes on
     python -m fuzz --cases 10000          more cases
     python -m fuzz --case 1234            one case again, its folder kept, the traceback shown
-    python -m fuzz --only kills           no damaged inputs
+    python -m fuzz --only kills           one kind alone: cases, links, bits, twice or kills
+    python -m fuzz --sweep twice/build    one sweep alone
 
 Exits 1 where something was found; findings/ then holds what is needed to see it again.
 """
@@ -21,6 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fuzz.bits import bit_plan, run_bits
 from fuzz.cases import drawn, run_case
 from fuzz.corpus import make_corpus
 from fuzz.kills import kill_plan, run_kill
@@ -29,7 +31,7 @@ from fuzz.process import preload
 from fuzz.twice import run_twice, twice_plan
 
 ROOT = Path(__file__).parents[1]
-_SWEEPS = {"kill": run_kill, "links": run_links, "twice": run_twice}
+_SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_twice}
 
 
 def main() -> None:
@@ -75,11 +77,16 @@ def main() -> None:
 
 def _sweeps(options: argparse.Namespace) -> list[str]:
     """The sweeps asked for: by name, by kind, or all."""
-    plans = {"links": link_plan(options.links), "twice": twice_plan(), "kills": kill_plan(options.kills, options.seed)}
     if options.sweep:
         return list(options.sweep)
     if options.verb:
         return []
+    plans = {
+        "links": link_plan(options.links)[: options.sweeps],
+        "bits": bit_plan(options.flips)[: options.sweeps],
+        "twice": twice_plan()[: options.sweeps],
+        "kills": kill_plan(options.kills, options.seed),
+    }
     return [name for kind, names in plans.items() for name in names if options.only in (None, kind)]
 
 
@@ -88,8 +95,12 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=1000, help="how many cases")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--kills", type=int, default=None, help="at most so many kills; default: all")
+    parser.add_argument(
+        "--sweeps", type=int, default=None, help="at most so many sweeps of links, bits and two writers"
+    )
     parser.add_argument("--links", type=int, default=None, help="links at so many places a command; default: at all")
-    parser.add_argument("--only", choices=["cases", "links", "twice", "kills"], help="one kind alone")
+    parser.add_argument("--flips", type=int, default=1, help="bits flipped in every stored file, one at a time")
+    parser.add_argument("--only", choices=["cases", "links", "bits", "twice", "kills"], help="one kind alone")
     parser.add_argument("--sweep", action="append", help="these sweeps alone, by name; several times")
     parser.add_argument("--verb", help="of the cases, only those of this verb")
     parser.add_argument("--case", help="this one case again (a number), or this one kill (its name)")

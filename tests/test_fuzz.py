@@ -28,9 +28,9 @@ def fuzz(folder: Path, *words: str, code: int = 0) -> str:
 
 def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
     """100 cases and a dozen kills; stopped on the way, it goes on where it was; one case can be seen again."""
-    first = fuzz(tmp_path, "--cases", "20", "--kills", "0")
+    first = fuzz(tmp_path, "--cases", "20", "--kills", "0", "--sweeps", "0")
     assert "20 cases and 0 kills" in first
-    said = fuzz(tmp_path, "--cases", "100", "--kills", "12")
+    said = fuzz(tmp_path, "--cases", "100", "--kills", "12", "--sweeps", "0")
     assert "20 done before" in said
     assert "100 cases and 12 kills" in said
     assert "nothing found" in said
@@ -41,6 +41,52 @@ def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
     said = fuzz(tmp_path, "--case", "3")
     assert '"words"' in said
     assert "as promised" in said
+
+
+LINKS = (
+    "inspect ladder", "sheet changed", "export croissant boxes", "score run new-video", "report run new-boxes",
+    "compare run boxes-coco", "ladder", "generator again", "eval into new-boxes", "status reviewing", "crops",
+    "build again reference", "simulate again",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone reports what is opened")
+def test_links_flipped_bits_and_two_writers(tmp_path: Path) -> None:
+    """A link at every place, one by one: nothing outside the folder is opened, moved or written. One bit in every file
+    that a score reads. Two makers at once, and each verb whose folder another holds."""
+    links = [f"links/{name}" for name in LINKS]
+    others = ["bits/score run new-video+1", "bits/score run new-boxes+1", "twice/synthesize", "twice/import-photos"]
+    others += ["twice/simulate", "twice/vary", "twice/report", "twice/export-coco", "twice/review-export"]
+    said = fuzz(tmp_path, *(word for name in [*links, *others] for word in ("--sweep", name)))
+    assert "nothing found" in said
+    tries = {line.split()[-1]: int(line.split()[0]) for line in said.splitlines() if " tries of " in line}
+    assert tries["links"] > 300
+    assert tries["bits"] > 40
+    assert tries["twice"] >= 7 * 4
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("print(open('datasets/video/sets.parquet', 'rb').read()[:9])", "opened sets.parquet outside the folder"),
+        ("import os; os.rename('datasets/video/sets.parquet', 'mine')", ""),  # the link itself
+        ("import pathlib; pathlib.Path('datasets/video/media/x').write_text('')", "outside the folder"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone reports what is opened")
+def test_a_link_that_is_followed_is_seen(body: str, found: str, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from fuzz import links; from fuzz.recipe import Recipe\n"
+        "import strobe.cli.main as real\n"
+        f"def main(words):\n    {body}\n"
+        "real.main = main\n"
+        "links.recipes = lambda: (Recipe(name='it', words=('inspect', 'x'), place=('datasets/video',)),)\n"
+        f"root = Path({str(ROOT / 'tests/golden')!r})\n"
+        f"print(links.run_links('links/it', corpus=root, work=Path({str(tmp_path / 'work')!r})).finding)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (found in done.stdout) if found else not done.stdout.strip(), done.stdout
 
 
 def test_a_table_of_wide_rows_is_swollen_within_bounds(tmp_path: Path) -> None:

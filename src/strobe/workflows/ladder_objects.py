@@ -14,6 +14,7 @@ from strobe.core.crops import object_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, ModelFailed, StrobeError, printable
 from strobe.core.files import sha256_of_file, write_bytes
+from strobe.core.inside import inside, refuse_links
 from strobe.core.ports import Progress
 from strobe.core.records import Box
 from strobe.core.true_boxes import are_shares
@@ -216,8 +217,10 @@ class FolderMasks:
 def own_masks(dataset: Dataset) -> Path | None:
     """The folder of masks that `strobe synthesize` or `simulate` wrote beside the dataset's frames, if they did."""
     made = dataset.info.provenance.get("made_by") in ("strobe synthesize", "strobe simulate")
-    folder = None if dataset.root is None else dataset.root / "masks"
-    return folder if made and folder is not None and folder.is_dir() else None
+    if not made or dataset.root is None or not (folder := inside(dataset.root, "masks")).is_dir():
+        return None
+    refuse_links(dataset.root, ("masks",))
+    return folder
 
 
 def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None:

@@ -19,6 +19,7 @@ from strobe.analyses.cohort import Cohort
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, reading, write_json
+from strobe.core.inside import inside
 from strobe.core.late import require
 from strobe.core.locks import writes, writing
 from strobe.core.ports import Progress, Silent
@@ -259,8 +260,9 @@ def written(ask: str) -> tuple[str, str]:
     return f"{table}.parquet", "review.json" if table == "verdicts" else f"{table}.json"
 
 
-def exported_conduct(path: Path) -> Conduct | None:
+def exported_conduct(folder: Path, name: str = "review.json") -> Conduct | None:
     """How a review was run, by the figures its last export wrote; None where there are none."""
+    path = inside(folder, name)
     figures = read_json(path) if path.is_file() else None
     return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
 
@@ -416,5 +418,5 @@ def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tu
             store.check(dataset, _content(folder))
             found |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()
-    conduct = conduct or exported_conduct(folder / written(ask)[1])
+    conduct = conduct or exported_conduct(folder, written(ask)[1])
     return sorted(found.values(), key=lambda answer: (answer.at, log.id_of(answer))), conduct

@@ -293,7 +293,7 @@ def score_models(
     if opened.candidates.verdicts:
         from strobe.workflows.review import exported_conduct
 
-        conduct = exported_conduct(opened.path / "review.json")
+        conduct = exported_conduct(opened.path)
         alone = is_alone if conduct is None else conduct.is_alone
         found = review_results(opened.candidates, alone=alone, seed=request.options.seed)
         results = replace(results, review=found)

@@ -204,7 +204,7 @@ def _refuse_nothing(source: Path, ladder: Ladder, masks: MaskSource | None) -> N
         first = pictures[0]
         raise StrobeError(
             f"{printable(source)}: none of its {len(pictures)} pictures can get a ladder; the first, "
-            f"{printable(first.picture)}: {first.absent[LADDER]}"
+            f"{printable(first.picture)}: {first.absent.get(LADDER) or ' / '.join(sorted(set(first.absent.values())))}"
         )
     standing = [one for one in pictures if not one.is_left_out]
     if masks is not None and not any(one.mask for one in standing):
