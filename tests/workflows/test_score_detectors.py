@@ -90,9 +90,14 @@ def test_a_file_with_every_class_has_no_ceiling(zoo, tmp_path):
 def answers_of(dataset, change_box, change_label):
     boxes = dataset.boxes
     return BoxAnswers.of(
-        boxes.frame, change_label(boxes.label), change_box(boxes.xyxy), np.full(len(boxes.frame), 0.9),
-        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), model="m",
-    )  # fmt: skip
+        boxes.frame,
+        change_label(boxes.label),
+        change_box(boxes.xyxy),
+        np.full(len(boxes.frame), 0.9),
+        n_frames=len(dataset.frames),
+        n_classes=len(dataset.info.label_space),
+        model="m",
+    )
 
 
 @pytest.mark.parametrize(
