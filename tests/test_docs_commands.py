@@ -60,6 +60,7 @@ PARSED = {
     "strobe import imagenet-a-plus crops/": "of the line above",
     "strobe review serve data/crops --ask name": "people name; tests/review/test_whole_or_cropped.py goes this way",
     "strobe eval data/crops": "of the lines above",
+    "strobe vary attack DATASET STRONGER": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe vary attack DATASET SMALLEST": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe eval BOTH": "of the line before",
