@@ -83,19 +83,19 @@ def facts_of(run: Path, name: str) -> dict[str, Any]:
 
 def _said(path: Path) -> dict[str, Any]:
     """A model.json, checked."""
-    facts = read_json(path, hint="run predict again")
+    facts = read_json(path, hint=_AGAIN)
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise StrobeError(f"{printable(path)}: format {schema} is newer than this strobe reads ({SCHEMA})")
     known: dict[str, Any] = dict(facts) if isinstance(schema, int) else {}
     digest = known.pop("sha256", None)
     if digest is not None and digest != _digest_of(known):
-        raise InvalidFile(path, "damaged: its content does not match the digest in it", hint="run predict again")
+        raise InvalidFile(path, "damaged: its content does not match the digest in it", hint=_AGAIN)
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
     spec = known.get("spec") if isinstance(known.get("spec"), dict) else {}
     if wrong or known["task"] not in set(Task) or not {"kind", "label_space"} <= set(spec or ()):
-        raise InvalidFile(path, "not what a model's facts should be", where=wrong, hint="run predict again")
+        raise InvalidFile(path, "not what a model's facts should be", where=wrong, hint=_AGAIN)
     return known
 
 
