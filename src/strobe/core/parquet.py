@@ -18,6 +18,8 @@ __all__ = ["IN_LISTS", "IN_PYTHON", "open_bounded", "read_bounded", "written_out
 
 _MOST = 2**30
 """Bytes any file may unpack to; a larger file up to 256 times its own size."""
+_FEW = 2**26
+"""Bytes of texts that are written out at once, whatever a dictionary holds."""
 _TEXT_COST, _NUMBER_COST = 64, 8
 """Bytes a value takes in memory beside its characters."""
 
@@ -40,13 +42,14 @@ def open_bounded(
     """
     arrow = load("pyarrow:ArrowException")
     try:
-        cost, texts = 0, []
+        cost, worst = 0, Counter[str]()
         for name, is_text, values, unpacked in _leaves(regular(path), content):
             if columns is None or name.partition(".")[0] in columns:
-                texts += [name] if is_text else []
+                worst[name] += unpacked * values * is_text  # each value might be all of a page
                 each = _TEXT_COST if is_text else listed if "." in name else _NUMBER_COST
                 cost += unpacked + values * each
                 _bound(path, cost)
+        texts = [name for name, most in worst.items() if most > _FEW]
         source = path if content is None else load("pyarrow:BufferReader")(content)
         file = load("pyarrow.parquet:ParquetFile")(source, read_dictionary=texts, memory_map=False)
         names = list(file.schema_arrow.names)
