@@ -203,7 +203,7 @@ class Run:
         if "subset" in about:
             return None if about["subset"] is None else decode(Subset, about["subset"])
         try:
-            name = read_json(self.path / "results.json")["settings"]["subset"]
+            name = read_json(inside(self.path, "results.json"))["settings"]["subset"]
         except (StrobeError, KeyError, TypeError):  # never scored, or to be scored again
             return None
         if name is None:
