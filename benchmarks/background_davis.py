@@ -31,7 +31,7 @@ from strobe.datasets import folder as dataset_folder
 from strobe.models.options import LoadOptions
 from strobe.runs.folder import Run
 from strobe.workflows.predict import PredictOptions, predict
-from strobe.workflows.vary_background import BackgroundWanted, vary_background
+from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 CLIPS = {"dog": "dog", "cows": "cattle", "car-shadow": "car", "bmx-trees": "bicycle"}
 K, EVERY, SIDE = 10, 5, 320
@@ -122,7 +122,7 @@ def _frames_right(dataset: Dataset, label: Any) -> Any:
 
 def ladder(data: Path, out: Path, run: Path, model: str, options: PredictOptions) -> Iterator[dict[str, Any]]:
     """How many anchors are right on each rung, clip by clip."""
-    vary_background(data, out, BackgroundWanted(masks=data / "masks", name="davis-ladder"), progress=Talk())
+    vary_background(data, out, VaryBackgroundOptions(masks=data / "masks", name="davis-ladder"), progress=Talk())
     predict(dataset_folder.read(out), [model], run, options, Talk())
     for rung, right in right_of(out, run)[model].items():
         for clip in CLIPS:

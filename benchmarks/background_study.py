@@ -32,7 +32,7 @@ from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.vary_background import BackgroundWanted, vary_background
+from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 SIZES = {"small": (0.2, 0.3), "medium": (0.35, 0.5), "large": (0.6, 0.8)}
 """Diameters as shares of the picture's side; the draws are the same, so that an object stays itself."""
@@ -86,7 +86,7 @@ def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) ->
     wanted = SyntheticOptions(world=world, videos=args.images, seed=SEED, name=name, masks=True)
     synthesize(args.out / "pictures" / name, wanted, progress=say, workers=args.cores)
     ladder, run = args.out / "ladders" / name, args.out / "runs" / name
-    vary_background(args.out / "pictures" / name, ladder, BackgroundWanted(name=name), progress=say)
+    vary_background(args.out / "pictures" / name, ladder, VaryBackgroundOptions(name=name), progress=say)
     options = PredictOptions(load=LoadOptions(device=args.device, batch_size=args.batch))
     failed = [one for one in predict(folder.read(ladder), models(args.models), run, options, say) if not one.ok]
     if failed:

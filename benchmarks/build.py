@@ -26,7 +26,7 @@ import av
 import numpy as np
 
 from strobe.build.decode import Reader, rgb_of
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.build.store import FrameEncoder
 from strobe.workflows.build import BuildOptions, build
 
@@ -110,7 +110,7 @@ def bare_loop(path: Path, folder: Path) -> None:
 
 def whole_build(path: Path, folder: Path, workers: int) -> None:
     """A build in which every frame belongs to exactly one set."""
-    options = BuildOptions(label=("thing",), sampling=Sampling(k=K, every=2 * K + 1), workers=workers)
+    options = BuildOptions(label=("thing",), sampling=AnchorOptions(k=K, every=2 * K + 1), workers=workers)
     dataset = build([path], folder, options).dataset
     if len(dataset.frames) < FPS * SECONDS - 2 * K:
         raise SystemExit("the build left frames out")

@@ -14,7 +14,7 @@ from strobe.analyses.results import Results
 from strobe.core.codec import decode
 from strobe.core.estimate import Estimate
 from strobe.report import figures_generator
-from strobe.report.story_generator import Granular, granular, size_text
+from strobe.report.story_generator import GranularityView, granular, size_text
 from strobe.report.view import View
 
 FIGURES = {
@@ -69,7 +69,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)])
 
 
-def _medians(found: Granular) -> str:
+def _medians(found: GranularityView) -> str:
     rows = []
     for name in found.granularities:
         cells = []
@@ -81,7 +81,7 @@ def _medians(found: Granular) -> str:
     return _table(["half by, per neuron; found", *found.targets], rows)
 
 
-def _ratios(found: Granular) -> str:
+def _ratios(found: GranularityView) -> str:
     def say(value: float) -> str:
         return f"{value:.2f}"
 
@@ -98,7 +98,7 @@ def _ratios(found: Granular) -> str:
     return _table(head, rows)
 
 
-def _preserved(found: Granular) -> str:
+def _preserved(found: GranularityView) -> str:
     head, rows = ["kept; found and kept", *found.targets], []
     for name in found.granularities:
         for kept in found.preserved:
@@ -110,7 +110,7 @@ def _preserved(found: Granular) -> str:
     return _table(head, rows)
 
 
-def _fooled(view: View, found: Granular) -> str:
+def _fooled(view: View, found: GranularityView) -> str:
     models = list(view.classifiers)
     rows = []
     scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}

@@ -29,12 +29,12 @@ from strobe.generator.layered import TorchGenerator
 from strobe.generator.networks import NETWORKS, LayeredNet
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.vary.changing import Changing, drawn_latents, places_of, scales
-from strobe.vary.generator_search import OCTAVES, ChangeOptions, levels_of, search_changes
+from strobe.vary.changing import ChangeableGenerator, drawn_latents, places_of, scales
+from strobe.vary.generator_search import OCTAVES, GeneratorSearchOptions, levels_of, search_changes
 from strobe.vary.pgd import wrong_by
 from strobe.workflows.generators import load_generator
 
-HOW = ChangeOptions(search="minimal")
+HOW = GeneratorSearchOptions(search="minimal")
 
 
 def random_generator(name: str, device: str) -> LayeredGenerator:
@@ -67,7 +67,7 @@ def loaded(args: argparse.Namespace, device: str) -> tuple[LayeredGenerator, Any
     return generator, model, random
 
 
-def plain(scores: Any, changing: Changing, latent: Any, label: int, cap: float) -> float:
+def plain(scores: Any, changing: ChangeableGenerator, latent: Any, label: int, cap: float) -> float:
     """The least magnitude of one image, by a loop anyone would write; inf where there is none up to the cap."""
     base = changing.begin(latent[None], [label])
     row = torch.zeros(1, dtype=torch.long, device=changing.device)
@@ -121,10 +121,10 @@ def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
     batch = min(args.images, args.batch if device != "cpu" else args.cpu_batch)
     images = args.images if device != "cpu" else args.cpu_images
     for word in args.granularity.split(","):
-        changing = Changing(generator, scale, places_of(spec, word))
+        changing = ChangeableGenerator(generator, scale, places_of(spec, word))
         levels = levels_of(2 * math.sqrt(changing.neurons))
 
-        def batched(some: slice, changing: Changing = changing, levels: Any = levels) -> list[float]:
+        def batched(some: slice, changing: ChangeableGenerator = changing, levels: Any = levels) -> list[float]:
             base = changing.begin(latents[some], classes[some])
             every = torch.arange(len(base), device=changing.device)
             with torch.no_grad():
@@ -137,7 +137,7 @@ def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
             )
             return [one.reach or math.inf if one.status == "found" else math.inf for one in found]
 
-        def looped(some: slice, changing: Changing = changing, levels: Any = levels) -> list[float]:
+        def looped(some: slice, changing: ChangeableGenerator = changing, levels: Any = levels) -> list[float]:
             return [
                 plain(model.input_scores, changing, latents[place], classes[place], levels[-1])
                 for place in range(some.start, some.stop)

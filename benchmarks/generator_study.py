@@ -44,15 +44,15 @@ def study(name: str, args: argparse.Namespace) -> None:
     from strobe.models.options import LoadOptions
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.predict import PredictOptions
-    from strobe.workflows.score import ScoreRequest
-    from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+    from strobe.workflows.score import ScoreRunOptions
+    from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
     talk, begin = _talk(name), time.monotonic()
     generator, stem = DATA[name]
     targets = [f"{role}={_spec(f'{stem}{tail}', args)}" for role, tail in ROLES.items()]
     folder, run = args.work / name / "dataset", args.work / name / "run"
     load = LoadOptions(device=args.device, batch_size=args.batch_size)
-    wanted = GeneratorWanted(
+    wanted = VaryGeneratorOptions(
         images=args.images, granularity=tuple(args.granularity), strips=args.strips, seed=args.seed, changes=False,
         steps=args.steps, restarts=args.restarts, name=name,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def study(name: str, args: argparse.Namespace) -> None:
         [*targets, f"{JUDGE}={_spec(f'{stem}-{JUDGE}', args)}"],
         run,
         prediction=PredictOptions(load=load),
-        request=ScoreRequest(options=ScoreOptions(judges=(JUDGE,))),
+        request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=talk,
     )
     talk.note(f"scored; report: {found.report or found.no_report}")

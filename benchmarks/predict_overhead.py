@@ -183,7 +183,7 @@ def make_video(path: Path, n: int) -> None:
 
 def own_video(video: Path | None, n: int, rounds: int) -> int:
     """Build the video in three ways, run the engine over each, print what it cost; the exit code."""
-    from strobe.build.sample import Sampling
+    from strobe.build.sample import AnchorOptions
     from strobe.core.ports import FrameSource
     from strobe.workflows.build import BuildOptions, build
     from strobe.workflows.sources import frame_source
@@ -195,7 +195,7 @@ def own_video(video: Path | None, n: int, rounds: int) -> int:
         if video is None:
             video = root / "clip.mp4"
             make_video(video, n)
-        every = BuildOptions(label=("dog",), label_space="imagenet-vid", sampling=Sampling(k=10, every=21))
+        every = BuildOptions(label=("dog",), label_space="imagenet-vid", sampling=AnchorOptions(k=10, every=21))
         ways = {
             "packed": replace(every, store="zstd"),
             "png": replace(every, store="png"),

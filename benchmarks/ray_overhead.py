@@ -24,7 +24,7 @@ from strobe.core.late import require
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.models.cores import cores
-from strobe.workflows.engines import Engine
+from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.predict import PredictOptions, predict
 
 FEW = 64
@@ -71,7 +71,7 @@ class Spent:
 SPENT = Spent()
 
 
-def timed(dataset: Dataset, out: Path, engine: Engine) -> tuple[float, float]:
+def timed(dataset: Dataset, out: Path, engine: ExecutorOptions) -> tuple[float, float]:
     """Seconds of one command's work, models loaded and shards written: on the clock, and of processors."""
     begin, spent = time.perf_counter(), SPENT.seconds()
     done = predict(dataset, ["efficientnet-lite0"], out, PredictOptions(engine=engine, shard_size=FEW), Silent())
@@ -95,7 +95,7 @@ def main() -> None:
         address="local", num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level="error",
         object_store_memory=2**28,
     )  # fmt: skip
-    engines = {"local": Engine(), "ray": Engine(name="ray", actors=1, cores=cores())}
+    engines = {"local": ExecutorOptions(), "ray": ExecutorOptions(name="ray", actors=1, cores=cores())}
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         data = {n: made(root / f"data-{n}", n) for n in (FEW, given.frames)}

@@ -25,11 +25,11 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.models.asked import Asked
+from strobe.models.requested import RequestedModel
 from strobe.runs.folder import Run
 from strobe.workflows.bring import bring
 from strobe.workflows.opening import Opened
-from strobe.workflows.score import ScoreRequest, score_staged
+from strobe.workflows.score import ScoreRunOptions, score_staged
 from vid_shaped import dataset_of, vid_world
 
 ROOT = Path(__file__).parents[1]
@@ -79,10 +79,12 @@ def make(out: Path, n_models: int) -> None:
     frames = replace(plain.frames, media=media, width=np.full(n, WIDTH), height=np.full(n, HEIGHT))
     strobe.save_dataset(replace(plain, frames=frames), out / "dataset")
     opened, run = Opened.of(out / "dataset"), Run(out / "run")
-    files = [Asked(name, "answers", answers=one) for name, one in answers(opened.dataset, n_models, rng).items()]
+    files = [
+        RequestedModel(name, "answers", answers=one) for name, one in answers(opened.dataset, n_models, rng).items()
+    ]
     lines = [f"{one.name},{'standard' if place % 3 else 'robust'},{bool(place % 3)}" for place, one in enumerate(files)]
     (out / "types.csv").write_text("\n".join(["model,model_type,standard", *lines]), encoding="utf-8")
-    request = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=5), types=out / "types.csv")
+    request = ScoreRunOptions(options=ScoreOptions(replicates=100, control_seeds=5), types=out / "types.csv")
     begin = time.perf_counter()
     with run.stage() as stage:
         bring(opened.dataset, run, files, request, Silent(), stage=stage)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.classification import ScoreOptions, score
-from strobe.analyses.early import Asking, Failures, saved
+from strobe.analyses.early import EarlyStopRounds, Failures, saved
 from strobe.analyses.plan import Plan
 from strobe.core.answers import ClassAnswers, State
 from strobe.runs.folder import Run
@@ -28,7 +28,7 @@ QUICK = ScoreOptions(bootstrap=False)
 
 def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> tuple[ClassAnswers, int]:
     """The answers of a model that stops early, and in how many rounds."""
-    asking, asked, rounds = Asking(plan, failures.risk()), np.zeros(len(full), dtype=bool), 0
+    asking, asked, rounds = EarlyStopRounds(plan, failures.risk()), np.zeros(len(full), dtype=bool), 0
     while len(rows := asking.next()):
         asked[rows] = True
         asking.tell(rows, full)

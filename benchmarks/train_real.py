@@ -90,7 +90,7 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.predict import PredictOptions
-    from strobe.workflows.score import ScoreRequest
+    from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.train import train
     from strobe.workflows.train_job import Material, TrainOptions
 
@@ -109,7 +109,7 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
     subset.write_text(held, encoding="utf-8")
     found = evaluate(
         data, [f"{name}={spec}" for name, spec in models.items()], out / "run",
-        prediction=PredictOptions(load=LoadOptions(device=device)), request=ScoreRequest(subset=subset),
+        prediction=PredictOptions(load=LoadOptions(device=device)), request=ScoreRunOptions(subset=subset),
         progress=Silent(), with_report=False,
     ).results  # fmt: skip
     told = {

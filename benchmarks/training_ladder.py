@@ -30,17 +30,17 @@ from strobe.datasets import folder as dataset_folder
 from strobe.metrics.pmk import first_wrong
 from strobe.models.plan import ImagePlan
 from strobe.synthetic.sets import ArraySource
-from strobe.workflows.ladder import (
+from strobe.workflows.synthesize import rendered
+from strobe.workflows.training_series import (
     RUNGS,
-    RungDone,
-    RungJob,
+    SeriesJob,
+    SeriesResult,
     jobs_of,
     material,
     size_named,
-    train_ladder,
-    train_rung,
+    train_one,
+    train_series,
 )  # fmt: skip
-from strobe.workflows.synthesize import rendered
 
 SIGNS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -87,19 +87,19 @@ def first_wrong_of(dataset: Dataset, label: NDArray[np.int64]) -> NDArray[np.int
     return first_wrong(wrong, dataset.sets.set, dataset.row_levels(), n_sets=dataset.n_sets, never=k + 1)
 
 
-def train_and_answer(job: RungJob, *, until: float) -> RungDone:
+def train_and_answer(job: SeriesJob, *, until: float) -> SeriesResult:
     """One training, and its answers on the held-out clips; nothing past the time, or where its start is missing."""
     target = job.folder / "first_wrong.npy"
     starts = not job.rung.start or (job.out / f"{job.rung.start}~{job.seed}" / "model.safetensors").is_file()
     if not target.is_file() and (time.time() > until or not starts):
-        return RungDone(job=job, acc_orig=float("nan"), acc_pmk=float("nan"), seconds=0.0, was_there=False)
-    done = train_rung(job)
+        return SeriesResult(job=job, acc_orig=float("nan"), acc_pmk=float("nan"), seconds=0.0, was_there=False)
+    done = train_one(job)
     if not target.is_file():
         np.save(target, first_wrong_of(material(job.held, with_frames=True).dataset, answers(job)))
     return done
 
 
-def answers(job: RungJob) -> NDArray[np.int64]:
+def answers(job: SeriesJob) -> NDArray[np.int64]:
     """The class of every held-out frame by the trained model, as it is loaded from its file."""
     import torch
 
@@ -132,13 +132,13 @@ def run(args: argparse.Namespace) -> None:
     os.environ["STROBE_CACHE"] = str(work / "cache")
     make_data(work, size, cores, talk)
     rendered_s = time.time() - begin
-    first = RungJob(
+    first = SeriesJob(
         rung=RUNGS[0], seed=0, size=size, training=work / "training", held=work / "held", out=work / "models",
         device=args.device, evaluations=args.evaluations, frames=True,
     )  # fmt: skip
     jobs = jobs_of(first, seeds=args.seeds, only=args.only)
     until = begin + 60 * args.minutes
-    done = train_ladder(jobs, workers=args.workers, progress=talk, work=partial(train_and_answer, until=until))
+    done = train_series(jobs, workers=args.workers, progress=talk, work=partial(train_and_answer, until=until))
     args.out.mkdir(parents=True, exist_ok=True)
     k = (size.world.frames - 1) // 2
     content = {
@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
     talk.note(f"{len(content['trainings'])} trainings, {len(content['left_out'])} left out: {args.out / 'ladder.json'}")
 
 
-def told(one: RungDone, k: int) -> dict[str, Any]:
+def told(one: SeriesResult, k: int) -> dict[str, Any]:
     """One training as JSON."""
     history = json.loads((one.job.folder / "training.json").read_text(encoding="utf-8"))["history"]
     sets = np.load(one.job.folder / "first_wrong.npy")

@@ -23,9 +23,9 @@ from strobe.datasets import folder as folders
 from strobe.datasets.media import MediaSource
 from strobe.review import database, service
 from strobe.review.app import Access, make_app
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.database import set_meta
-from strobe.review.guard import Rate, ServerAddress
+from strobe.review.guard import RateLimit, ServerAddress
 from strobe.review.store import Store
 
 __all__ = ["ADMIN_KEY", "Broken", "Disk", "Machine", "Reply", "Server", "install"]
@@ -122,7 +122,7 @@ class Machine:
     folder: Path
     rng: random.Random
     ask: str
-    settings: ReviewSettings
+    settings: ReviewOptions
     now: float = 1_800_000_000.0
     disk: Disk = field(default_factory=Disk)
     servers: list[Server | None] = field(default_factory=lambda: [None, None])
@@ -259,7 +259,7 @@ def _app(dataset: Dataset, store: Store) -> Any:
         access = Access(address=_ADDRESS, secret=b"of a simulation", admin_key=ADMIN_KEY, invited_only=True)
         app = make_app(dataset, store, MediaSource(dataset), access)
     for name in app._rates:
-        app._rates[name] = Rate(per_s=1e9, burst=1e9)
+        app._rates[name] = RateLimit(per_s=1e9, burst=1e9)
     return app
 
 

@@ -33,7 +33,7 @@ from fuzz.sim_server import Broken, Disk, Machine, install
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.log import round_of
 from strobe.review.question import TABLES
 
@@ -124,7 +124,7 @@ class _Story:
         self.rng = rng = random.Random(f"strobe-simulate {seed}")
         self.place, self.work, self.lane, self.ended = place, work, lane, ended
         ask = rng.choice(("pairs", "pairs", "pairs", "name", "box"))
-        settings = ReviewSettings(
+        settings = ReviewOptions(
             votes=rng.choice((1, 1, 2)),
             seed=seed,
             controls=rng.choice((0.0, 0.25)),

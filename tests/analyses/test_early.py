@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
 from strobe.analyses.comparison import compare
-from strobe.analyses.early import STOPPED, Asking, Failures, is_stopped, open_sets, saved, settled_sets
+from strobe.analyses.early import STOPPED, EarlyStopRounds, Failures, is_stopped, open_sets, saved, settled_sets
 from strobe.analyses.per_set import class_sets, set_facts
 from strobe.analyses.plan import Plan
 from strobe.analyses.results import Results, dataset_facts, results_schema
@@ -46,7 +46,7 @@ def overlapping(rng: np.random.Generator) -> World:
 
 def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> ClassAnswers:
     """The answers of a model that stops early, of those it would give; frames it cannot read are found all the same."""
-    asking, asked = Asking(plan, failures.risk()), np.zeros(len(full), dtype=bool)
+    asking, asked = EarlyStopRounds(plan, failures.risk()), np.zeros(len(full), dtype=bool)
     while len(rows := asking.next()):
         assert not asked[rows].any()
         assert (np.diff(rows) > 0).all()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.analyses.naming import Naming
+from strobe.analyses.naming import NamingTable
 from strobe.analyses.people import BesidePeople, people_results
 from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.plan import ScoreOptions
@@ -26,7 +26,7 @@ from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.variants import Target, Variant
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_trials import Signed, TrialFiles, read_trials
 
 EDGE = Path(__file__).parents[3] / "shared" / "reference" / "human-edge"
@@ -332,8 +332,10 @@ def test_records_survive_being_written():
 @pytest.mark.skipif(not EDGE.is_dir(), reason="the shared trials are not here")
 def test_real_trials_give_the_known_figures(tmp_path):
     signed = Signed(person=str, at="1")
-    made = read_trials(EDGE, signed).imported(tmp_path, files=TrialFiles(), signed=signed, how=Bring(media="none"))
-    (score,) = people_results(Naming.of(made.dataset), {}, ScoreOptions()).scores
+    made = read_trials(EDGE, signed).imported(
+        tmp_path, files=TrialFiles(), signed=signed, how=ImportOptions(media="none")
+    )
+    (score,) = people_results(NamingTable.of(made.dataset), {}, ScoreOptions()).scores
     assert (score.n_people, score.n_pictures, score.n_answers, score.said.late) == (10, 160, 1600, 34)
     assert score.accuracy.value == pytest.approx(0.8713, abs=5.1e-5)  # 1394 of 1600 lies just between two roundings
     assert score.consistency.value == pytest.approx(0.3184, abs=5e-5)

@@ -154,14 +154,14 @@ def test_a_baseline_or_judge_that_is_not_there_is_refused_before_anything_is_wri
     from strobe.core.errors import StrobeError
     from strobe.core.ports import Silent
     from strobe.datasets import folder
-    from strobe.workflows.score import ScoreRequest, score_dataset
+    from strobe.workflows.score import ScoreRunOptions, score_dataset
 
     data = searched()
     folder.write(data, tmp_path / "data")
     found = answers(data, "standard", set())
     rows = [f"{frame},{SPACE.names[label]}" for frame, label in zip(data.frame_ids(), found.label, strict=True)]
     (tmp_path / "standard.csv").write_text("frame,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    request = ScoreRequest(options=ScoreOptions(**options))
+    request = ScoreRunOptions(options=ScoreOptions(**options))
     with pytest.raises(StrobeError, match=said):
         score_dataset(tmp_path / "data", [f"preds:{tmp_path / 'standard.csv'}"], tmp_path / "run", request, Silent())
     assert not (tmp_path / "run" / "results.json").exists()
@@ -172,9 +172,9 @@ def test_searches_of_no_model_have_no_baseline(tmp_path) -> None:
     from strobe.core.errors import StrobeError
     from strobe.datasets import folder
     from strobe.workflows.opening import Opened
-    from strobe.workflows.score import ScoreRequest, check_request
+    from strobe.workflows.score import ScoreRunOptions, check_request
 
     folder.write(strobe.example_dataset(), tmp_path / "data")
-    request = ScoreRequest(options=ScoreOptions(baseline="a"))
+    request = ScoreRunOptions(options=ScoreOptions(baseline="a"))
     with pytest.raises(StrobeError, match="--baseline: nothing in example was searched against a model"):
         check_request(request, Opened.of(tmp_path / "data"))

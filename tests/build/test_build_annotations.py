@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.workflows.build import BuildOptions, build
@@ -69,13 +69,15 @@ def test_frames_without_a_box_are_no_members_and_no_anchors(make_clip: MakeClip,
     """Boxes on some frames make a detection dataset, labels by frame, and not one whose members borrow labels."""
     path = make_clip("one.mp4")
     boxes = boxes_on(tmp_path / "boxes.csv", range(20, 26))
-    built = build([path], tmp_path / "out", BuildOptions(boxes=boxes, sampling=Sampling(k=4)))
+    built = build([path], tmp_path / "out", BuildOptions(boxes=boxes, sampling=AnchorOptions(k=4)))
     data = built.dataset
     assert data.info.label_source == "frame"
     assert 20 <= int(data.frames.index[data.sets.anchor_frame[0]]) <= 25
     assert set(data.frames.index[data.sets.frame].tolist()) <= set(range(20, 26))
     assert any("have no box and were left out" in note for note in built.notes)
-    kept = build([path], tmp_path / "kept", BuildOptions(boxes=boxes, label_source="anchor", sampling=Sampling(k=4)))
+    kept = build(
+        [path], tmp_path / "kept", BuildOptions(boxes=boxes, label_source="anchor", sampling=AnchorOptions(k=4))
+    )
     assert len(kept.dataset.sets.set) == 9
     assert not any("left out" in note for note in kept.notes)
 

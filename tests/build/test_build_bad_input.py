@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]
 
-DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3))
+DOG = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3))
 
 
 def sound_only(path: Path) -> None:
@@ -163,7 +163,9 @@ def test_two_files_of_one_stem_get_names_of_their_own(make_clip: MakeClip, tmp_p
     named = [f"{folder_name}·good.mkv", f"{folder_name}·good.mp4", "b·good", "other"]
     labels = tmp_path / "labels.csv"
     labels.write_text(f"video,label\n{good},dog\ngood.mkv,cat\nb·good,fox\nother,fox\n")
-    built = build([good, beside, apart, other], tmp_path / "out", BuildOptions(labels=labels, sampling=Sampling(k=2)))
+    built = build(
+        [good, beside, apart, other], tmp_path / "out", BuildOptions(labels=labels, sampling=AnchorOptions(k=2))
+    )
     assert built.dataset.videos.name.tolist() == sorted(named)
     said = dict(zip(built.dataset.frames.key.tolist(), built.dataset.labels.label.tolist(), strict=True))
     assert {key.partition("/")[0]: built.dataset.info.label_space.names[label] for key, label in said.items()} == {
@@ -237,7 +239,7 @@ def test_a_folder_of_frames_is_sent_to_import(tmp_path: Path) -> None:
 
 def test_k_larger_than_the_video(make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("short.mp4", n=6)
-    built = build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=Sampling(k=500)))
+    built = build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=500)))
     assert built.notes == ("short: k = 500 is more than its 6 frames: sets hold the whole video",)
     assert len(built.dataset.sets.set) == 6
     assert built.dataset.info.k == 500
@@ -274,7 +276,7 @@ def test_frames_that_change_size_on_the_way(make_clip: MakeClip, tmp_path: Path)
     one, two = make_clip("one.ts", n=20), make_clip("two.ts", n=20, size=(128, 80))
     path = tmp_path / "both.ts"
     path.write_bytes(one.read_bytes() + two.read_bytes())
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=30, every=100))
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=30, every=100))
     dataset = build([path], tmp_path / "out", options).dataset
     sizes = list(zip(dataset.frames.width.tolist(), dataset.frames.height.tolist(), strict=True))
     assert sizes == [(96, 64)] * 20 + [(128, 80)] * 20
@@ -290,7 +292,7 @@ def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path:
         build([path], path.parent, DOG)
     build([path], tmp_path / "out", DOG)
     with pytest.raises(StrobeError, match="made otherwise"):
-        build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=Sampling(k=4)))
+        build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=4)))
 
 
 def test_a_folder_that_cannot_be_written(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from strobe.build.decode import Reader
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.build.source import VideoSource
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
@@ -18,7 +18,7 @@ from strobe.datasets.media import MediaSource
 from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]
-DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
+DOG = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, anchors_per_video=2))
 
 
 def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_
 
 
 def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) -> None:
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, every=7), reference=True)
     dataset = build(clips[:1], tmp_path / "kept", options).dataset
     source = VideoSource(dataset)
     for row in range(len(dataset.frames)):
@@ -52,7 +52,7 @@ def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) ->
 
 def test_many_threads_read_a_reference_in_order_and_once(clips: list[Path], tmp_path: Path) -> None:
     """Whoever of eight comes first, the decoder goes on and never back, and little is kept."""
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, every=7), reference=True)
     dataset = build(clips, tmp_path / "kept", options).dataset
     alone, source = VideoSource(dataset), VideoSource(dataset, cache_bytes=1)
     rows = range(len(dataset.frames) // 8 * 8)

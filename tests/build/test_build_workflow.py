@@ -19,7 +19,7 @@ import pytest
 from PIL import Image as Pillow
 
 from strobe.build.hints import DropRules
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
@@ -27,7 +27,7 @@ from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]
 
-DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
+DOG = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, anchors_per_video=2))
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -283,7 +283,7 @@ def test_a_folder_goes_on_as_it_was_begun(make_clip: MakeClip, tmp_path: Path) -
 
 def test_window_in_milliseconds(make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("one.mp4", rate=50)
-    options = BuildOptions(label=("dog",), sampling=Sampling(window_ms=100, every=100))
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(window_ms=100, every=100))
     dataset = build([path], tmp_path / "out", options).dataset
     assert sorted(dataset.sets.distance.tolist()) == [float(offset) for offset in range(-5, 6)]
     assert dataset.info.k == 5
@@ -300,14 +300,14 @@ def test_scene_cuts_are_dropped_on_request_and_counted(make_clip: MakeClip, tmp_
     before, after = scene(True), scene(False)
     path = make_clip("cut.mp4", images=[before] * 12 + [after] * 12)
     (tmp_path / "anchors.csv").write_text("video,frame\ncut,10\n")
-    plain = BuildOptions(label=("dog",), anchors=tmp_path / "anchors.csv", sampling=Sampling(k=5))
+    plain = BuildOptions(label=("dog",), anchors=tmp_path / "anchors.csv", sampling=AnchorOptions(k=5))
     everything = build([path], tmp_path / "all", plain).dataset
     assert len(everything.sets.set) == 11
     assert everything.hints is not None
     beyond = everything.frames.index[everything.sets.frame] >= 12
     assert ((everything.hints.cut > 0.35) == beyond).all()
     options = BuildOptions(
-        label=("dog",), anchors=tmp_path / "anchors.csv", sampling=Sampling(k=5), drop=DropRules(cut=0.35)
+        label=("dog",), anchors=tmp_path / "anchors.csv", sampling=AnchorOptions(k=5), drop=DropRules(cut=0.35)
     )
     built = build([path], tmp_path / "dropped", options)
     assert built.dropped == {"cut": 4, "members": 4}
@@ -336,11 +336,11 @@ def test_a_steady_rate_stays_the_headers(make_clip: MakeClip, tmp_path: Path) ->
 
 
 def test_sets_at_an_end_and_long_sets_are_said(make_clip: MakeClip, tmp_path: Path) -> None:
-    sampling = Sampling(k=10, every=8)
+    sampling = AnchorOptions(k=10, every=8)
     built = build([make_clip("one.mp4", rate=10)], tmp_path / "out", BuildOptions(label=("dog",), sampling=sampling))
     assert built.dataset.sets.set_id.tolist() == ["one@10", "one@18", "one@26", "one@34", "one@42"]
     assert "1 of 5 set(s) are cut short by an end of their video" in built.notes
     assert any("k = 10 is ±1 s in one (10 a second), ±0.33 s at 30" in note for note in built.notes)
-    quick = Sampling(k=3, every=8)
+    quick = AnchorOptions(k=3, every=8)
     built = build([make_clip("two.mp4", rate=25)], tmp_path / "quick", BuildOptions(label=("dog",), sampling=quick))
     assert built.notes == ()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.core.answers import BoxAnswers, State
-from strobe.core.boxed import Picking, classes_of, picked
+from strobe.core.boxed import BoxChoice, classes_of, picked
 from strobe.core.errors import InvalidValue
 from strobe.core.tables import Boxes
 
@@ -77,7 +77,7 @@ def test_each_pick_takes_its_box() -> None:
     )
 
     def box(pick: str, *, score: float = 0.0) -> list[float]:
-        how = Picking(pick=pick, score=score)
+        how = BoxChoice(pick=pick, score=score)
         return picked(found, how, sizes_wh=SIZES[:1], labels={0: [1]})[0].tolist()
 
     assert box("best") == [0, 0, 20, 20]
@@ -94,7 +94,7 @@ def test_of_true_boxes_the_largest_of_the_label_is_taken_and_crowds_are_none() -
         xyxy=np.array([[0, 0, 10, 10], [5, 5, 30, 30], [0, 0, 90, 60], [0, 0, 20, 20], [0, 0, 20, 20.0]]),
         crowd=np.array([False, False, True, False, False]),
     )  # fmt: skip
-    found = picked(truth, Picking(pick="label"), sizes_wh=SIZES, labels={0: [1], 1: [1], 2: [0, 1]})
+    found = picked(truth, BoxChoice(pick="label"), sizes_wh=SIZES, labels={0: [1], 1: [1], 2: [0, 1]})
     assert found[[0, 2]].tolist() == [[5, 5, 30, 30], [0, 0, 20, 20]]
     assert np.isnan(found[[1, 3]]).all(), "another class, and no box at all"
 
@@ -110,8 +110,8 @@ def test_of_true_boxes_the_largest_of_the_label_is_taken_and_crowds_are_none() -
     ],
 )
 def test_a_box_with_nothing_to_see_is_none(xyxy: Any, context: float, shows: bool) -> None:
-    found = picked(one_frame((xyxy, 0, 0.9)), Picking(pick="best", context=context), sizes_wh=SIZES[:1], labels={})
+    found = picked(one_frame((xyxy, 0, 0.9)), BoxChoice(pick="best", context=context), sizes_wh=SIZES[:1], labels={})
     assert bool(np.isfinite(found).all()) is shows
     second = one_frame((xyxy, 0, 0.9), ((10, 10, 40, 40), 0, 0.1))
-    taken = picked(second, Picking(pick="best", context=context), sizes_wh=SIZES[:1], labels={})[0].tolist()
+    taken = picked(second, BoxChoice(pick="best", context=context), sizes_wh=SIZES[:1], labels={})[0].tolist()
     assert taken == (list(xyxy) if shows else [10, 10, 40, 40]), "the next best is taken"

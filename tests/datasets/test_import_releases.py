@@ -11,7 +11,7 @@ from strobe.core.annotations import normalise_key, parse_annotations
 from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.datasets import folder
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 
@@ -20,7 +20,7 @@ needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the referen
 
 
 def vid(source: Path, target: Path, media="none"):
-    return import_vid_robust(source, target, how=Bring(media=media)).dataset
+    return import_vid_robust(source, target, how=ImportOptions(media=media)).dataset
 
 
 def vid_release(root: Path, *, images: bool = True) -> Path:
@@ -177,7 +177,7 @@ def ytbb_release(root: Path, *, images: bool = True) -> Path:
 
 
 def ytbb(source: Path, target: Path, media="none", **files):
-    return import_ytbb_robust(source, target, files=YtbbFiles(**files), how=Bring(media=media)).dataset
+    return import_ytbb_robust(source, target, files=YtbbFiles(**files), how=ImportOptions(media=media)).dataset
 
 
 def test_ytbb_robust_with_media_and_votes(tmp_path: Path) -> None:

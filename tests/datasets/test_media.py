@@ -20,7 +20,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.packed import packed
 from strobe.core.tables import texts
 from strobe.datasets import folder
-from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image
 from strobe.datasets.quick_png import quick_png
 from strobe.workflows.import_dataset import PhotoFiles, from_photos
@@ -313,7 +313,7 @@ def test_a_pipe_or_a_name_that_is_none_is_refused_at_once(tmp_path: Path) -> Non
 
 
 def bring(source: Path, target: Path, names: list[str], mode: str = "copy"):
-    return Bring(media=mode).files(source, target, names)
+    return ImportOptions(media=mode).files(source, target, names)
 
 
 def test_copy_link_and_resume(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from strobe.core.errors import StrobeError
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.workflows.recipe import load_runner
+from strobe.workflows.worker_specs import load_runner
 
 PLAIN, QUICK = LoadOptions(device="cpu"), LoadOptions(device="cpu", backend="onnxruntime")
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torchvision import models, transforms
 
-from strobe.models.identity import Unseen, digest_of
+from strobe.models.identity import CannotFingerprint, digest_of
 
 FACTOR = 2.0
 
@@ -71,7 +71,7 @@ def test_whatever_changes_answers_changes_it(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_cannot_be_seen_is_said(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         for thing, word in ((file, "TextIOWrapper"), (threading.Lock(), "lock"), ((x for x in "ab"), "generator")):
-            with pytest.raises(Unseen, match=word):
+            with pytest.raises(CannotFingerprint, match=word):
                 digest_of({"inside": [thing]})
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from strobe.core.errors import StrobeError
-from strobe.models.asked import asked
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.models.requested import requested_models
 from strobe.models.views import BoxesView, CropView, view_of
 
 
@@ -27,7 +27,7 @@ def test_specs_of_models_with_colons_are_taken_apart() -> None:
 
 
 def test_names_globs_and_the_models_at_the_end() -> None:
-    found = asked(
+    found = requested_models(
         ["tight=crop:truth,context=1:strobe-world", "crop:truth:efficientnet-lite[01]", "boxes-sum:strobe-t*"]
     )
     assert [one.name for one in found] == [
@@ -40,7 +40,7 @@ def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
     path = tmp_path / "list.toml"
     path.write_text('[[model]]\nmodel = "crop:truth:py:mine.py:make"\n', encoding="utf-8")
     with pytest.raises(StrobeError, match="would run the code of that file; give --trust"):
-        asked([f"@{path}"])
+        requested_models([f"@{path}"])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_one_line(text: str, said: str) -> None:
     with pytest.raises(StrobeError, match=said):
-        asked([text])
+        requested_models([text])
 
 
 def test_a_view_is_no_model_by_itself() -> None:

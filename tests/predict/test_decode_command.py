@@ -60,9 +60,9 @@ from dataclasses import replace
 import strobe.workflows.predict as workflow
 from strobe.cli.main import main
 
-chosen, in_flight = workflow._engine_options, int(sys.argv[1])
+chosen, in_flight = workflow.engine_options, int(sys.argv[1])
 workflow._processes = lambda options, models, source, n_cores: 2
-workflow._engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
+workflow.engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
 main(sys.argv[2:])
 """
 """`strobe predict` as on a GPU machine, with a model that needs none. No guard: workers do not run it again."""

@@ -25,7 +25,7 @@ from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
-from strobe.models.detectors.boxes import Placing
+from strobe.models.detectors.boxes import PlacementPreparation
 from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
@@ -296,7 +296,7 @@ def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None
 
 
 def test_what_is_larger_than_its_room_or_comes_in_a_pair_arrives_whole(colours: Make, nothing_left: None) -> None:
-    source, placing = MediaSource(colours()), Placing(size_hw=(50, 40))
+    source, placing = MediaSource(colours()), PlacementPreparation(size_hw=(50, 40))
     plans = {"whole": AsDecoded(), "large": AsDecoded(n_bytes=10), "turned": AsDecoded(bgr=True), "boxes": placing}
     pool = DecodePool(source, plans, processes=1, chunk=4)
     (found,) = pool.read([3], [list(plans)])
@@ -359,7 +359,7 @@ def test_when_processes_decode(colours: Make) -> None:
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
-    engine = workflow._engine_options(PredictOptions(), models, 16, processes=16)  # type: ignore[arg-type]
+    engine = workflow.engine_options(PredictOptions(), models, 16, processes=16)  # type: ignore[arg-type]
     assert (engine.shard_size, engine.in_flight) == (2048, 2), "whatever kind of model it is"
     assert engine.decode.chunk == 2, "half a batch of four"
     models["b"].preparation = None

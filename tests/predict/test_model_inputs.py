@@ -25,7 +25,7 @@ from strobe.predict.forward import Runner
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
-from strobe.workflows.recipe import RecipeWorker, worker_recipe
+from strobe.workflows.worker_specs import SpecWorker, worker_spec
 
 Make = Callable[..., Dataset]
 SAME = ImagePlan(size_hw=(32, 40), resize=48)  # the frames' own size: an ordinary frame is enlarged and cropped
@@ -157,9 +157,7 @@ def test_a_workflow_and_a_worker_elsewhere_read_the_mark(inputs: Dataset, tmp_pa
     assert fared[1].error is not None
     assert "give it prepare_input(image) beside prepare" in fared[1].error
     assert "\n" not in fared[1].error
-    worker = RecipeWorker(
-        worker_recipe(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8))
-    )
+    worker = SpecWorker(worker_spec(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8)))
     from strobe.predict.work import Shard
 
     rows = np.arange(len(inputs.frames))

@@ -163,7 +163,7 @@ def results(dataset: Dataset, predictions: dict[str, ClassAnswers]) -> Results:
 
 def report(folder: Path, **options: Any) -> Path:
     """The page of such a study, and the tables beside it."""
-    from strobe.report.page import ReportOptions, write_report
+    from strobe.report.page import PageOptions, write_report
     from strobe.report.tables import write_tables
 
     dataset = study(**options)
@@ -171,4 +171,4 @@ def report(folder: Path, **options: Any) -> Path:
     found = results(dataset, predictions)
     folder.mkdir(parents=True, exist_ok=True)
     write_tables(folder, found)
-    return write_report(folder, found, dataset, predictions, MadeSource(dataset), ReportOptions())
+    return write_report(folder, found, dataset, predictions, MadeSource(dataset), PageOptions())

@@ -19,7 +19,7 @@ from strobe.analyses.model_results import (
 from strobe.analyses.results import DatasetFacts, Results
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.temporal import AtRisk, Survival
-from strobe.report.drawing import Figure, Question
+from strobe.report.drawing import Figure, FigureSpec
 from strobe.report.view import View
 
 
@@ -93,7 +93,7 @@ def view_of(models: dict[str, Any], *, show: Any = (), **more: Any) -> View:
     return View(results=results_of(models, **more), show=show)
 
 
-def figure(question: Question, found: Results | View) -> Figure:
+def figure(question: FigureSpec, found: Results | View) -> Figure:
     """The one figure a question has for these results."""
     (only,) = question.figures(found if isinstance(found, View) else View(results=found))
     return only

@@ -188,10 +188,10 @@ def whole(kind: str, **options: Any) -> tuple[Dataset, dict[str, ClassAnswers], 
 
 def report(folder: Path, kind: str, **options: Any) -> Path:
     """The page of one kind of study, and the tables beside it."""
-    from strobe.report.page import ReportOptions, write_report
+    from strobe.report.page import PageOptions, write_report
     from strobe.report.tables import write_tables
 
     dataset, predictions, found, source = whole(kind, **options)
     folder.mkdir(parents=True, exist_ok=True)
     write_tables(folder, found)
-    return write_report(folder, found, dataset, predictions, source, replace(ReportOptions(), picture_px=200))
+    return write_report(folder, found, dataset, predictions, source, replace(PageOptions(), picture_px=200))

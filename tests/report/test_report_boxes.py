@@ -11,7 +11,7 @@ from strobe.analyses.drawn_results import drawn_results
 from strobe.core.estimate import Missing
 from strobe.core.people import BoxAnswer
 from strobe.report.figures_boxes import boxes_quality, people_boxes
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
@@ -60,7 +60,7 @@ def test_sentences_follow_from_the_figures(study):
 def test_the_page_tables_and_terminal_know_boxes_where_nobody_named_anything(study, tmp_path):
     dataset, results = study
     assert results.people is None
-    page = write_report(tmp_path, results, dataset, {}, None, ReportOptions(gallery_sets=0)).read_text()
+    page = write_report(tmp_path, results, dataset, {}, None, PageOptions(gallery_sets=0)).read_text()
     assert '<section id="people"' in page
     assert '<a href="#people">' in page
     assert "Do people see it in the same place?" in page

@@ -10,7 +10,7 @@ from made_results import scored
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 
 pytestmark = pytest.mark.browser
 
@@ -71,7 +71,7 @@ def test_what_changed_between_two_models_is_a_filter_with_pictures(painted, brow
     before, after = "jitter-net</script>", "steady-net"
     page, log = browser_page
     page.goto(
-        write_report(tmp_path, results, dataset, predictions, source, ReportOptions(change=(before, after))).as_uri()
+        write_report(tmp_path, results, dataset, predictions, source, PageOptions(change=(before, after))).as_uri()
     )
     data = gallery_of(page)
     i, j = data["change"]
@@ -112,7 +112,7 @@ def test_a_card_names_the_class_that_was_judged_and_not_the_models_own(painted, 
     dataset, predictions, results, source = painted
     own = {name: ["its own word"] * len(dataset.frames) for name in predictions}
     page, _ = browser_page
-    page.goto(write_report(tmp_path, results, dataset, predictions, source, ReportOptions(raw_names=own)).as_uri())
+    page.goto(write_report(tmp_path, results, dataset, predictions, source, PageOptions(raw_names=own)).as_uri())
     first = gallery_of(page)["sets"][0]
     broken = next(one for one in first["m"] if one["s"] == "breaks")
     card = cards(page).first.text_content()

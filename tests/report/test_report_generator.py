@@ -12,7 +12,7 @@ import pytest
 
 from strobe.analyses.results import Results
 from strobe.report import figures_generator, figures_variants, story
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 from strobe.report.story_generator import (
     accepted_text,
     by_class,
@@ -42,7 +42,7 @@ def page(whole, tmp_path_factory) -> Path:
     dataset, answers, results = whole
     run = tmp_path_factory.mktemp("generator")
     write_tables(run, results)
-    options = ReportOptions(gallery_sets=4, picture_px=64)
+    options = PageOptions(gallery_sets=4, picture_px=64)
     return write_report(run, results, dataset, answers, made.MadeSource(dataset), options)
 
 

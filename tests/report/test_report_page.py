@@ -15,7 +15,7 @@ from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report import headline
 from strobe.report.gallery import as_script
-from strobe.report.page import QUESTIONS, TASKS, ReportOptions, write_report
+from strobe.report.page import QUESTIONS, TASKS, PageOptions, write_report
 
 
 class Page(HTMLParser):
@@ -175,7 +175,7 @@ def test_gallery_data_is_what_the_models_said(written, painted):
 
 def test_size_is_bounded_and_what_is_left_out_is_said(lean, painted, tmp_path):
     dataset, predictions, _, source = painted
-    path = write_report(tmp_path, lean, dataset, predictions, source, ReportOptions(max_megabytes=0.05))
+    path = write_report(tmp_path, lean, dataset, predictions, source, PageOptions(max_megabytes=0.05))
     text = path.read_text(encoding="utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert 1 <= len(data["sets"]) < 6
@@ -190,7 +190,7 @@ def test_without_pictures_without_predictions_without_gallery(lean, painted, tmp
     )
     none = write_report(tmp_path / "b", lean, dataset, {}, None).read_text(encoding="utf-8")
     assert "No predictions are at hand" in none
-    off = write_report(tmp_path / "c", lean, dataset, predictions, None, ReportOptions(gallery_sets=0))
+    off = write_report(tmp_path / "c", lean, dataset, predictions, None, PageOptions(gallery_sets=0))
     assert "The gallery was switched off" in off.read_text(encoding="utf-8")
 
 
@@ -251,7 +251,7 @@ def test_unscored_frames_are_not_wrong(lean, painted, tmp_path):
             label=np.where(scored, one.label, -1),
         )
     }
-    text = write_report(tmp_path, lean, dataset, gappy, None, ReportOptions(gallery_sets=500)).read_text("utf-8")
+    text = write_report(tmp_path, lean, dataset, gappy, None, PageOptions(gallery_sets=500)).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     for entry in data["sets"]:
         assert (None in entry["m"][0]["r"]) == (entry["m"][0]["s"] == "unscored")
@@ -266,7 +266,7 @@ def test_nothing_can_close_the_script_element():
 def test_bad_options_and_places_are_one_line(lean, painted, tmp_path):
     dataset, predictions, _, _ = painted
     with pytest.raises(InvalidValue, match="picture_px"):
-        ReportOptions(picture_px=3)
+        PageOptions(picture_px=3)
     (tmp_path / "file").write_text("x")
     with pytest.raises(CannotWrite, match=r"not a folder|in the way"):
         write_report(tmp_path / "file" / "run", lean, dataset, predictions, None)

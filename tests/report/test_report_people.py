@@ -18,16 +18,16 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.report import figures_people, story_people
-from strobe.report.drawing import Finding, Question
+from strobe.report.drawing import FigureContent, FigureSpec
 from strobe.report.explain import explained, glossary
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 from strobe.report.story import lead
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import measured
 from strobe.workflows.report import report_run
-from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +50,14 @@ def said(found: Results) -> PeopleResults:
     return found.people
 
 
-def first(question: Question, view: View) -> Finding:
+def first(question: FigureSpec, view: View) -> FigureContent:
     """The first answer, not drawn."""
     found = question.answer(view)
     assert not isinstance(found, Missing)
     return found[0] if isinstance(found, list) else found
 
 
-def only(question: Question, results: Results) -> str:
+def only(question: FigureSpec, results: Results) -> str:
     return first(question, View(results=results)).sentence
 
 
@@ -76,7 +76,7 @@ def test_the_first_sentence_is_of_people_where_there_is_no_model(alone):
 def test_a_page_of_people_alone_asks_nothing_of_models(alone, tmp_path: Path):
     dataset, results = alone
     write_tables(tmp_path, results)
-    page = write_report(tmp_path, results, dataset, {}, None, ReportOptions(gallery_sets=4)).read_text()
+    page = write_report(tmp_path, results, dataset, {}, None, PageOptions(gallery_sets=4)).read_text()
     assert 'id="people"' in page
     assert 'href="#people">People</a>' in page
     for absent in ('id="headline"', 'id="flickers"', 'id="compare"', "Left out, for want of data", "0 models"):
@@ -91,7 +91,7 @@ def test_a_page_of_people_alone_asks_nothing_of_models(alone, tmp_path: Path):
 def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(study, tmp_path: Path):
     dataset, results = study
     write_tables(tmp_path, results)
-    options = ReportOptions(gallery_sets=2, picture_px=64)
+    options = PageOptions(gallery_sets=2, picture_px=64)
     page = write_report(
         tmp_path, results, dataset, made.answers(dataset), made.StudySource(dataset), options
     ).read_text()
@@ -111,7 +111,7 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
 def test_what_was_done_to_pictures_is_said_without_a_model_too(tmp_path: Path):
     variants = made.generator()[0][1:3]
     folder.write(people.named(made.study("generator", n=12, variants=variants)), tmp_path / "set")
-    request = ScoreRequest(options=ScoreOptions(replicates=100))
+    request = ScoreRunOptions(options=ScoreOptions(replicates=100))
     results = score_dataset(tmp_path / "set", [], tmp_path / "run", request, Silent())
     assert [one.variant for one in results.variants or ()] == [one.variant for one in variants]
     assert (results.models, results.dataset.k) == ({}, 0)

@@ -25,7 +25,7 @@ from strobe.report import story, story_variants
 from strobe.report.explain import explained, glossary
 from strobe.report.gallery import build, level_words
 from strobe.report.headline import headline
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
@@ -55,7 +55,7 @@ def pages(studies, tmp_path_factory) -> dict[str, Path]:
     for kind, (dataset, answers, results, source) in studies.items():
         run = tmp_path_factory.mktemp(kind)
         write_tables(run, results)
-        options = ReportOptions(gallery_sets=12, picture_px=64)
+        options = PageOptions(gallery_sets=12, picture_px=64)
         out[kind] = write_report(run, results, dataset, answers, source, options)
     return out
 
@@ -303,7 +303,7 @@ def test_a_smaller_k_cuts_by_level_and_not_by_distance(tmp_path) -> None:
     dataset = made.study("corruption", n=12, variants=[epsilon])
     answers = made.answers(dataset)
     results = decode(Results, strobe.results(dataset, list(answers.values()), k=2))
-    page = write_report(tmp_path, results, dataset, answers, None, ReportOptions(gallery_sets=4))
+    page = write_report(tmp_path, results, dataset, answers, None, PageOptions(gallery_sets=4))
     found = re.search(r'id="gallery-data">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.DOTALL)[1]
     assert {len(one["f"]) for one in json.loads(found)["sets"]} == {3}
 

@@ -24,7 +24,7 @@ from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.report import figures_accuracy, figures_slices, figures_smoothing, figures_trend
 from strobe.report.headline import headline
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import PageOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
 from strobe.report.story import compared, comparisons, lead
 from strobe.report.subject import sources
@@ -194,7 +194,7 @@ def test_a_count_over_the_models_shown_is_not_given_as_that_of_all(painted, twel
 def test_models_asked_for_come_first_in_gallery_figures_and_colours(painted, twelve, tmp_path):
     dataset, _, results, _ = painted
     found = lean(dataset, twelve, results)
-    path = write_report(tmp_path, found, dataset, twelve, None, ReportOptions(show=["m11", "m09"]))
+    path = write_report(tmp_path, found, dataset, twelve, None, PageOptions(show=["m11", "m09"]))
     assert gallery_of(path)["models"] == ["m11", "m09", "m00", "m01", "m02", "m03", "m04", "m05"]
     assert "8 of 12 models: those asked for or your own, then the most robust." in words_of(path)
     shown = view_of({name: scored(0.5, 0.4, curve=curve(0.5, 0.4)) for name in twelve}, show=["m11"])
@@ -232,7 +232,7 @@ def test_the_page_opens_with_a_filter_that_shows_something(kind, offered, painte
     said = words_of(path)
     assert f"None of the 24 sets breaks for m. Here are {len(data['sets'])} of them" in said
     assert "switched off" not in said
-    few = write_report(tmp_path, lean(dataset, models, results), dataset, models, None, ReportOptions(gallery_sets=2))
+    few = write_report(tmp_path, lean(dataset, models, results), dataset, models, None, PageOptions(gallery_sets=2))
     assert len(gallery_of(few)["sets"]) == 2
 
 

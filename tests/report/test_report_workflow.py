@@ -14,14 +14,14 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Silent
 from strobe.datasets import folder
-from strobe.workflows.report import ReportRequest, report_run
-from strobe.workflows.score import ScoreRequest, score_dataset
+from strobe.workflows.report import ReportOptions, report_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 
-def quick() -> ScoreRequest:
+def quick() -> ScoreRunOptions:
     from strobe.analyses.plan import ScoreOptions
 
-    return ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=5))
+    return ScoreRunOptions(options=ScoreOptions(replicates=100, control_seeds=5))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path, heard)
     bare, copy = tmp_path / "bare", tmp_path / "run"
     shutil.copytree(data, bare, ignore=shutil.ignore_patterns("media"))
     shutil.copytree(run, copy)
-    path = report_run(copy, ReportRequest(dataset=bare), heard)
+    path = report_run(copy, ReportOptions(dataset=bare), heard)
     assert any("could not be read" in said or "no pictures" in said for said in heard.lines)
     assert all(frame["i"] == -1 for one in gallery(path)["sets"] for frame in one["f"])
     assert "There are no pictures" in path.read_text(encoding="utf-8")
@@ -126,7 +126,7 @@ def test_a_subset_is_asked_for_and_honoured(scored, tmp_path):
     part = tmp_path / "part"
     score_dataset(data, specs, part, request, Silent())
     with pytest.raises(StrobeError, match=r"give the same --subset \(some.txt\)"):
-        report_run(part, ReportRequest(subset=ALL))
+        report_run(part, ReportOptions(subset=ALL))
     path = report_run(part)  # the run remembers it
     assert {one["v"] for one in gallery(path)["sets"]} <= {f"clip{video:03d}" for video in range(12)}
     assert gallery(path)["n_sets"] == 12
@@ -141,7 +141,7 @@ def test_models_are_shown_as_asked_and_own_ones_before_those_of_the_testbed(scor
     result = CliRunner().invoke(command, [str(run), "--show", "quick-net", "-q"], catch_exceptions=False)
     assert gallery(run / "report.html")["models"] == ["quick-net", "steady-net"], result.output
     with pytest.raises(StrobeError, match=r"--show: .* has no results of nobody; it has steady-net, quick-net"):
-        report_run(run, ReportRequest(show=("nobody",)))
+        report_run(run, ReportOptions(show=("nobody",)))
 
     known, mine = "torchvision:resnet50/IMAGENET1K_V1", "timm:resnet50@mine.pth"
     here = {name: SimpleNamespace(facts={"spec": {}}) for name in (known, mine)} | {"f": SimpleNamespace(facts={})}
@@ -155,12 +155,12 @@ def test_more_than_can_be_told_apart_are_refused(scored, monkeypatch):
 
     monkeypatch.setattr(report, "MOST_SHOWN", 1)
     with pytest.raises(StrobeError, match="2 models; at most 1 can be told apart"):
-        report_run(scored[2], ReportRequest(show=("quick-net", "steady-net")))
+        report_run(scored[2], ReportOptions(show=("quick-net", "steady-net")))
 
 
 def test_two_models_are_set_beside_each_other_in_the_order_named(scored, capsys):
     _root, _data, run = scored
-    page = report_run(run, ReportRequest(change=("quick-net", "steady-net"))).read_text(encoding="utf-8")
+    page = report_run(run, ReportOptions(change=("quick-net", "steady-net"))).read_text(encoding="utf-8")
     assert "Before and after: quick-net → steady-net" in page
     for words, said in (
         (["--before", "steady-net"], "go together"),

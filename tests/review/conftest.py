@@ -200,11 +200,11 @@ def helpers() -> SimpleNamespace:
 @pytest.fixture
 def store(database_url: str, small: Dataset, clock: Clock):
     """A store of the small dataset, on each kind of database, without control pairs."""
-    from strobe.review.conduct import ReviewSettings
+    from strobe.review.conduct import ReviewOptions
     from strobe.review.store import Store
 
     made = Store(database_url, clock=clock)
-    made.prepare(small, ReviewSettings(controls=0))
+    made.prepare(small, ReviewOptions(controls=0))
     yield made
     made.close()
 
@@ -304,7 +304,7 @@ def run_server(tmp_path: Path):
     """Starts servers; stops them after the test."""
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    from strobe.review.conduct import ReviewSettings
+    from strobe.review.conduct import ReviewOptions
 
     running = []
 
@@ -313,7 +313,7 @@ def run_server(tmp_path: Path):
     ) -> Running:
         settings.setdefault("controls", 0.0)
         place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
-        chosen = ReviewSettings(**settings)
+        chosen = ReviewOptions(**settings)
         made = Running(
             dataset, place, settings=chosen, ask=ask, token=token, invited_only=invited_only, port=port,
             suggestions=suggestions,

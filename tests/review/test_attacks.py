@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import text
 
-from strobe.review.guard import Rate
+from strobe.review.guard import RateLimit
 
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 
@@ -108,7 +108,7 @@ def test_oversize_bodies_are_refused(small, run_server, claim, decision):
 def test_rates_are_limited_per_session(small, run_server):
     server = run_server(small)
     ann, bo = server.client("Ann"), server.client("Bo")
-    server.guard._rates["other"] = Rate(per_s=0.001, burst=5)
+    server.guard._rates["other"] = RateLimit(per_s=0.001, burst=5)
     codes = [ann.get("/api/history").status_code for _ in range(8)]
     assert codes == [200] * 5 + [429] * 3
     assert bo.get("/api/history").status_code == 200

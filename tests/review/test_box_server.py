@@ -8,7 +8,7 @@ import pytest
 
 from strobe.core.people import NameAnswer
 from strobe.datasets import folder as folders
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -191,7 +191,7 @@ def test_three_answers_on_one_frame_are_three_things(small, run_server, say, cla
     (vote,) = pairs.store.all()
     pairs.stop()
     names = Store(url, ask="name")
-    names.prepare(small, ReviewSettings(controls=0, practice=0))
+    names.prepare(small, ReviewOptions(controls=0, practice=0))
     name = NameAnswer(
         answer_id="named-0001", annotator="Ann", at="2026-01-01T00:00:00.000000Z", frame_id=vote.frame_id, said="none"
     )
@@ -213,7 +213,7 @@ def test_three_answers_on_one_frame_are_three_things(small, run_server, say, cla
     again = {}
     for ask in ("pairs", "name", "box"):
         store = Store(f"sqlite:///{tmp_path / 'moved/review.sqlite'}", ask=ask)
-        store.prepare(moved, ReviewSettings(controls=0))
+        store.prepare(moved, ReviewOptions(controls=0))
         again[ask] = [word for word in store.all() if word.frame_id == vote.frame_id]
         store.close()
     assert again == {"pairs": [vote], "name": [name], "box": drawn}

@@ -154,11 +154,11 @@ def test_no_answers_and_no_labels_are_said(small):
         review.export(small.root, ask="box")
     nothing = np.zeros(0, dtype=np.int64)
     bare = replace(small, labels=replace(small.labels, frame=nothing, label=nothing))
-    from strobe.review.boxing import Boxing
-    from strobe.review.conduct import ReviewSettings
+    from strobe.review.boxing import BoxQuestion
+    from strobe.review.conduct import ReviewOptions
 
     with pytest.raises(StrobeError, match="no anchor has a label"):
-        Boxing().plan(bare, ReviewSettings(), secret=b"s")
+        BoxQuestion().plan(bare, ReviewOptions(), secret=b"s")
 
 
 def test_boxes_from_csv_and_what_is_refused_with_its_line(small, tmp_path, run):

@@ -10,7 +10,7 @@ from strobe.core.derivation import derive
 from strobe.core.records import Verdict
 from strobe.core.tables import Labels
 from strobe.review import queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
 
 _ids = count()
@@ -119,7 +119,7 @@ def open_for(store, who):
 
 def test_what_is_left_for_others_is_not_open_for_me(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(controls=0.5, votes=2))
+    store.prepare(small, ReviewOptions(controls=0.5, votes=2))
     assert open_for(store, "ann") == 12
     finish(store, "ann")
     counts = queue.progress(store, "ann")
@@ -152,7 +152,7 @@ def test_round_two_is_open_until_i_voted(store):
 
 def test_pairs_that_wait_for_their_anchors_labels_are_open(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(controls=0, labels=True))
+    store.prepare(small, ReviewOptions(controls=0, labels=True))
     assert open_for(store, "ann") == 15
     anchors = queue.claim(store, "bo", tab="t", want=3)
     assert [c.stage for c in anchors] == ["anchor"] * 3

@@ -8,7 +8,7 @@ from strobe.core.errors import StrobeError
 
 pytest.importorskip("starlette")
 
-from strobe.review.guard import Rate, ServerAddress, is_loopback
+from strobe.review.guard import RateLimit, ServerAddress, is_loopback
 
 
 def test_loopback_answers_to_its_own_names_only():
@@ -44,7 +44,7 @@ def test_what_loopback_is():
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 3)), max_size=60))
 def test_rate_against_a_plain_reference(calls):
     now = 0.0
-    rate = Rate(per_s=2, burst=3, clock=lambda: now)
+    rate = RateLimit(per_s=2, burst=3, clock=lambda: now)
     level, last = {}, {}
     for who, pause in calls:
         now += pause

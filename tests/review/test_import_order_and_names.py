@@ -11,7 +11,7 @@ from strobe.core.derivation import derive, latest_votes
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -71,7 +71,7 @@ def test_a_file_imported_later_corrects_an_earlier_one(small, tmp_path):
 
 def test_a_vote_on_the_page_still_counts_over_any_import(small, tmp_path):
     store = Store(f"sqlite:///{small.root / 'review.sqlite'}")
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     claimed = next(c for c in queue.claim(store, "Ann", tab="t", want=12) if c.task.frame_id == "vid0:1")
     file = write(tmp_path / "votes.csv", "set0,vid0:1,dissimilar,Ann", "set0,vid0:1,similar,Ann")
     review.import_votes(small.root, file, annotator="x")
@@ -168,7 +168,7 @@ def test_the_name_of_the_importer_is_checked_too(small, tmp_path):
 def test_two_spellings_already_there_stay_two(small, tmp_path):
     """A store from before the rule: each name goes on as it is."""
     store = Store(f"sqlite:///{small.root / 'review.sqlite'}")
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     pair = queue.claim(store, "Ann", tab="t", want=1)[0].task
     from strobe.core.records import Verdict
 

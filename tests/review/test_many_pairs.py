@@ -11,9 +11,9 @@ from sqlalchemy import text
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import leases, queue, tally
-from strobe.review.conduct import ReviewSettings
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
+from strobe.review.conduct import ReviewOptions
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
 from strobe.review.question import QUESTIONS, TABLES, question_named
 from strobe.review.store import Store
 from strobe.workflows import review
@@ -58,7 +58,7 @@ def counted(store):
 )
 def test_what_is_kept_is_what_is_counted(database_url, small, clock, chosen):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(**chosen))
+    store.prepare(small, ReviewOptions(**chosen))
     rng = random.Random(7)
     number = 0
     for _ in range(25):
@@ -95,7 +95,7 @@ def test_names_are_counted_by_kin(database_url, small, clock):
     from strobe.core.people import NameAnswer
 
     store = Store(database_url, ask="name", clock=clock)
-    store.prepare(small, ReviewSettings(practice=0, controls=0))
+    store.prepare(small, ReviewOptions(practice=0, controls=0))
     for number, who in enumerate(PEOPLE * 2):
         for claimed in queue.claim(store, who, tab="tab", want=1):
             answer = NameAnswer(
@@ -161,7 +161,7 @@ def watched(tmp_path, helpers, clock):
 
     def make(n_sets, **chosen):
         data = helpers.make_dataset(tmp_path / f"data{n_sets}", n_sets=n_sets, k=5, images=False)
-        made.append(Watched(f"sqlite:///{tmp_path / f'{n_sets}.sqlite'}", data, clock, ReviewSettings(**chosen)))
+        made.append(Watched(f"sqlite:///{tmp_path / f'{n_sets}.sqlite'}", data, clock, ReviewOptions(**chosen)))
         return made[-1]
 
     yield make
@@ -227,7 +227,7 @@ def test_a_visit_is_few_statements(watched):
 
 
 def test_a_second_start_lays_nothing_out(database_url, small, clock):
-    settings, content = ReviewSettings(), folders.content(small.root)
+    settings, content = ReviewOptions(), folders.content(small.root)
     store = Store(database_url, clock=clock)
     assert not store.is_laid_out(settings, content)
     store.prepare(small, settings, content=content)
@@ -261,7 +261,7 @@ def test_a_second_start_lays_nothing_out(database_url, small, clock):
 
 
 def test_votes_that_come_with_the_folder_are_taken_in(database_url, small, clock):
-    settings = ReviewSettings(controls=0)
+    settings = ReviewOptions(controls=0)
     store = Store(database_url, clock=clock)
     before = folders.content(small.root)
     store.prepare(small, settings, content=before)
@@ -272,7 +272,7 @@ def test_votes_that_come_with_the_folder_are_taken_in(database_url, small, clock
     assert content[0] == before[0], "votes leave the tables as they are"
     assert content[1] != before[1]
     names = Store(database_url, ask="name", clock=clock)
-    names.prepare(data, ReviewSettings(practice=0), content=content)
+    names.prepare(data, ReviewOptions(practice=0), content=content)
     assert [one.verdict_id for one in store.all()] == ["velsewhere"]
     names.close()
     assert not store.is_laid_out(settings, content)
@@ -285,7 +285,7 @@ def test_votes_that_come_with_the_folder_are_taken_in(database_url, small, clock
 
 
 def test_an_export_leaves_nothing_to_take_in(small, clock):
-    settings = ReviewSettings(controls=0)
+    settings = ReviewOptions(controls=0)
     store = Store(f"sqlite:///{small.root / 'review.sqlite'}", clock=clock)
     store.prepare(small, settings, content=folders.content(small.root))
     tasks = [one.task for one in queue.claim(store, "Ann", tab="tab", want=2)]
@@ -329,7 +329,7 @@ def test_names_lie_where_the_tables_say(small):
     labels = replace(small.labels, frame=rank[small.labels.frame][::-1].copy(), label=small.labels.label[::-1].copy())
     mixed = replace(small, frames=frames, labels=labels, sets=replace(small.sets, frame=rank[small.sets.frame]))
     for data in (small, mixed):
-        places, ids, members = Places(data), data.frame_ids(), data.candidates()
+        places, ids, members = TableLookup(data), data.frame_ids(), data.candidates()
         by_frame = data.labels.by_frame()
         for row, name in enumerate(ids):
             assert places.frame(name) == row
@@ -349,7 +349,7 @@ def test_names_lie_where_the_tables_say(small):
 
 
 def test_a_picture_goes_by_a_name_that_only_this_server_can_read(small):
-    ours, theirs = (Pictures(small, None, secret=secret) for secret in (b"ours", b"theirs"))
+    ours, theirs = (FrameImages(small, None, secret=secret) for secret in (b"ours", b"theirs"))
     names = [ours.name(row) for row in range(len(small.frames))]
     assert [ours.row(name) for name in names] == list(range(len(small.frames)))
     assert len({name[:8] for name in names}) == len(names), "rows in turn have names that are not"
@@ -358,7 +358,7 @@ def test_a_picture_goes_by_a_name_that_only_this_server_can_read(small):
         assert ours.row(wrong) is None
     assert ours.row(ours.name(len(small.frames))) is None, "a row that is not there"
     moved = replace(small, frames=replace(small.frames, index=small.frames.index + 1))
-    assert Pictures(moved, None, secret=b"ours").row(names[0]) is None, "what a browser kept is of other frames"
+    assert FrameImages(moved, None, secret=b"ours").row(names[0]) is None, "what a browser kept is of other frames"
 
 
 def test_the_tables_of_the_questions_are_those_of_their_logs():

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from strobe.core.errors import StrobeError
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.guard import ServerAddress
 from strobe.review.people import People
 from strobe.review.store import Store
@@ -88,18 +88,18 @@ def test_joint_votes_go_to_the_person_whatever_the_spelling(small, run_server, c
 def test_serve_prints_no_link_for_another_role(small, monkeypatch, first, second):
     monkeypatch.setattr("strobe.review.serve.run", lambda app, listener, on_ready: on_ready())
     shown = []
-    review.serve(small.root, review.ServeOptions(port=0, **first), ReviewSettings(), on_ready=shown.append)
+    review.serve(small.root, review.ServeOptions(port=0, **first), ReviewOptions(), on_ready=shown.append)
     assert list(shown[0].personal) == ["Ann"]
     role = "annotator" if "invite" in first else "observer"
     with pytest.raises(StrobeError, match=f"Ann is already here as {role} and cannot be .* too; choose another name"):
-        review.serve(small.root, review.ServeOptions(port=0, **second), ReviewSettings(), on_ready=shown.append)
+        review.serve(small.root, review.ServeOptions(port=0, **second), ReviewOptions(), on_ready=shown.append)
     shouted = review.ServeOptions(port=0, invite=("ANN",))
     with pytest.raises(StrobeError, match="differs from 'Ann'"):
-        review.serve(small.root, shouted, ReviewSettings(), on_ready=shown.append)
+        review.serve(small.root, shouted, ReviewOptions(), on_ready=shown.append)
     assert len(shown) == 1
     both = review.ServeOptions(port=0, invite=("Bo",), observers=("Bo",))
     with pytest.raises(StrobeError, match="already here"):
-        review.serve(small.root, both, ReviewSettings(), on_ready=shown.append)
+        review.serve(small.root, both, ReviewOptions(), on_ready=shown.append)
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_post_from_a_browser_that_leaves_the_default_port_out(small, tmp_path)
     from strobe.review.app import Access, make_app
 
     store = Store(f"sqlite:///{tmp_path / 'r.sqlite'}")
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     access = Access(address=ServerAddress.of("0.0.0.0", 80, "http://lab-3:80"), secret=b"ours", token=TOKEN)
     app = make_app(small, store, MediaSource(small), access)
     for host, origin in (("lab-3", "http://lab-3"), ("lab-3:80", "http://lab-3:80")):

@@ -15,8 +15,8 @@ from strobe.core.variants import Variant
 from strobe.datasets import folder as folders
 from strobe.datasets.export_csv import export_csv
 from strobe.review import queue
-from strobe.review.conduct import ASK, ReviewSettings
-from strobe.review.naming import Naming, shown
+from strobe.review.conduct import ASK, ReviewOptions
+from strobe.review.naming import NameQuestion, shown
 from strobe.review.question import QUESTIONS
 from strobe.review.store import Store
 from strobe.workflows import review
@@ -48,7 +48,7 @@ def ladder(tmp_path):
 @pytest.fixture
 def naming(database_url, ladder, clock):
     made = Store(database_url, ask="name", clock=clock)
-    made.prepare(ladder, ReviewSettings(controls=0, practice=0))
+    made.prepare(ladder, ReviewOptions(controls=0, practice=0))
     yield made
     made.close()
 
@@ -109,9 +109,9 @@ def test_a_late_answer_is_seen_but_is_none(naming):
 
 def test_practice_comes_first_controls_are_mixed_in_and_neither_is_part_of_the_study(database_url, ladder, clock):
     store = Store(database_url, ask="name", clock=clock)
-    settings = ReviewSettings(controls=0.25, practice=2)
+    settings = ReviewOptions(controls=0.25, practice=2)
     store.prepare(ladder, settings)
-    plan = Naming().plan(ladder, settings, secret=store.secret())
+    plan = NameQuestion().plan(ladder, settings, secret=store.secret())
     assert Counter(task.kind for task in plan) == {"practice": 2, "control": 3, "picture": 21}
     aside = {task.kin for task in plan if task.kind != "picture"}
     assert not aside & {task.kin for task in plan if task.kind == "picture"}
@@ -228,7 +228,7 @@ def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, sma
             **common, answer_id="one", stage="draw", label="n01", decision="keep", xyxy=(10.0, 20.0, 110.0, 120.0)
         ),
     }
-    settings = ReviewSettings(controls=0)
+    settings = ReviewOptions(controls=0)
     stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in ASK}
     counts = {}
     for ask, store in stores.items():
@@ -310,7 +310,7 @@ def test_of_one_picture_twice_the_last_line_counts(small, tmp_path):
 
 
 def test_settings_of_another_question_are_refused(small):
-    wrong = [("pairs", ReviewSettings(limit_s=3), "--limit"), ("name", ReviewSettings(labels=True), "--labels")]
+    wrong = [("pairs", ReviewOptions(limit_s=3), "--limit"), ("name", ReviewOptions(labels=True), "--labels")]
     for ask, settings, option in wrong:
         with pytest.raises(StrobeError, match=f"{option} is for --ask"):
             review.serve(small.root, review.ServeOptions(port=0), settings, ask=ask, on_ready=lambda links: None)

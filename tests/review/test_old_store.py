@@ -11,7 +11,7 @@ from strobe.core.derivation import latest_votes
 from strobe.core.people import NameAnswer
 from strobe.core.records import Verdict
 from strobe.review import leases, queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.database import Database
 from strobe.review.people import People
 from strobe.review.schema import MIGRATIONS, migrate
@@ -100,7 +100,7 @@ def test_another_question_leaves_its_votes_be(old_url, small, clock):
     counts = queue.progress(store, "Ann")
     names = Store(old_url, ask="name", clock=clock)
     assert names.conduct() is None, "how pairs are asked says nothing of names"
-    names.prepare(small, ReviewSettings(practice=0))
+    names.prepare(small, ReviewOptions(practice=0))
     (claimed, *_) = queue.claim(names, "Ann", tab="tab", want=1)
     names.cast([
         NameAnswer(answer_id=votes[0].verdict_id, annotator="Ann", at="", frame_id=claimed.task.frame_id, said="none")

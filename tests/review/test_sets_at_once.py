@@ -9,7 +9,7 @@ import pytest
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
 from strobe.core.tables import Hints
-from strobe.review.conduct import Conduct, Example, ReviewSettings
+from strobe.review.conduct import Conduct, Example, ReviewOptions
 from strobe.review.examples import plain_examples, read_examples
 from strobe.workflows import review
 from strobe.workflows.review import ServeOptions
@@ -165,7 +165,7 @@ def test_what_cannot_be_served_is_said_before_anything_is_made(small, tmp_path, 
     paths = {name: tmp_path / more.pop(name) for name in ("guidelines", "examples") if name in more}
     with pytest.raises(StrobeError, match=said):
         review.serve(
-            small.root, ServeOptions(port=0), ReviewSettings(**settings), on_ready=lambda links: None, **more, **paths
+            small.root, ServeOptions(port=0), ReviewOptions(**settings), on_ready=lambda links: None, **more, **paths
         )
     assert not (small.root / "review.sqlite").exists()
 
@@ -180,7 +180,7 @@ def test_how_it_was_run_is_remembered(small, run_server):
     }
     server = run_server(small, **settings)
     conduct = server.store.conduct()
-    assert conduct.settings == ReviewSettings(controls=0.0, **settings)
+    assert conduct.settings == ReviewOptions(controls=0.0, **settings)
     figures = json.loads(json.dumps(review.status(small.root)))
     assert figures["conduct"] is None, "this folder's own store is another"
     assert Conduct.from_json(json.loads(json.dumps(encode(conduct)))) == conduct

@@ -13,7 +13,7 @@ from strobe.core.derivation import derive, is_clean
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
 from strobe.review import leases, queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.log import Conflict
 from strobe.review.moments import timestamp
 from strobe.review.plan import plan
@@ -138,14 +138,14 @@ def test_round_one_gives_each_pair_to_one_person_and_no_round_two_without_doubt(
     seen = finish(store, "ann")
     assert len(seen) == len(set(seen)) == 12
     assert finish(store, "bo") == []
-    assert queue.progress(store, "ann") == queue.Progress(
+    assert queue.progress(store, "ann") == queue.ReviewProgress(
         tasks=12, tasks_open=0, anchors=0, anchors_open=0, verify=0, verify_mine=0, mine=12
     )
 
 
 def test_votes_n_gives_each_pair_to_n_people(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(votes=2, controls=0))
+    store.prepare(small, ReviewOptions(votes=2, controls=0))
     assert len(finish(store, "ann")) == 12
     assert len(finish(store, "bo")) == 12
     assert finish(store, "cy") == []
@@ -197,7 +197,7 @@ def test_round_two_can_save_a_set_from_one_bad_anchor_vote(store):
 
 def test_label_stage_comes_before_the_pairs_of_its_set(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(labels=True, controls=0))
+    store.prepare(small, ReviewOptions(labels=True, controls=0))
     first = queue.claim(store, "ann", tab="t", want=9)
     assert [claimed.stage for claimed in first] == ["anchor"] * 3
     store.cast([vote(first[0].task, "ann", labels=("n01", "n04"))])
@@ -210,7 +210,7 @@ def test_label_stage_comes_before_the_pairs_of_its_set(database_url, small, cloc
 
 def test_controls_look_like_pairs_come_to_everyone_and_never_first(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(controls=0.5, votes=2))
+    store.prepare(small, ReviewOptions(controls=0.5, votes=2))
     for who in ("ann", "bo"):
         seen = finish(store, who)
         kinds = [store.task(task_id).kind for _, task_id in seen]
@@ -257,13 +257,13 @@ def test_seeded_order(small):
 
 def test_everything_is_there_after_reopening(database_url, small, clock):
     store = Store(database_url, clock=clock)
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     tasks = take(store, "ann", want=3)
     store.cast([vote(tasks[0], "ann", "unsure")])
     before, counts = list(store.all()), queue.progress(store, "ann")
     store.close()
     again = Store(database_url, clock=clock)
-    again.prepare(small, ReviewSettings(controls=0))
+    again.prepare(small, ReviewOptions(controls=0))
     assert list(again.all()) == before
     assert queue.progress(again, "ann") == counts
     assert take(again, "bo", want=12) != []
@@ -302,7 +302,7 @@ one_vote = st.tuples(
 def test_the_queue_says_what_the_protocol_says(small, tmp_path_factory, drawn):
     """The counters kept vote by vote against the pure derivation and a plain reading of the rules of round two."""
     store = Store(f"sqlite:///{tmp_path_factory.mktemp('queue') / 'review.sqlite'}")
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     tasks = sorted(
         (t for t in plan(small, secret=store.secret(), seed=0, controls=0) if t.kind == "pair"),
         key=lambda task: task.position,
@@ -333,7 +333,7 @@ def test_votes_from_the_folder_are_taken_in_once(database_url, small, clock):
     imported = replace(vote(plan(small, secret=b"x", seed=0, controls=0)[0], "ann"), at=timestamp(clock.now - 5))
     store = Store(database_url, clock=clock)
     for _ in range(2):
-        store.prepare(replace(small, verdicts=(imported,)), ReviewSettings(controls=0))
+        store.prepare(replace(small, verdicts=(imported,)), ReviewOptions(controls=0))
     assert list(store.all()) == [imported]
     assert store.extend([imported]) == 0
     assert len(take(store, "bo", want=12)) == 11
@@ -344,7 +344,7 @@ def test_votes_from_the_folder_are_taken_in_once(database_url, small, clock):
 def test_a_store_belongs_to_one_dataset(store, helpers, tmp_path):
     other = helpers.make_dataset(tmp_path / "other", n_sets=2, images=False)
     with pytest.raises(StrobeError, match="belongs to other candidates"):
-        store.prepare(other, ReviewSettings())
+        store.prepare(other, ReviewOptions())
 
 
 def test_many_threads_of_two_servers_claim_and_vote_without_meeting(store, database_url, small, clock):

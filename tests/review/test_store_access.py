@@ -12,7 +12,7 @@ from sqlalchemy import text
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.records import Verdict
 from strobe.review import counters, database, leases, queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.database import Database
 from strobe.review.names import checked_name, checked_note
 from strobe.review.people import People
@@ -190,7 +190,7 @@ def test_a_server_that_is_not_there_is_one_line_without_the_password():
 def test_sqlite_is_durable_and_does_not_block_readers(tmp_path, small, clock):
     path = tmp_path / "review.sqlite"
     store = Store(f"sqlite:///{path}", clock=clock)
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     with store.database.write() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
@@ -203,7 +203,7 @@ def test_sqlite_is_durable_and_does_not_block_readers(tmp_path, small, clock):
 def test_a_removed_or_replaced_file_takes_nothing(tmp_path, small, clock, cast_one):
     path = tmp_path / "review.sqlite"
     store = Store(f"sqlite:///{path}", clock=clock)
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     cast_one(store)
     path.rename(tmp_path / "away")
     with pytest.raises(StrobeError, match="removed or replaced"):
@@ -226,7 +226,7 @@ def test_a_file_removed_between_the_vote_and_its_commit_is_not_acknowledged(
 ):
     path = tmp_path / "review.sqlite"
     store = Store(f"sqlite:///{path}", clock=clock)
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     follow = counters.follow
     monkeypatch.setattr(counters, "follow", lambda *args: (follow(*args), path.unlink()))
     with pytest.raises(StrobeError, match="removed or replaced"):

@@ -15,7 +15,7 @@ from strobe.cli.review import command
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.people import People
 from strobe.review.plan import plan
 from strobe.review.store import Store
@@ -38,7 +38,7 @@ def round_one(*people, n_sets=3):
 
 
 def conduct(*people, shown=(), **chosen):
-    return Conduct(settings=ReviewSettings(**chosen), people=people, shown=shown)
+    return Conduct(settings=ReviewOptions(**chosen), people=people, shown=shown)
 
 
 def waiting(data, votes, how):
@@ -87,7 +87,7 @@ one_vote = st.tuples(
 @given(st.lists(one_vote, max_size=30), st.integers(1, 2), st.booleans(), st.booleans())
 def test_what_is_waited_for_is_what_the_queue_holds(small, tmp_path_factory, drawn, votes, labels, verify):
     store = Store(f"sqlite:///{tmp_path_factory.mktemp('queue') / 'review.sqlite'}")
-    store.prepare(small, ReviewSettings(controls=0, votes=votes, labels=labels, verify=verify))
+    store.prepare(small, ReviewOptions(controls=0, votes=votes, labels=labels, verify=verify))
     for name in ("ann", "bo", "cy"):
         People(store).add(name)
     tasks = plan(small, secret=store.secret(), seed=0, controls=0)
@@ -111,7 +111,7 @@ def test_what_is_waited_for_is_what_the_queue_holds(small, tmp_path_factory, dra
 def served(data, cast, *people, **chosen):
     """A store that was served with these settings, with votes in it."""
     store = Store(f"sqlite:///{data.root / 'review.sqlite'}")
-    store.prepare(data, ReviewSettings(controls=0, **chosen))
+    store.prepare(data, ReviewOptions(controls=0, **chosen))
     for name in people:
         People(store).add(name)
     store.extend(cast)
@@ -219,7 +219,7 @@ def test_when_votes_were_shown_is_remembered(small, clock):
     asked = [False, False, True, True, False]
     moments = []
     for shown in asked:
-        store.prepare(small, ReviewSettings(controls=0, show_votes=shown))
+        store.prepare(small, ReviewOptions(controls=0, show_votes=shown))
         clock.now += 10
         cast = store.cast([vote(0, 1, "Ann", stage="verify")])
         moments.append(cast[0].answer.at)

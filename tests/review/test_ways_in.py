@@ -12,7 +12,7 @@ import pytest
 
 from strobe.core.errors import InvalidFile
 from strobe.review import attempts, guard, serve
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.people import People
 from strobe.review.sessions import Sessions
 from strobe.review.store import Store
@@ -56,7 +56,7 @@ def test_a_store_removed_under_the_server_acknowledges_nothing(small, run_server
 def test_a_stranger_s_store_brings_no_session_and_no_key(small, run_server, tmp_path):
     url = f"sqlite:///{tmp_path / 'theirs.sqlite'}"
     store = Store(url)
-    store.prepare(small, ReviewSettings(controls=0))
+    store.prepare(small, ReviewOptions(controls=0))
     people = People(store)
     theirs = Sessions(people, secret=b"the stranger's", mode="invite")
     cookie, key = theirs.open(people.add("Mallory", "admin")), theirs.new_key(people.add("Eve"))
@@ -186,7 +186,7 @@ def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(smal
 
 def test_refused_connections_do_not_fill_the_log():
     now = 0.0
-    seldom = serve.Seldom(every_s=60, clock=lambda: now)
+    seldom = serve.ThrottledLog(every_s=60, clock=lambda: now)
     shown = []
     for second in range(200):
         now = float(second)

@@ -17,12 +17,12 @@ from strobe.core.people import NameAnswer
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.review import leases, queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.naming import shown
 from strobe.review.store import Store
 from strobe.workflows import review
 from strobe.workflows.import_background import from_crops
-from strobe.workflows.score import ScoreRequest, score_dataset
+from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 N = 12
 CLASSES = ("cat", "dog")
@@ -51,7 +51,7 @@ def plus(made, tmp_path):
 def opened(url, dataset, clock, **settings) -> Store:
     """The store as a server that starts opens it."""
     store = Store(url, ask="name", clock=clock)
-    store.prepare(dataset, ReviewSettings(controls=0, practice=0, **settings))
+    store.prepare(dataset, ReviewOptions(controls=0, practice=0, **settings))
     return store
 
 
@@ -138,7 +138,7 @@ def test_people_stand_beside_models_whole_and_cropped(plus, clock, tmp_path: Pat
     keys = [str(key) for key in plus.frames.key]
     scores = {key: [0.0, 1.0] if key.startswith("whole/dog") else [1.0, 0.0] for key in keys}
     (tmp_path / "model.json").write_text(json.dumps(scores))
-    results = score_dataset(plus.root, [f"preds:{tmp_path / 'model.json'}"], None, ScoreRequest(), Silent())
+    results = score_dataset(plus.root, [f"preds:{tmp_path / 'model.json'}"], None, ScoreRunOptions(), Silent())
     assert results.people is not None
     whole, crop = results.people.scores
     assert (whole.variant, whole.n_people, whole.n_pictures, whole.n_answers) == ("anchor", 2, N, N)

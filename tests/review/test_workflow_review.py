@@ -20,7 +20,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -34,7 +34,7 @@ def database(data):
 def decide_all(data, decide=lambda task, who: {}, *, people=("Ann", "Bo"), **settings):
     """A whole review straight into the dataset's store."""
     store = Store(database(data))
-    store.prepare(data, ReviewSettings(**{"controls": 0.0, **settings}))
+    store.prepare(data, ReviewOptions(**{"controls": 0.0, **settings}))
     number = len(list(store.all()))
     for _ in range(50):
         for who in people:
@@ -87,7 +87,7 @@ def test_a_late_vote_after_export_waits_for_the_next_export(small):
     review.export(small.root)
     kept = derive(folders.read(small.root)).kept
     store = Store(database(small))
-    store.prepare(folders.read(small.root), ReviewSettings(controls=0))
+    store.prepare(folders.read(small.root), ReviewOptions(controls=0))
     late = replace(votes[0], verdict_id="late-vote", annotator="Bo", decision="dissimilar")
     store.cast([late])
     store.close()
@@ -234,13 +234,13 @@ def test_import_of_csv_votes(small, tmp_path):
 
 def test_import_leaves_the_queue_of_a_running_review_as_it_is(small, tmp_path):
     store = Store(database(small))
-    store.prepare(small, ReviewSettings(votes=3, seed=7, controls=0.0, labels=True))
+    store.prepare(small, ReviewOptions(votes=3, seed=7, controls=0.0, labels=True))
     before = queue.claim(store, "Ann", tab="t", want=12)
     file = tmp_path / "votes.csv"
     file.write_text("set,frame,decision\nset0,vid0:1,similar\n")
     review.import_votes(small.root, file, annotator="imported")
     assert queue.claim(store, "Ann", tab="t", want=12) == before
-    assert store.conduct().settings == ReviewSettings(votes=3, seed=7, controls=0.0, labels=True)
+    assert store.conduct().settings == ReviewOptions(votes=3, seed=7, controls=0.0, labels=True)
     store.close()
 
 
@@ -337,7 +337,7 @@ def test_status_and_export_on_the_command_line(small):
 )
 def test_servers_that_do_not_start(small, options, says):
     with pytest.raises(StrobeError, match=re.escape(says)):
-        review.serve(small.root, review.ServeOptions(port=0, **options), ReviewSettings(), on_ready=lambda links: None)
+        review.serve(small.root, review.ServeOptions(port=0, **options), ReviewOptions(), on_ready=lambda links: None)
 
 
 def test_a_taken_port_is_one_line(small):
@@ -346,7 +346,7 @@ def test_a_taken_port_is_one_line(small):
         taken.listen()
         options = review.ServeOptions(port=taken.getsockname()[1])
         with pytest.raises(StrobeError, match="is taken; choose another with --port"):
-            review.serve(small.root, options, ReviewSettings(), on_ready=lambda links: None)
+            review.serve(small.root, options, ReviewOptions(), on_ready=lambda links: None)
 
 
 @pytest.mark.slow
@@ -374,4 +374,4 @@ def test_serve_on_the_command_line_prints_links_and_stops_on_a_signal(small, sta
 
 def test_settings_that_cannot_be():
     with pytest.raises(StrobeError, match="votes: expected >= 1"):
-        ReviewSettings(votes=0)
+        ReviewOptions(votes=0)

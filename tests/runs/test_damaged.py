@@ -21,9 +21,9 @@ from strobe.core.tasks import Task
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
-QUICK = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=2))
+QUICK = ScoreRunOptions(options=ScoreOptions(bootstrap=False, control_seeds=2))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def tried(root: Path) -> None:
     """Any StrobeError is a line for the user, any other exception is a failure of ours."""
     for models in ((), ("m",), ("classification",), ("detection",)):
         with suppress(StrobeError):
-            score_run(root / "run", ScoreRequest(options=QUICK.options, models=models), Silent())
+            score_run(root / "run", ScoreRunOptions(options=QUICK.options, models=models), Silent())
 
 
 VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
@@ -163,7 +163,7 @@ def test_numbers_nobody_wrote_are_refused(pattern, column, values, says, whole: 
     pq.write_table(table.append_column(column, everywhere), path)
     name = "m" if "external" in pattern else "classification"
     with pytest.raises(StrobeError, match=says) as caught:
-        score_run(run, ScoreRequest(options=QUICK.options, models=(name,)), Silent())
+        score_run(run, ScoreRunOptions(options=QUICK.options, models=(name,)), Silent())
     assert path.name in str(caught.value)
 
 
@@ -177,7 +177,7 @@ def test_a_table_of_millions_of_rows_is_not_read(whole: Path, tmp_path: Path) ->
     pq.write_table(table, path, compression="zstd")
     assert path.stat().st_size < 100_000
     with pytest.raises(StrobeError, match=r"would unpack to 9\.4 GiB, far more than its size"):
-        score_run(run, ScoreRequest(options=QUICK.options, models=("m",)), Silent())
+        score_run(run, ScoreRunOptions(options=QUICK.options, models=("m",)), Silent())
 
 
 @pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json", "external/m.parquet"])

@@ -22,9 +22,9 @@ from strobe.core.tasks import Task
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
-QUICK = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=2))
+QUICK = ScoreRunOptions(options=ScoreOptions(bootstrap=False, control_seeds=2))
 N_VIDEOS = 4
 
 
@@ -79,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _figures(root: Path, model: str) -> dict[str, Any]:
     """Every figure of the model in the run."""
-    request = ScoreRequest(options=QUICK.options, models=(model,))
+    request = ScoreRunOptions(options=QUICK.options, models=(model,))
     return dict(encode(score_run(root / "run", request, Silent()).results.models[model]))
 
 

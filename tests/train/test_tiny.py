@@ -34,7 +34,7 @@ from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
 from strobe.workflows.evaluate import evaluate
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
+from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
 from strobe.workflows.train_job import Material, TrainOptions
@@ -123,7 +123,7 @@ def test_the_shipped_weights_are_good_and_flicker(tmp_path: Path) -> None:
     synthesize(tmp_path / "world", SyntheticOptions(world=DETECTION_WORLD, videos=16, seed=99))
     measured = evaluate(
         tmp_path / "world", ["strobe-tiny"], tmp_path / "run", prediction=PredictOptions(load=CPU),
-        request=ScoreRequest(), progress=Silent(), with_report=False,
+        request=ScoreRunOptions(), progress=Silent(), with_report=False,
     ).results.models["strobe-tiny"]  # fmt: skip
     orig, worst = measured.headline.orig.value, measured.headline.pmk.value
     assert orig > 0.8

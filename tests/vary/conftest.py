@@ -14,7 +14,7 @@ from strobe.datasets import folder
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.vary_background import BackgroundWanted, LadderMade, vary_background
+from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
 
 def make_picture(seed: int, side: int = 224) -> Any:
@@ -49,7 +49,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def ladder(world: Path) -> LadderMade:
-    return vary_background(world, world.parent / "ladder", BackgroundWanted())
+    return vary_background(world, world.parent / "ladder", VaryBackgroundOptions())
 
 
 @pytest.fixture

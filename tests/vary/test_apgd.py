@@ -9,7 +9,7 @@ import torch
 
 from strobe.core.variants import Target
 from strobe.vary.apgd import best_of_apgd, likeliest_wrong, targeted_dlr
-from strobe.vary.attack import Attacking, AttackOptions, attack
+from strobe.vary.attack import AttackOptions, AttackPlan, attack
 from strobe.vary.pgd import Ball, Norm, Pgd, best_of_steps, cross_entropy
 
 SIDE = 8
@@ -132,10 +132,10 @@ def test_a_score_that_is_no_number_ends_that_item_alone() -> None:
 def test_a_search_by_pgd_keeps_the_name_it_had() -> None:
     """Folders made before there was another method are found again by the same command."""
     target = Target(name="m", weights="w")
-    one = Attacking(target=target, levels=(1 / 255,), how=AttackOptions())
+    one = AttackPlan(target=target, levels=(1 / 255,), how=AttackOptions())
     assert set(one.to_json()["how"]) == {"pgd", "restarts", "seed", "minimal"}
     assert "method" not in one.variant().fields
-    other = Attacking(target=target, levels=(1 / 255,), how=AttackOptions(method="apgd", targets=3))
+    other = AttackPlan(target=target, levels=(1 / 255,), how=AttackOptions(method="apgd", targets=3))
     assert json.dumps(other.to_json()) != json.dumps(one.to_json())
     assert (other.variant().fields["method"], other.variant().fields["targets"]) == ("apgd", 3)
     assert other.how.tries == 5

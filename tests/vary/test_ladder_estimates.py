@@ -19,7 +19,7 @@ from strobe.models.options import LoadOptions
 from strobe.models.saliency import Saliency
 from strobe.vary.masks import without_specks
 from strobe.workflows.sources import frame_source
-from strobe.workflows.vary_background import BackgroundWanted, vary_background
+from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 BOX = {"cat/a": (10, 20, 40, 60), "cat/b": (30, 8, 62, 40), "dog/c": (5, 5, 35, 45), "dog/d": (40, 30, 70, 58)}
 DAVIS = Path(__file__).parents[3] / "shared/clips/davis/dog"
@@ -87,7 +87,7 @@ def near(found: Any, wanted: Any) -> bool:
 
 
 def test_a_saliency_net_gives_masks_and_boxes_around_them(photos: Path, nets: Path, tmp_path: Path) -> None:
-    made = vary_background(photos, tmp_path / "l", BackgroundWanted(segment=f"onnx:{nets / 'red.onnx'}"))
+    made = vary_background(photos, tmp_path / "l", VaryBackgroundOptions(segment=f"onnx:{nets / 'red.onnx'}"))
     for one in made.pictures:
         box = BOX[one.picture.removesuffix(".png")]
         assert one.xyxy is not None
@@ -106,7 +106,11 @@ def test_a_saliency_net_gives_masks_and_boxes_around_them(photos: Path, nets: Pa
 def test_a_net_is_asked_once_for_each_picture_however_often_it_is_stopped(
     photos: Path, nets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options, asked, mask = BackgroundWanted(segment=f"onnx:{nets / 'red.onnx'}", rungs=("grey",)), [0], Saliency.mask
+    options, asked, mask = (
+        VaryBackgroundOptions(segment=f"onnx:{nets / 'red.onnx'}", rungs=("grey",)),
+        [0],
+        Saliency.mask,
+    )
 
     def dying(self: Saliency, image: Any) -> Any:
         asked[0] += 1
@@ -125,7 +129,7 @@ def test_a_net_is_asked_once_for_each_picture_however_often_it_is_stopped(
 
 
 def test_a_detectors_surest_box_is_taken_whatever_its_name(photos: Path, nets: Path, tmp_path: Path) -> None:
-    options = BackgroundWanted(detector=f"finder=py:{nets / 'own.py'}:make", context=(1.0,))
+    options = VaryBackgroundOptions(detector=f"finder=py:{nets / 'own.py'}:make", context=(1.0,))
     made = vary_background(photos, tmp_path / "l", options)
     assert {one.picture.removesuffix(".png"): one.xyxy for one in made.pictures} == BOX
     assert made.counts() == {"zoom": 4, "random": 4, "crop": 4, "ground": 4, "usual": 4}
@@ -138,7 +142,7 @@ def test_a_detectors_surest_box_is_taken_whatever_its_name(photos: Path, nets: P
     crop = frame_source(made.dataset).read(made.dataset.frames.key.tolist().index("crop-1/dog/d.png"))
     assert (crop == (230, 20, 20)).all()
     both = vary_background(
-        photos, tmp_path / "m", BackgroundWanted(detector=options.detector, segment=f"onnx:{nets / 'red.onnx'}")
+        photos, tmp_path / "m", VaryBackgroundOptions(detector=options.detector, segment=f"onnx:{nets / 'red.onnx'}")
     )
     assert "boxes estimated:finder, masks estimated:red" in both.sources()
 
@@ -149,7 +153,9 @@ def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Pat
         "categories": [{"id": 1, "name": "dog"}],
         "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 20, 20], "score": 0.9}],
     }))  # fmt: skip
-    made = vary_background(photos, tmp_path / "l", BackgroundWanted(detector=f"mine=preds:{tmp_path / 'boxes.json'}"))
+    made = vary_background(
+        photos, tmp_path / "l", VaryBackgroundOptions(detector=f"mine=preds:{tmp_path / 'boxes.json'}")
+    )
     assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
     assert made.absent()["ladder"] == {"mine finds nothing in it": 3}
 

@@ -26,7 +26,7 @@ from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
 from strobe.predict.decode_pool import DecodePool, can_start_workers
-from strobe.review.pictures import Pictures
+from strobe.review.pictures import FrameImages
 from strobe.runs.folder import Run
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
@@ -120,7 +120,7 @@ def test_the_picture_is_decoded_once_for_frames_near_each_other(corrupted: Datas
 
 
 def test_the_review_page_shows_what_is_rendered(corrupted: Dataset) -> None:
-    pictures, wanted = Pictures(corrupted, frame_source(corrupted), secret=b"x"), expected(corrupted)
+    pictures, wanted = FrameImages(corrupted, frame_source(corrupted), secret=b"x"), expected(corrupted)
     for row in range(len(corrupted.frames)):
         assert pictures.row(pictures.name(row)) == row
         shown = pictures.get(row)

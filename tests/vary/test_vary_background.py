@@ -22,9 +22,9 @@ from strobe.core.ports import SendableSource
 from strobe.core.variants import Variant
 from strobe.datasets import folder
 from strobe.workflows.sources import frame_source
-from strobe.workflows.vary_background import BackgroundWanted, LadderMade, vary_background
+from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
-PLAIN = BackgroundWanted()
+PLAIN = VaryBackgroundOptions()
 Stopped = Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]
 
 
@@ -121,7 +121,7 @@ def test_grounds_come_from_others_of_the_class_or_of_another(ladder: LadderMade)
 
 def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladder: LadderMade, tmp_path: Path) -> None:
     """Its source gone, stored as files, and made a second time: the same pixels and tables."""
-    some = BackgroundWanted(rungs=("crop", "blur", "other", "ground", "usual"), context=(1.0, 2.0), name="x")
+    some = VaryBackgroundOptions(rungs=("crop", "blur", "other", "ground", "usual"), context=(1.0, 2.0), name="x")
     shutil.copytree(world, tmp_path / "world")
     first = vary_background(tmp_path / "world", tmp_path / "first", some).dataset
     stored = vary_background(tmp_path / "world", tmp_path / "stored", replace(some, store=True)).dataset
@@ -142,7 +142,7 @@ def test_the_folder_stands_by_itself_whichever_way_it_was_made(world: Path, ladd
 
 
 def test_padded_rungs_are_squares_anchors_too(world: Path, tmp_path: Path) -> None:
-    options = BackgroundWanted(fit="pad", rungs=("crop", "grey", "usual"), context=(1.0,))
+    options = VaryBackgroundOptions(fit="pad", rungs=("crop", "grey", "usual"), context=(1.0,))
     made = vary_background(world, tmp_path / "padded", options)
     source, rows = frame_source(made.dataset), rows_of(made.dataset)
     one = made.pictures[0]
@@ -159,7 +159,7 @@ def test_padded_rungs_are_squares_anchors_too(world: Path, tmp_path: Path) -> No
 def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
     world: Path, tmp_path: Path, stopped_at_the_eighth: Stopped
 ) -> None:
-    options = BackgroundWanted(rungs=("zoom", "grey"), store=True, name="x")
+    options = VaryBackgroundOptions(rungs=("zoom", "grey"), store=True, name="x")
     unbroken = vary_background(world, tmp_path / "whole", options).dataset
     resumed, writes = stopped_at_the_eighth(tmp_path / "c", lambda to: vary_background(world, to, options).dataset)
     assert resumed.digest() == unbroken.digest()

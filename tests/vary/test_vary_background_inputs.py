@@ -20,9 +20,9 @@ from strobe.core.people import BoxAnswer
 from strobe.core.tables import Boxes
 from strobe.datasets import folder
 from strobe.datasets.ladder_table import read_ladder
-from strobe.workflows.vary_background import BackgroundWanted, LadderMade, vary_background
+from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
-PLAIN = BackgroundWanted()
+PLAIN = VaryBackgroundOptions()
 MASKED = ("grey", "blur", "plain", "same", "other", "object", "tight", "removed")
 
 
@@ -56,11 +56,13 @@ def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
             for row in range(3)
         ],
     )  # fmt: skip
-    people = vary_background(tmp_path / "world", tmp_path / "people", BackgroundWanted(boxes="people", rungs=("crop",)))
+    people = vary_background(
+        tmp_path / "world", tmp_path / "people", VaryBackgroundOptions(boxes="people", rungs=("crop",))
+    )
     assert [one.xyxy for one in people.pictures] == [(8, 9, 40, 50), (8, 9, 40, 51), (8, 9, 40, 52)]
     crops = [{"key": str(key), "xyxy": [4, 4, 30, 30]} for key in plain.frames.key.tolist()]
     (tmp_path / "manifest.json").write_text(json.dumps({"crops": crops}))
-    some = BackgroundWanted(boxes=str(tmp_path / "manifest.json"), rungs=("zoom",))
+    some = VaryBackgroundOptions(boxes=str(tmp_path / "manifest.json"), rungs=("zoom",))
     assert {one.xyxy for one in vary_background(world, tmp_path / "m", some).pictures} == {(4, 4, 30, 30)}
     for place in range(2):
         for name in ("in", "masks"):
@@ -72,7 +74,7 @@ def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
         cli, [word if word not in ("in", "shaky", "masks") else str(tmp_path / word) for word in words]
     )
     assert done.exit_code == 0, done.output
-    shaky = vary_background(tmp_path / "shaky", tmp_path / "l", BackgroundWanted(rungs=("crop", "grey", "tight")))
+    shaky = vary_background(tmp_path / "shaky", tmp_path / "l", VaryBackgroundOptions(rungs=("crop", "grey", "tight")))
     assert shaky.counts() == {"crop": 2, "grey": 2, "tight": 2}
     assert all(one.mask_share and 0.02 < one.mask_share < 0.6 for one in shaky.pictures)
 
@@ -87,7 +89,7 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
         Image.fromarray((mask * 255).astype(np.uint8)).save(path)
     bare = copied(world, tmp_path / "bare", lambda one: replace(one, boxes=None))
     shutil.rmtree(bare / "masks")
-    made = vary_background(bare, tmp_path / "a", BackgroundWanted(masks=tmp_path / "drawn"))
+    made = vary_background(bare, tmp_path / "a", VaryBackgroundOptions(masks=tmp_path / "drawn"))
     assert [one.xyxy for one in made.pictures] == [one.xyxy for one in ladder.pictures]
     masks = [[json.loads(text).get("mask", {}).get("sha256") for text in one.frames.recipe.tolist() if text]
              for one in (made.dataset, ladder.dataset)]  # fmt: skip
@@ -97,7 +99,7 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     lines.append(f"{keys[20]},10,12,10,40")
     lines += [f"gone/{place}.png,10,12,30,40" for place in range(2)]
     (tmp_path / "boxes.csv").write_text("\n".join(lines))
-    wanted = BackgroundWanted(boxes=str(tmp_path / "boxes.csv"))
+    wanted = VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"))
     boxed = vary_background(bare, tmp_path / "b", wanted, progress=heard)
     assert [line.partition(": ")[2] for line in heard.lines if "of no anchor" in line] == [
         f"2 boxes are of no anchor of {plain.name} and not used"
@@ -107,11 +109,11 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     assert boxed.absent() == {"ladder": {"it has no box in the file": 3, "its box has no area": 1}}
     assert boxed.pictures[3].xyxy == (10, 12, 33, 40)
     with pytest.raises(InvalidValue, match="--rungs grey: it needs masks"):
-        vary_background(bare, tmp_path / "c", BackgroundWanted(boxes=str(tmp_path / "boxes.csv"), rungs=("grey",)))
+        vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"), rungs=("grey",)))
     with pytest.raises(InvalidValue, match="neither boxes nor masks; give --boxes FILE"):
         vary_background(bare, tmp_path / "c", PLAIN)
     with pytest.raises(InvalidValue, match=r"--boxes truth: .* has no boxes"):
-        vary_background(bare, tmp_path / "c", BackgroundWanted(boxes="truth"))
+        vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes="truth"))
 
 
 def test_pictures_that_cannot_have_a_rung_are_counted_with_the_reason(world: Path, tmp_path: Path) -> None:

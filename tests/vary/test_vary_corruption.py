@@ -192,7 +192,7 @@ def test_boxes_and_videos_are_carried_over(tmp_path: Path) -> None:
 
 def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
     av = pytest.importorskip("av")
-    from strobe.build.sample import Sampling
+    from strobe.build.sample import AnchorOptions
     from strobe.workflows.build import BuildOptions, build
 
     clip = tmp_path / "clip.mp4"
@@ -207,7 +207,7 @@ def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
                 container.mux(packet)
         for packet in stream.encode():
             container.mux(packet)
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=2, every=5), reference=True, workers=1)
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=2, every=5), reference=True, workers=1)
     source = build([clip], tmp_path / "ds", options).dataset
     wanted = {source.frame_ids()[row]: frame_source(source).read(row) for row in source.sets.anchor_frame.tolist()}
     vary_corruption(tmp_path / "ds", tmp_path / "c", SOME)

@@ -16,8 +16,8 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.workflows.engines import Engine
-from strobe.workflows.predict import Fared, PredictOptions, predict
+from strobe.workflows.engines import ExecutorOptions
+from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
 
 MARKS = [
     pytest.mark.slow,
@@ -29,7 +29,7 @@ MARKS = [
 PATIENCE_S = 120.0
 """For what comes in a few seconds on a quiet machine; who waits longer gets an error, not a guess."""
 
-RAY = Engine(name="ray")
+RAY = ExecutorOptions(name="ray")
 
 MODELS = """
 import os, signal, time
@@ -184,7 +184,7 @@ def clips(tmp_path: Path, per_clip: int) -> Dataset:
     return folder.read(root)
 
 
-def run(dataset: Dataset, out: str, *models: str, heard: Silent | None = None, **how: Any) -> list[Fared]:
+def run(dataset: Dataset, out: str, *models: str, heard: Silent | None = None, **how: Any) -> list[PredictOutcome]:
     assert dataset.root is not None
     place = dataset.root.parent
     specs = [f"{model}=py:{place}/models.py:{model}" for model in models]

@@ -7,10 +7,10 @@ from strobe.core.errors import UnknownName
 from strobe.core.ports import Silent
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
-from strobe.workflows import ladder
+from strobe.workflows import training_series as ladder
 from strobe.workflows.demo_training import demo_training
-from strobe.workflows.ladder import RUNGS, SIZES, RungJob, jobs_of, train_ladder
 from strobe.workflows.synthesize import rendered
+from strobe.workflows.training_series import RUNGS, SIZES, SeriesJob, jobs_of, train_series
 
 
 @pytest.mark.slow
@@ -18,9 +18,9 @@ def test_it_ends_in_a_report_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
     done: list[str] = []
-    real = ladder.train_rung
+    real = ladder.train_one
 
-    def killed(job: RungJob):
+    def killed(job: SeriesJob):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(job.name)
@@ -56,10 +56,10 @@ def test_every_rung_comes_after_its_start_and_has_a_recipe():
 
 
 def test_a_rung_waits_for_its_start(tmp_path):
-    first = RungJob(rung=RUNGS[0], seed=0, size=SIZES["toy"], training=tmp_path, held=tmp_path, out=tmp_path)
+    first = SeriesJob(rung=RUNGS[0], seed=0, size=SIZES["toy"], training=tmp_path, held=tmp_path, out=tmp_path)
     jobs = jobs_of(first, seeds=2, only=("pmk", "pmk-scratch"))
     assert [job.name for job in jobs] == ["stills~0", "pmk~0", "pmk-scratch~0", "stills~1", "pmk~1", "pmk-scratch~1"]
-    found = train_ladder(jobs, workers=2, progress=Silent(), work=_stamped)
+    found = train_series(jobs, workers=2, progress=Silent(), work=_stamped)
     assert [one.job.name for one in found] == [job.name for job in jobs]
     at = {one.job.name: one.acc_orig for one in found}
     for seed in range(2):
@@ -68,12 +68,12 @@ def test_a_rung_waits_for_its_start(tmp_path):
         jobs_of(first, seeds=1, only=("pm-k",))
 
 
-def _stamped(job: RungJob):
+def _stamped(job: SeriesJob):
     """In place of a training: when it ended."""
     import time
 
     time.sleep(0.05)
-    return ladder.RungDone(job=job, acc_orig=time.time(), acc_pmk=0.0, seconds=0.0, was_there=False)
+    return ladder.SeriesResult(job=job, acc_orig=time.time(), acc_pmk=0.0, seconds=0.0, was_there=False)
 
 
 def test_clips_of_several_processes_are_the_same_bytes():

@@ -13,30 +13,30 @@ import pytest
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.workflows import engines
-from strobe.workflows.engines import Engine, _Room, _room, away
+from strobe.workflows.engines import ExecutorOptions, _Room, _room, away
 from strobe.workflows.ray_pool import _Actor, _Refused
 
-RAY = Engine(name="ray")
+RAY = ExecutorOptions(name="ray")
 
 
 def test_how_much_room_a_cluster_has() -> None:
     gpus, cpus = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 1.0}], [{"CPU": 16.0}, {"CPU": 2.0}, {"node:head": 1.0}]
-    assert _room(Engine(name="ray", gpus=0.5), "auto", gpus) == _Room(4, 2, 0.5)
-    assert _room(Engine(name="ray"), "cuda", gpus) == _Room(2, 4, 1.0)
-    assert _room(Engine(name="ray"), "cpu", gpus) == _Room(9, 1, 0.0)
-    assert _room(Engine(name="ray"), "auto", cpus) == _Room(9, 2, 0.0)
-    assert _room(Engine(name="ray", cores=8, actors=1), "auto", cpus) == _Room(1, 8, 0.0)
-    assert _room(Engine(name="ray", actors=3, gpus=1), "auto", []) == _Room(
+    assert _room(ExecutorOptions(name="ray", gpus=0.5), "auto", gpus) == _Room(4, 2, 0.5)
+    assert _room(ExecutorOptions(name="ray"), "cuda", gpus) == _Room(2, 4, 1.0)
+    assert _room(ExecutorOptions(name="ray"), "cpu", gpus) == _Room(9, 1, 0.0)
+    assert _room(ExecutorOptions(name="ray"), "auto", cpus) == _Room(9, 2, 0.0)
+    assert _room(ExecutorOptions(name="ray", cores=8, actors=1), "auto", cpus) == _Room(1, 8, 0.0)
+    assert _room(ExecutorOptions(name="ray", actors=3, gpus=1), "auto", []) == _Room(
         3, 1, 1.0
     )  # they come when they are asked for
     with pytest.raises(
         StrobeError, match=r"^no node of the Ray cluster has 1 core\(s\) and 4 GPU for a worker; ask for less"
     ):
-        _room(Engine(name="ray", gpus=4), "auto", gpus)
-    assert _room(Engine(name="ray", gpus=0), "auto", gpus) == _Room(9, 1, 0.0)
+        _room(ExecutorOptions(name="ray", gpus=4), "auto", gpus)
+    assert _room(ExecutorOptions(name="ray", gpus=0), "auto", gpus) == _Room(9, 1, 0.0)
     for share, device in ((1.0, "cpu"), (0.0, "cuda")):  # before any Ray is started for it
         said = pytest.raises(StrobeError, match=rf"^--actor-gpus {share:g} and --device {device}: leave one out$")
-        with said, away(Engine(name="ray", gpus=share), device, Silent()):
+        with said, away(ExecutorOptions(name="ray", gpus=share), device, Silent()):
             pass
 
 
@@ -55,7 +55,7 @@ def test_how_much_room_a_cluster_has() -> None:
     ],
 )
 def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
-    with pytest.raises(StrobeError, match=line), away(Engine.of(engine), device, Silent()):
+    with pytest.raises(StrobeError, match=line), away(ExecutorOptions.of(engine), device, Silent()):
         pass
 
 
@@ -63,7 +63,7 @@ def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
 def test_who_listens_and_is_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     def said(port: int, why: str) -> None:
         line = rf"^--engine ray=127.0.0.1:{port}: no Ray cluster answers there \({why}\)"
-        with pytest.raises(StrobeError, match=line), away(Engine.of(f"ray=127.0.0.1:{port}"), "cpu", Silent()):
+        with pytest.raises(StrobeError, match=line), away(ExecutorOptions.of(f"ray=127.0.0.1:{port}"), "cpu", Silent()):
             pass
 
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as web:
@@ -89,7 +89,7 @@ def test_another_version_is_refused() -> None:
     assert isinstance(said, _Refused)
     assert "the driver 0.0.0; install the same version on every machine" in said.line
     with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
-        Engine(actors=2)
+        ExecutorOptions(actors=2)
 
 
 def test_a_worker_on_another_machine_spins_as_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,12 +102,12 @@ def test_a_worker_on_another_machine_spins_as_briefly(monkeypatch: pytest.Monkey
 def test_shares_of_a_gpu_that_cannot_be(gpus: float) -> None:
     line = r"^actor gpus: expected a part of one \(at least 0.0001\), or whole ones, got "
     with pytest.raises(StrobeError, match=line):
-        Engine(name="ray", gpus=gpus)
+        ExecutorOptions(name="ray", gpus=gpus)
 
 
 @pytest.mark.parametrize("n", [0, -1, 10**9, math.nan])
 def test_numbers_of_workers_and_cores_that_cannot_be(n: Any) -> None:
     with pytest.raises(StrobeError, match=r"^actors: expected 1–10,000, got "):
-        Engine(name="ray", actors=n)
+        ExecutorOptions(name="ray", actors=n)
     with pytest.raises(StrobeError, match=r"^actor cores: expected 1–10,000, got "):
-        Engine(name="ray", cores=n)
+        ExecutorOptions(name="ray", cores=n)

@@ -29,10 +29,10 @@ from strobe.report import page as page_module
 from strobe.report.terminal import print_headline
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions, predict
-from strobe.workflows.score import ScoreRequest, score_run
+from strobe.workflows.score import ScoreRunOptions, score_run
 
 COLOURS = ("red", "green", "blue")
-QUICK = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=3))
+QUICK = ScoreRunOptions(options=ScoreOptions(replicates=100, control_seeds=3))
 PLUGIN = """
 import numpy as np
 from pathlib import Path
@@ -116,7 +116,7 @@ class Noting(Silent):
 def go(
     data: Path,
     *models: str,
-    request: ScoreRequest = QUICK,
+    request: ScoreRunOptions = QUICK,
     report: bool = False,
     show: Any = (),
     notes: list[str] | None = None,
@@ -250,7 +250,7 @@ def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
     with pytest.raises(StrobeError, match="no model could be run"):
         evaluate(
             tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=PredictOptions(),
-            request=ScoreRequest(), progress=Silent(),
+            request=ScoreRunOptions(), progress=Silent(),
         )  # fmt: skip
     assert not (tmp_path / "run").exists()
 

@@ -24,9 +24,9 @@ from strobe.core.packed import packed
 from strobe.core.records import Verdict
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import Draw
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.export import export
-from strobe.workflows.import_dataset import Bring, FrameFiles, from_coco_vid, from_frames, from_vid_robust
+from strobe.workflows.import_dataset import FrameFiles, ImportOptions, from_coco_vid, from_frames, from_vid_robust
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 
@@ -67,7 +67,7 @@ def made(
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
 def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    from_vid_robust(REFERENCE, tmp_path / "set", how=Bring(media="none"))
+    from_vid_robust(REFERENCE, tmp_path / "set", how=ImportOptions(media="none"))
     export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
@@ -94,7 +94,7 @@ def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.
     (root / "src/metadata").mkdir(parents=True)
     for name, content in zip(("pmsets", "labels"), made_up, strict=True):
         (root / f"src/metadata/{name}.json").write_text(json.dumps(content, indent=1))
-    from_vid_robust(root / "src", root / "set", how=Bring(media="none"))
+    from_vid_robust(root / "src", root / "set", how=ImportOptions(media="none"))
     export(root / "set", "imagenet-vid-robust", root / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (root / "out/metadata" / name).read_bytes() == (root / "src/metadata" / name).read_bytes()
@@ -163,7 +163,7 @@ def test_coco_loads_in_pycocotools_and_comes_back(tmp_path: Path) -> None:
         with Image.open(tmp_path / "out/images" / image["file_name"]) as picture:
             assert picture.size == (image["width"], image["height"])
     back = from_coco_vid(
-        tmp_path / "out/annotations.json", tmp_path / "back", images=tmp_path / "out/images", draw=Draw(k=4)
+        tmp_path / "out/annotations.json", tmp_path / "back", images=tmp_path / "out/images", draw=ImportSampling(k=4)
     ).dataset
     assert back.info.label_space == data.info.label_space
     assert back.videos.fps(0) == Fraction(30000, 1001)

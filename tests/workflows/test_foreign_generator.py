@@ -7,7 +7,7 @@ import pytest
 
 from strobe.models.options import LoadOptions
 from strobe.workflows.generator_record import read_record
-from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
 ROOT = Path(__file__).parents[2]
 DECODERS = ROOT.parent / "shared" / "reference" / "abs-mnist" / "ABS_0.net"
@@ -46,7 +46,7 @@ def test_ten_foreign_decoders_are_searched_like_any_generator(tmp_path: Path) ->
         "    return classifier_of(Nearest(z.flatten(1)), ModelName('py', 'nearest'), plan=plan, label_space=DIGITS,\n"
         "                         options=options)\n"
     )
-    wanted = GeneratorWanted(images=10, granularity=("coarse", "pixel"), steps=30, scale_images=40, strips=0)
+    wanted = VaryGeneratorOptions(images=10, granularity=("coarse", "pixel"), steps=30, scale_images=40, strips=0)
     load = LoadOptions(device="cpu", batch_size=10)
     done = vary_generator(tmp_path / "out", generator, [f"near=py:{tmp_path / 'nearest.py'}:make"], wanted, load=load)
     assert {name: many["found"] > 5 for name, many in done.tally().items()} == {"coarse/near": True, "pixel/near": True}

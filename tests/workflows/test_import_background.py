@@ -18,7 +18,7 @@ from strobe.datasets.ladder_table import read_ladder
 from strobe.report.published import printed_on
 from strobe.workflows import review
 from strobe.workflows.import_background import from_crops, from_imagenet_9, from_imagenet_a, from_objectnet
-from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
+from strobe.workflows.import_dataset import ImportOptions, PhotoFiles, from_photos
 
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
 
@@ -303,7 +303,7 @@ def test_objectnet_loses_its_border_and_any_class_of_its_kind_is_right(objectnet
     other = from_objectnet(objectnet, tmp_path / "own", classes=own, border=0).dataset
     assert other.info.label_space.names == ("lighter", "perfume")
     assert (other.frames.width[0], other.frames.height[0]) == (20, 16)
-    bare = from_objectnet(objectnet, tmp_path / "bare", how=Bring(media="none")).dataset
+    bare = from_objectnet(objectnet, tmp_path / "bare", how=ImportOptions(media="none")).dataset
     assert bare.frames.key.tolist() == data.frames.key.tolist()
 
 

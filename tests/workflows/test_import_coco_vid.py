@@ -11,16 +11,16 @@ from made_imports import coco
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.datasets import folder
-from strobe.datasets.sampled import Draw
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.import_dataset import (
-    Bring,
+    ImportOptions,
     from_coco_vid,
 )
 
 
 def test_coco_vid(tmp_path: Path) -> None:
     source = coco(tmp_path / "src")
-    from_coco_vid(source, tmp_path / "dst", images=tmp_path / "src/images", draw=Draw(k=3, seed=1))
+    from_coco_vid(source, tmp_path / "dst", images=tmp_path / "src/images", draw=ImportSampling(k=3, seed=1))
     data = folder.read(tmp_path / "dst")
     assert data.n_sets == 2
     assert data.info.label_space.names == ("dog", "person")
@@ -52,8 +52,8 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
         ],
     }  # fmt: skip
     (tmp_path / "vis.json").write_text(json.dumps(vis))
-    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", how=Bring(media="none")).dataset
-    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", how=Bring(media="none")).dataset
+    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
+    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", how=ImportOptions(media="none")).dataset
     assert one.frame_ids() == two.frame_ids()
     assert one.labels.label.tolist() == two.labels.label.tolist()
     assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
@@ -64,14 +64,16 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
     youtube = space("youtube-bb")
     data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
     (tmp_path / "a.json").write_text(json.dumps(data))
-    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", how=Bring(media="none")).dataset
+    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
     assert done.info.label_space == youtube
     named = from_coco_vid(
-        tmp_path / "src/ann.json", tmp_path / "b", how=Bring(media="none"), label_space="youtube-bb"
+        tmp_path / "src/ann.json", tmp_path / "b", how=ImportOptions(media="none"), label_space="youtube-bb"
     ).dataset
     assert named.info.label_space == youtube
     with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        from_coco_vid(tmp_path / "src/ann.json", tmp_path / "c", how=Bring(media="none"), label_space="imagenet-vid")
+        from_coco_vid(
+            tmp_path / "src/ann.json", tmp_path / "c", how=ImportOptions(media="none"), label_space="imagenet-vid"
+        )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
     change(data)
     source.write_text(json.dumps(data))
     with pytest.raises(StrobeError, match=problem) as caught:
-        from_coco_vid(source, tmp_path / "dst", how=Bring(media="none"))
+        from_coco_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
 
@@ -109,7 +111,10 @@ def test_boxes_without_area_are_counted(tmp_path: Path) -> None:
     data = json.loads(source.read_text())
     data["annotations"][0]["bbox"] = [1, 2, 0, 5]
     source.write_text(json.dumps(data))
-    assert "1 box(es) without an area" in from_coco_vid(source, tmp_path / "dst", how=Bring(media="none")).notes[-1]
+    assert (
+        "1 box(es) without an area"
+        in from_coco_vid(source, tmp_path / "dst", how=ImportOptions(media="none")).notes[-1]
+    )
 
 
 def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from strobe.core.labels import space
 from strobe.core.records import Verdict
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import Draw
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.import_dataset import (
-    Bring,
     FrameFiles,
+    ImportOptions,
     from_frames,
     from_imagenet_vid,
 )
@@ -27,7 +27,7 @@ from strobe.workflows.import_dataset import (
 
 def test_frames(tmp_path: Path) -> None:
     source = frame_folders(tmp_path / "src")
-    from_frames(source, tmp_path / "dst", files=FrameFiles(fps=Fraction(30000, 1001)), draw=Draw(k=10))
+    from_frames(source, tmp_path / "dst", files=FrameFiles(fps=Fraction(30000, 1001)), draw=ImportSampling(k=10))
     data = folder.read(tmp_path / "dst")
     assert data.info.label_space.names == ("cat", "dog", "pet")
     dog, cat = data
@@ -49,7 +49,7 @@ def test_frames_with_anchors_boxes_and_labels_of_some_frames(tmp_path: Path) -> 
         labels=tmp_path / "labels.csv", boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv",
         fps=Fraction(10), label_source="anchor",
     )  # fmt: skip
-    data = from_frames(source, tmp_path / "dst", files=files, draw=Draw(k=1)).dataset
+    data = from_frames(source, tmp_path / "dst", files=files, draw=ImportSampling(k=1)).dataset
     assert [one.set_id for one in data] == ["dog1@1", "dog1@2", "home/cat 2@0"]
     assert data.info.label_source == "anchor"
     names = data.info.label_space.names
@@ -117,22 +117,22 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
-    from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
+    from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
-        from_imagenet_vid(source, tmp_path / "dst", draw=Draw(k=1), how=Bring(media="none"))
+        from_imagenet_vid(source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none"))
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file"):
-        from_imagenet_vid(source, tmp_path / "file", how=Bring(media="none"))
+        from_imagenet_vid(source, tmp_path / "file", how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
-        from_imagenet_vid(source, tmp_path / "src", how=Bring(media="none"))
+        from_imagenet_vid(source, tmp_path / "src", how=ImportOptions(media="none"))
 
 
 def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
     """The same command again is no error; with other settings or another source it is, and writes nothing."""
     source = ilsvrc(tmp_path / "src")
-    first = from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True))
+    first = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*")}
-    again = from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True))
+    again = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True))
     assert again.dataset.digest() == first.dataset.digest()
     assert "it is there already; nothing was changed" in again.notes
     votes = [
@@ -140,8 +140,8 @@ def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
                 set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0])
     ]  # fmt: skip
     folder.append_verdicts(tmp_path / "dst", votes)
-    assert len(from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True)).dataset.verdicts) == 1
-    for how in (Bring(), Bring(media="none")):
+    assert len(from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True)).dataset.verdicts) == 1
+    for how in (ImportOptions(), ImportOptions(media="none")):
         with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
             from_imagenet_vid(source, tmp_path / "dst", how=how)
     other = ilsvrc(tmp_path / "other", split="train")
@@ -209,4 +209,6 @@ def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None
     assert (np.isnan(hints.motion) == (dataset.sets.frame == broken)).all()
     assert first.dataset.hints is None
     with pytest.raises(StrobeError, match="--hints are computed from the images"):
-        from_frames(source, tmp_path / "x", files=FrameFiles(label=("dog",)), how=Bring(media="none", hints=True))
+        from_frames(
+            source, tmp_path / "x", files=FrameFiles(label=("dog",)), how=ImportOptions(media="none", hints=True)
+        )

@@ -10,16 +10,18 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import Draw
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.import_dataset import (
-    Bring,
+    ImportOptions,
     from_imagenet_vid,
 )
 
 
 @pytest.mark.parametrize("split", ["val", "train"])
 def test_imagenet_vid(tmp_path: Path, split: str) -> None:
-    done = from_imagenet_vid(ilsvrc(tmp_path / "src", split=split), tmp_path / "dst", split=split, draw=Draw(seed=3))
+    done = from_imagenet_vid(
+        ilsvrc(tmp_path / "src", split=split), tmp_path / "dst", split=split, draw=ImportSampling(seed=3)
+    )
     data = folder.read(tmp_path / "dst")
     assert data.digest() == done.dataset.digest()
     assert data.n_sets == 2
@@ -43,7 +45,9 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
 
     def anchors(name: str, seed: int) -> dict[str, int]:
-        done = from_imagenet_vid(source, tmp_path / name, draw=Draw(seed=seed, k=2), how=Bring(media="none"))
+        done = from_imagenet_vid(
+            source, tmp_path / name, draw=ImportSampling(seed=seed, k=2), how=ImportOptions(media="none")
+        )
         return {one.set_id.split("@")[0]: one.anchor.index for one in done.dataset}
 
     one = anchors("a", 1)
@@ -58,8 +62,8 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
 
 def test_imagenet_vid_with_and_without_media_has_the_same_frames(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src")
-    with_media = from_imagenet_vid(source, tmp_path / "a", how=Bring(media="link")).dataset
-    without = from_imagenet_vid(source, tmp_path / "b", how=Bring(media="none")).dataset
+    with_media = from_imagenet_vid(source, tmp_path / "a", how=ImportOptions(media="link")).dataset
+    without = from_imagenet_vid(source, tmp_path / "b", how=ImportOptions(media="none")).dataset
     assert with_media.frame_ids() == without.frame_ids()
     assert without.frames.width.tolist() == with_media.frames.width.tolist()
 
@@ -87,7 +91,7 @@ def test_broken_xml(tmp_path: Path, text: str, problem: str) -> None:
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(text)
     with pytest.raises(InvalidFile, match=problem) as caught:
-        from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
+        from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert ".xml" in str(caught.value)
     assert not (tmp_path / "dst").exists()
@@ -97,7 +101,7 @@ def test_a_flat_box_keeps_its_label(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(xml([(TURTLE, 0, (3, 0, 3, 5))]))
-    data = from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none")).dataset
+    data = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none")).dataset
     mine = np.flatnonzero(data.frames.video == 1)
     assert all(data.labels_of(int(row)) for row in mine)
     assert not np.isin(data.boxes.frame, mine).any()

@@ -14,7 +14,7 @@ from scipy.io import savemat
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
-from strobe.workflows.import_dataset import Bring, PhotoFiles, Wanted, from_imagenet_c, from_photos
+from strobe.workflows.import_dataset import ImagenetCOptions, ImportOptions, PhotoFiles, from_imagenet_c, from_photos
 
 TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"
 
@@ -194,7 +194,7 @@ def corrupted(root: Path, *, group: str = "") -> tuple[Path, Path]:
 def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
     source, clean = corrupted(tmp_path, group=group)
     picture(source / group / "fog/1" / TENCH / "stray.png", 3)
-    done = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=Wanted())
+    done = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=ImagenetCOptions())
     assert done.notes == ("1 corrupted picture(s) have no clean original and were left out",)
     data = folder.read(tmp_path / "set")
     assert (data.info.k, data.info.axis, data.info.combine, data.n_sets) == (5, "severity", "worst", 6)
@@ -209,11 +209,13 @@ def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
 
 def test_a_part_of_the_corruptions(tmp_path: Path) -> None:
     source, clean = corrupted(tmp_path)
-    wanted = Wanted(corruptions=("fog",), severities=(1, 3), pictures=2, seed=1)
-    data = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=wanted, how=Bring(media="none")).dataset
+    wanted = ImagenetCOptions(corruptions=("fog",), severities=(1, 3), pictures=2, seed=1)
+    data = from_imagenet_c(
+        source, tmp_path / "set", clean=clean, wanted=wanted, how=ImportOptions(media="none")
+    ).dataset
     assert (data.n_sets, len(data.frames), data.info.k) == (2, 6, 2)
     with pytest.raises(StrobeError, match="unknown corruption 'frog'; did you mean fog"):
-        from_imagenet_c(source, tmp_path / "x", clean=clean, wanted=Wanted(corruptions=("frog",)))
+        from_imagenet_c(source, tmp_path / "x", clean=clean, wanted=ImagenetCOptions(corruptions=("frog",)))
 
 
 def test_corruptions_are_scored_as_counted(tmp_path: Path) -> None:
@@ -252,7 +254,7 @@ def test_arrays_as_cifar_10_c(tmp_path: Path) -> None:
     np.save(source / "labels.npy", np.tile(np.array([3, 1, 0, 9]), 5))
     array = rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
     np.save(source / "fog.npy", array)
-    done = from_imagenet_c(source, tmp_path / "set", clean=tmp_path / "clean.npy", wanted=Wanted())
+    done = from_imagenet_c(source, tmp_path / "set", clean=tmp_path / "clean.npy", wanted=ImagenetCOptions())
     data = folder.read(tmp_path / "set")
     assert data.info.label_space.names[3] == "cat"
     assert [data.labels_of(int(row)) for row in data.sets.anchor_frame] == [(3,), (1,), (0,), (9,)]

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.datasets import folder
 from strobe.datasets.import_youtube_bb import listed_anchors
-from strobe.datasets.sampled import Draw
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.import_dataset import (
-    Bring,
     FrameFiles,
+    ImportOptions,
     from_frames,
     from_youtube_bb,
 )
@@ -122,15 +122,15 @@ def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
 def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
     """The stored frames of a build, imported as a folder, have the build's own hints."""
     video = clip(tmp_path / "walk.mp4", n=30)
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=4), store="png")
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=4), store="png")
     built = build([video], tmp_path / "built", options).dataset
     middle = int(built.frames.index[built.sets.frame[built.sets.is_anchor]][0])
     (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")
     files = FrameFiles(label=("dog",), anchors=tmp_path / "anchors.csv")
-    args = {"files": files, "draw": Draw(k=4)}
+    args = {"files": files, "draw": ImportSampling(k=4)}
     plain = from_frames(tmp_path / "built/media", tmp_path / "plain", **args).dataset
     assert plain.hints is None
-    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", how=Bring(hints=True), **args)
+    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", how=ImportOptions(hints=True), **args)
     assert hinted.notes == ()
     assert hinted.dataset.frame_ids() == plain.frame_ids()
     kept = folder.read(tmp_path / "hinted").hints

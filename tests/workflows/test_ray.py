@@ -19,12 +19,12 @@ from made_ray import MARKS, PATIENCE_S, RAY, SIX, clips, each_once, run, shards
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.models.asked import Asked
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.models.requested import RequestedModel
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
-from strobe.workflows.engines import Engine
+from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.predict import predict
 from strobe.workflows.synthesize import synthesize
 
@@ -91,7 +91,7 @@ def test_the_third_death_over_the_same_frames_is_one_line(cluster: Any, dataset:
     place = Path(dataset.root or "").parent
     (place / "kill-8").touch()
     with pytest.raises(StrobeError, match=r"^3 Ray workers died over frames 6 to 11 \(its process ended\); finished"):
-        run(dataset, "ray", "deadly", engine=Engine(name="ray", actors=1))
+        run(dataset, "ray", "deadly", engine=ExecutorOptions(name="ray", actors=1))
     assert len(shards(dataset, "ray")) >= 1  # what came before
     (place / "kill-8").unlink()
     fared = run(dataset, "ray", "unloadable", "deadly", engine=RAY)
@@ -108,7 +108,7 @@ def test_a_machine_that_does_not_see_a_file_leaves_no_hole(cluster: Any, dataset
     (place / "good.png").write_bytes((place / "data/media/1-2.png").read_bytes())
     # The worker finds the file damaged, and it is whole before the driver hears of it.
     with pytest.raises(StrobeError, match=r"could not read a frame that can be read here .*1-3\.png"):
-        run(dataset, "ray", "mending", engine=Engine(name="ray", actors=1))
+        run(dataset, "ray", "mending", engine=ExecutorOptions(name="ray", actors=1))
 
 
 class Touching(Silent):
@@ -171,7 +171,11 @@ def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
         mine.append(os.getpid())  # would be lost elsewhere, as all that a closure holds
         return load_model(f"py:{place}/models.py:colour", options)
 
-    models = ["colour=py:models.py:colour", Asked("live", "handed over", live=live), f"preds:{place}/mine.json"]
+    models = [
+        "colour=py:models.py:colour",
+        RequestedModel("live", "handed over", live=live),
+        f"preds:{place}/mine.json",
+    ]
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(place)  # the workers have another folder
         options = replace(SIX, engine=replace(RAY, actors=1))
@@ -193,7 +197,7 @@ def test_detectors_and_what_is_made_of_their_boxes(cluster: Any, tmp_path: Path)
     models = ["strobe-tiny", "boxes:strobe-tiny", "crop:strobe-tiny:strobe-world"]
     torch.set_num_threads(1)  # as an actor of one core has
     try:
-        for out, engine in (("here", Engine()), ("ray", RAY)):
+        for out, engine in (("here", ExecutorOptions()), ("ray", RAY)):
             fared = predict(world, models, tmp_path / out, replace(SIX, engine=engine), Silent())
             assert [(one.name, one.ok) for one in fared] == [(name, True) for name in models]
     finally:

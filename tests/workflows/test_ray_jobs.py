@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from made_ray import MARKS, NETS, PATIENCE_S, RAY, clips
 
-from strobe.build.extract import Job
-from strobe.build.sample import Sampling
+from strobe.build.extract import ExtractJob
+from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.models.options import LoadOptions
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import Engine, away
+from strobe.workflows.engines import ExecutorOptions, away
 from strobe.workflows.ray_pool import RayPool
 
 pytestmark = MARKS
@@ -32,14 +32,14 @@ pytestmark = MARKS
 def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: Any) -> None:
     import torch
 
-    from strobe.workflows.vary_attack import AttackWanted, vary_attack
-    from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+    from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
+    from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
     assert clips(tmp_path, 3).root == tmp_path / "data"
     (tmp_path / "nets.py").write_text(NETS)
     nets, load = [f"net=py:{tmp_path}/nets.py:net"], LoadOptions(device="cpu", batch_size=2)
-    attacked = AttackWanted(eps=((4 / 255, 16 / 255),), steps=3)
-    drawn = GeneratorWanted(images=4, steps=10, strips=1, scale_images=20, most=4.0)
+    attacked = VaryAttackOptions(eps=((4 / 255, 16 / 255),), steps=3)
+    drawn = VaryGeneratorOptions(images=4, steps=10, strips=1, scale_images=20, most=4.0)
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # as an actor of one core has
     try:
@@ -63,7 +63,7 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: A
 
 def test_a_build_on_ray_is_the_same_folder(cluster: Any, tmp_path: Path, heard: Any) -> None:
     videos = [clip(tmp_path / "one.avi", 3), clip(tmp_path / "two.avi", 4), tmp_path / "gone.avi"]
-    dog = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
+    dog = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, anchors_per_video=2))
     here, ray = tmp_path / "here", tmp_path / "ray"
     built = [build(videos, here, dog), build(videos, ray, replace(dog, name="here", engine=RAY), progress=heard)]
     assert [one.problems for one in built] == [("gone.avi: no such file",)] * 2
@@ -105,10 +105,15 @@ def test_a_video_that_workers_die_over_is_left_out(cluster: Any, tmp_path: Path)
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     jobs = [
-        Job(path=kind(clip(tmp_path / f"{name}.avi", seed)), name=name, media_folder=name, destination=tmp_path / "out",
-            sampling=Sampling(k=1, anchors_per_video=1))
+        ExtractJob(
+            path=kind(clip(tmp_path / f"{name}.avi", seed)),
+            name=name,
+            media_folder=name,
+            destination=tmp_path / "out",
+            sampling=AnchorOptions(k=1, anchors_per_video=1),
+        )
         for seed, (name, kind) in enumerate([("one", Path), ("bad", Deadly), ("two", Path)])
-    ]  # fmt: skip
+    ]
     pool = RayPool(ray, actors=1, cores=1, gpus=0, say=Silent())
     try:
         found = {one.name: one.problem for one in outcomes_away(jobs, pool)}
@@ -152,7 +157,7 @@ def test_two_workers_share_a_gpu(cluster: Any, tmp_path: Path, heard: Any) -> No
     node = cluster.add_node(num_cpus=4, num_gpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
     try:
-        with away(Engine(name="ray", gpus=0.5), "auto", heard) as there:
+        with away(ExecutorOptions(name="ray", gpus=0.5), "auto", heard) as there:
             assert there is not None
             assert there.device == "cuda"
             found = list(there.pool.map(where, range(8)))

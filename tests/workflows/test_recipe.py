@@ -28,8 +28,8 @@ from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.work import Shard, ShardResult
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.recipe import RecipeWorker, load_runner, worker_recipe
 from strobe.workflows.sources import frame_source
+from strobe.workflows.worker_specs import SpecWorker, load_runner, worker_spec
 
 MODELS = """
 import numpy as np
@@ -64,7 +64,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 def recipe(dataset: Dataset) -> Any:
     models = {"mine": f"py:{dataset.root.parent}/models.py:colour"}  # type: ignore[union-attr]
-    return worker_recipe(dataset, models, LoadOptions(device="cpu", batch_size=4), merge="max", engine=ENGINE)
+    return worker_spec(dataset, models, LoadOptions(device="cpu", batch_size=4), merge="max", engine=ENGINE)
 
 
 def store(run: Path, dataset: Dataset) -> ModelShards:
@@ -104,7 +104,7 @@ def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
 
 CHILD = """
 import pickle, sys
-from strobe.workflows.recipe import RecipeWorker
+from strobe.workflows.worker_specs import RecipeWorker
 recipe, shards = pickle.load(sys.stdin.buffer)
 worker = RecipeWorker(recipe)
 found = [worker(shard) for shard in shards]
@@ -126,7 +126,7 @@ def test_a_process_of_its_own_gives_the_same_bytes(dataset: Dataset, tmp_path: P
 class Spawned:
     """Shards carried out by processes that were started afresh."""
 
-    def __init__(self, worker: RecipeWorker) -> None:
+    def __init__(self, worker: SpecWorker) -> None:
         self.worker = worker
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
@@ -137,7 +137,7 @@ class Spawned:
 
 
 def test_spawned_processes_are_sent_the_recipe(dataset: Dataset, tmp_path: Path) -> None:
-    away = in_process(dataset, tmp_path / "away", elsewhere=Spawned(RecipeWorker(recipe(dataset))))
+    away = in_process(dataset, tmp_path / "away", elsewhere=Spawned(SpecWorker(recipe(dataset))))
     assert away == in_process(dataset, tmp_path / "here")
 
 
@@ -145,24 +145,24 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
     made = recipe(dataset)
     assert pickle.loads(pickle.dumps(made)) == made
     assert json.dumps(made.load, default=str)
-    worker = RecipeWorker(made)
+    worker = SpecWorker(made)
     assert pickle.loads(pickle.dumps(worker)).recipe == made
     with pytest.raises(StrobeError, match="holds other frames than the work was cut for"):
-        RecipeWorker(replace(made, frames_digest="f" * 64))(shards(dataset)[0])
+        SpecWorker(replace(made, frames_digest="f" * 64))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="does not see the dataset /nowhere: every machine needs it under this path"):
-        RecipeWorker(replace(made, dataset=Path("/nowhere")))(shards(dataset)[0])
+        SpecWorker(replace(made, dataset=Path("/nowhere")))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="lies in no folder"):
-        worker_recipe(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
+        worker_spec(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
 
 
 def test_another_model_under_the_same_name_is_refused(dataset: Dataset) -> None:
     made = recipe(dataset)
     spec = load_runner("mine", made.models["mine"], LoadOptions(**made.load), COLOURS, merge="max").model.spec
     first = shards(dataset)[0]
-    assert not RecipeWorker(replace(made, specs={"mine": spec}))(first).failures
+    assert not SpecWorker(replace(made, specs={"mine": spec}))(first).failures
     others = {"weights": {"weights": "f" * 64}, "preprocessing": {"preprocessing": {"compiled": True}}}
     for what, other in others.items():
-        worker = RecipeWorker(replace(made, specs={"mine": replace(spec, **other)}))
+        worker = SpecWorker(replace(made, specs={"mine": replace(spec, **other)}))
         with pytest.raises(StrobeError, match=f"^mine has other {what} on .* than where it was loaded first; every"):
             worker(first)
 

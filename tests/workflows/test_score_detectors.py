@@ -16,8 +16,8 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.report.terminal import print_headline
-from strobe.workflows.report import ReportRequest, report_run
-from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+from strobe.workflows.report import ReportOptions, report_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 @pytest.mark.parametrize("draws", [100, 500])
 def test_the_draws_asked_for_are_those_of_the_means_along_tracks(draws, tmp_path):
     run = shutil.copytree(GOLDEN / "runs" / "boxes-py", tmp_path / "run")
-    request = ScoreRequest(options=ScoreOptions(replicates=draws))
+    request = ScoreRunOptions(options=ScoreOptions(replicates=draws))
     found = score_run(run, request, Silent(), dataset_path=GOLDEN / "datasets" / "boxes").results
     (model,) = found.models.values()
     assert model.settings.replicates == draws
@@ -36,7 +36,7 @@ def scored(dataset, boxes, tmp_path):
     """The only model's result by way of a file, and what the terminal prints of it."""
     folder.write(dataset, tmp_path / "data")
     (tmp_path / "m.json").write_text(json.dumps(boxes))
-    request = ScoreRequest(absent="empty")
+    request = ScoreRunOptions(absent="empty")
     found = score_dataset(tmp_path / "data", [f"preds:{tmp_path / 'm.json'}"], tmp_path / "run", request, Silent())
     printed = io.StringIO()
     print_headline(found, printed)
@@ -75,8 +75,8 @@ def test_classes_nobody_can_find_stand_beside_the_headline(zoo, tmp_path):
     assert said in printed
     kept = json.loads((tmp_path / "run/results.json").read_text())["models"]["m"]["ceiling"]
     assert kept["childless"] == ["sheep"]
-    assert said.replace("'", "&#39;") in report_run(tmp_path / "run", ReportRequest()).read_text(encoding="utf-8")
-    again = score_run(tmp_path / "run", ScoreRequest(), Silent()).results.models["m"]
+    assert said.replace("'", "&#39;") in report_run(tmp_path / "run", ReportOptions()).read_text(encoding="utf-8")
+    again = score_run(tmp_path / "run", ScoreRunOptions(), Silent()).results.models["m"]
     assert again.ceiling == top, "the run remembers what its file lacked"
 
 

@@ -25,13 +25,13 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.report.terminal import headline_lines
 from strobe.workflows.compare import compare_runs
-from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 
-QUICK = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=3))
+QUICK = ScoreRunOptions(options=ScoreOptions(replicates=100, control_seeds=3))
 GOOD = ["good", "unsure", "bad", "person"]
 SAID = ["correct", "similar", "dissimilar", "bad-anchor"]
 OFFSETS = (-2, -1, 1, 2)
@@ -60,7 +60,7 @@ def ytbb(tmp_path: Path) -> Path:
     (source / "pair_labels.json").write_text(json.dumps({"annotations": pairs, "labels": SAID}))
     (source / "anchors_full.csv").write_text("\n".join(listed))
     files = YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
-    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=Bring(media="none")).dataset
+    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=ImportOptions(media="none")).dataset
     strobe.save_dataset(made, tmp_path / "ytbb")
     return tmp_path / "ytbb"
 
@@ -240,7 +240,7 @@ def test_a_run_remembers_the_types_it_was_told(example: Dataset, tmp_path: Path)
 
 
 def test_without_bootstrap_no_interval_is_made_up(example: Dataset, tmp_path: Path) -> None:
-    request = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=3))
+    request = ScoreRunOptions(options=ScoreOptions(bootstrap=False, control_seeds=3))
     specs = [save(example, tmp_path / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
     results = score_dataset(tmp_path / "data", specs, None, request, Silent())
     Draft202012Validator(results_schema()).validate(json.loads(json.dumps(encode(results))))
@@ -346,7 +346,7 @@ def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
     def peak(n: int) -> int:
         specs = [f"m{number}=preds:{tmp_path}/m.json" for number in range(n)]
         tracemalloc.start()
-        score_dataset(tmp_path / "data", specs, None, ScoreRequest(options=ScoreOptions(bootstrap=False)), Silent())
+        score_dataset(tmp_path / "data", specs, None, ScoreRunOptions(options=ScoreOptions(bootstrap=False)), Silent())
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

@@ -12,8 +12,8 @@ from made_imports import coco, ilsvrc, numbered
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.sampled import Draw
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.import_dataset import (
     FrameFiles,
     PhotoFiles,
@@ -46,7 +46,7 @@ def test_shares_of_the_image_are_refused_and_nothing_stays(tmp_path: Path) -> No
         from_frames(source, tmp_path / "dst", files=files)
     assert not (tmp_path / "dst").exists()
     with pytest.raises(StrobeError, match="shares of the image"):
-        from_frames(source, tmp_path / "dst", files=files, how=Bring(media="none"))
+        from_frames(source, tmp_path / "dst", files=files, how=ImportOptions(media="none"))
 
 
 def test_one_video_in_shares_among_others_is_refused(tmp_path: Path) -> None:
@@ -87,9 +87,11 @@ def declared(path: Path, scale: float, size: tuple[int, int]) -> Path:
 
 def test_an_annotation_for_another_size_is_scaled_and_printed(tmp_path: Path) -> None:
     """COCO says 640×480 and the files are a tenth of it, as they are after a dataset was made smaller."""
-    plain = from_coco_vid(coco(tmp_path / "a"), tmp_path / "plain", images=tmp_path / "a/images", draw=Draw(k=3))
+    plain = from_coco_vid(
+        coco(tmp_path / "a"), tmp_path / "plain", images=tmp_path / "a/images", draw=ImportSampling(k=3)
+    )
     source = declared(coco(tmp_path / "b"), 10, (640, 480))
-    done = from_coco_vid(source, tmp_path / "dst", images=tmp_path / "b/images", draw=Draw(k=3))
+    done = from_coco_vid(source, tmp_path / "dst", images=tmp_path / "b/images", draw=ImportSampling(k=3))
     np.testing.assert_allclose(boxes_of(done.dataset), boxes_of(plain.dataset))
     (note,) = [note for note in done.notes if "another size" in note]
     assert "the first for 640×480, the image has 64×48): they were scaled" in note

@@ -13,7 +13,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.ports import Silent
 from strobe.report.terminal import headline_lines
-from strobe.workflows.score import ScoreRequest, score_run
+from strobe.workflows.score import ScoreRunOptions, score_run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -37,7 +37,7 @@ def anchors_only(tmp_path):
 
 def test_sets_that_are_their_anchor_alone_are_said(anchors_only):
     run, folder = anchors_only
-    found = score_run(run, ScoreRequest(), Silent(), dataset_path=folder).results
+    found = score_run(run, ScoreRunOptions(), Silent(), dataset_path=folder).results
     facts = found.dataset
     assert facts.unreviewed_sets == facts.n_sets
     assert facts.unreviewed_pairs > facts.n_sets
@@ -72,7 +72,7 @@ def test_python_says_it_too(anchors_only):
 def test_a_review_that_saw_no_pair_is_not_compared(anchors_only):
     run, folder = anchors_only
     with pytest.raises(StrobeError, match="no pair has a vote"):
-        score_run(run, ScoreRequest(compare_review=True), Silent(), dataset_path=folder)
+        score_run(run, ScoreRunOptions(compare_review=True), Silent(), dataset_path=folder)
 
 
 def test_nothing_is_said_where_all_was_looked_at():

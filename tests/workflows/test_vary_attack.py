@@ -13,8 +13,8 @@ from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
 from strobe.vary.search_work import SearchWork
-from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
-from strobe.workflows.vary_attack import AttackWanted, vary_attack
+from strobe.workflows.import_dataset import ImportOptions, PhotoFiles, from_photos
+from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
 
 CPU = LoadOptions(device="cpu", batch_size=3)
 SIDE = 12
@@ -99,7 +99,7 @@ def model(place: Path, name: str = "make") -> str:
     return f"net=py:{place / 'net.py'}:{name}"
 
 
-WANTED = AttackWanted(norm=("linf", "l2"), eps=((1 / 255, 4 / 255, 10 / 255), (0.1, 0.4)), steps=6, restarts=1)
+WANTED = VaryAttackOptions(norm=("linf", "l2"), eps=((1 / 255, 4 / 255, 10 / 255), (0.1, 0.4)), steps=6, restarts=1)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
 
 
 def test_minimal_and_several_models_share_a_folder(place: Path) -> None:
-    wanted = AttackWanted(minimal=True, most=(10 / 255,), steps=4, restarts=0)
+    wanted = VaryAttackOptions(minimal=True, most=(10 / 255,), steps=4, restarts=0)
     models = [model(place), model(place, "other").replace("net=", "other=")]
     done = vary_attack(place / "data", place / "both", models, wanted, load=CPU)
     data = done.dataset
@@ -319,23 +319,23 @@ def test_a_model_that_cannot_be_attacked_is_one_line_and_nothing_is_written(plac
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (AttackWanted(eps=((2 / 255, 1 / 255),)), "ascending"),
-        (AttackWanted(eps=((2 / 255, 2 / 255),)), "each once"),
-        (AttackWanted(eps=((0.001,),)), "8 bits hold no change below 1/255"),
-        (AttackWanted(eps=((4.0,),)), "did you mean /255"),
-        (AttackWanted(minimal=True, eps=((0.1,),)), "--most instead of --eps"),
-        (AttackWanted(most=(0.1,)), "give --minimal too"),
-        (AttackWanted(minimal=True, most=(0.001,)), "8 bits hold"),
-        (AttackWanted(norm=("linf", "linf")), "each once"),
-        (AttackWanted(norm=("linf", "l2"), eps=((0.1,),)), r"one for each --norm \(2\)"),
-        (AttackWanted(steps=0), "steps"),
-        (AttackWanted(method="apgd", step=0.1), "--step: apgd chooses its steps itself"),
-        (AttackWanted(method="apgd", loss="margin"), "--loss: apgd climbs the cross-entropy and targeted DLR"),
-        (AttackWanted(targets=3), "--targets: only apgd"),
-        (AttackWanted(method="apgd", targets=-1), "targets"),
+        (VaryAttackOptions(eps=((2 / 255, 1 / 255),)), "ascending"),
+        (VaryAttackOptions(eps=((2 / 255, 2 / 255),)), "each once"),
+        (VaryAttackOptions(eps=((0.001,),)), "8 bits hold no change below 1/255"),
+        (VaryAttackOptions(eps=((4.0,),)), "did you mean /255"),
+        (VaryAttackOptions(minimal=True, eps=((0.1,),)), "--most instead of --eps"),
+        (VaryAttackOptions(most=(0.1,)), "give --minimal too"),
+        (VaryAttackOptions(minimal=True, most=(0.001,)), "8 bits hold"),
+        (VaryAttackOptions(norm=("linf", "linf")), "each once"),
+        (VaryAttackOptions(norm=("linf", "l2"), eps=((0.1,),)), r"one for each --norm \(2\)"),
+        (VaryAttackOptions(steps=0), "steps"),
+        (VaryAttackOptions(method="apgd", step=0.1), "--step: apgd chooses its steps itself"),
+        (VaryAttackOptions(method="apgd", loss="margin"), "--loss: apgd climbs the cross-entropy and targeted DLR"),
+        (VaryAttackOptions(targets=3), "--targets: only apgd"),
+        (VaryAttackOptions(method="apgd", targets=-1), "targets"),
     ],
 )
-def test_a_search_nobody_can_mean_is_one_line(place: Path, wanted: AttackWanted, said: str) -> None:
+def test_a_search_nobody_can_mean_is_one_line(place: Path, wanted: VaryAttackOptions, said: str) -> None:
     with pytest.raises(StrobeError, match=said) as caught:
         vary_attack(place / "data", place / "never", [model(place)], wanted, load=CPU)
     assert "\n" not in str(caught.value)
@@ -343,7 +343,7 @@ def test_a_search_nobody_can_mean_is_one_line(place: Path, wanted: AttackWanted,
 
 
 def test_folders_that_will_not_do_are_refused(place: Path, attacked: Path, tmp_path: Path) -> None:
-    from_photos(place / "photos", tmp_path / "bare", files=PhotoFiles(), how=Bring(media="none"))
+    from_photos(place / "photos", tmp_path / "bare", files=PhotoFiles(), how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="has no images"):
         vary_attack(tmp_path / "bare", tmp_path / "out", [model(place)], WANTED, load=CPU)
     (tmp_path / "full").mkdir()

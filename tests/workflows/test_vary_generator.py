@@ -24,11 +24,11 @@ from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
 from strobe.workflows import generator_record
 from strobe.workflows.inspect import inspect, lines
-from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
 CPU = LoadOptions(device="cpu", batch_size=6)
 SIDE = 8
-WANTED = GeneratorWanted(images=6, steps=40, strips=2, scale_images=60, most=4.0)
+WANTED = VaryGeneratorOptions(images=6, steps=40, strips=2, scale_images=60, most=4.0)
 DYING = """
 import os, signal
 from pathlib import Path

@@ -29,11 +29,11 @@ from strobe.runs.folder import Run
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.evaluate import evaluate
-from strobe.workflows.predict import Fared, PredictOptions, predict
-from strobe.workflows.recipe import RecipeWorker, worker_recipe
-from strobe.workflows.score import ScoreRequest, score_run
+from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
+from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.sources import frame_source
 from strobe.workflows.synthesize import synthesize
+from strobe.workflows.worker_specs import SpecWorker, worker_spec
 
 OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=5)
 
@@ -44,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return synthesize(path, SyntheticOptions(world=WorldOptions(size=64, frames=3), videos=4, seed=5)).dataset
 
 
-def ran(dataset: Dataset, models: Sequence[str], run: Path, say: Any = None) -> list[Fared]:
+def ran(dataset: Dataset, models: Sequence[str], run: Path, say: Any = None) -> list[PredictOutcome]:
     return predict(dataset, models, run, OPTIONS, say or Silent())
 
 
@@ -103,7 +103,7 @@ def test_classes_from_boxes_equal_what_is_worked_out_from_the_stored_ones(
 
 def test_a_detector_run_for_a_view_alone_is_no_model_of_the_results(world: Dataset, tmp_path: Path) -> None:
     assert world.root is not None
-    request = ScoreRequest()
+    request = ScoreRunOptions()
     done = evaluate(
         world.root, ["mine=boxes:strobe-tiny"], tmp_path / "run", prediction=OPTIONS, request=request,
         progress=Silent(), with_report=False,
@@ -126,15 +126,21 @@ def test_a_detector_beside_its_view_needs_no_boxes_to_be_held_against(world: Dat
     folder.write(bare, tmp_path / "bare", overwrite=True)
     models, run = ["strobe-tiny", "boxes:strobe-tiny"], tmp_path / "run"
     done = evaluate(
-        tmp_path / "bare", models, run, prediction=OPTIONS, request=ScoreRequest(), progress=Silent(), with_report=False
+        tmp_path / "bare",
+        models,
+        run,
+        prediction=OPTIONS,
+        request=ScoreRunOptions(),
+        progress=Silent(),
+        with_report=False,
     )
-    again = score_run(run, ScoreRequest(), Silent())
+    again = score_run(run, ScoreRunOptions(), Silent())
     for one in (done, again):
         assert list(one.results.models) == ["boxes:strobe-tiny"]
         (line,) = one.left_out
         assert line.startswith("strobe-tiny: detection cannot be scored: ")
     with pytest.raises(StrobeError, match="detection cannot be scored: the dataset has no boxes"):
-        score_run(run, ScoreRequest(models=("strobe-tiny",)), Silent())
+        score_run(run, ScoreRunOptions(models=("strobe-tiny",)), Silent())
 
 
 @pytest.mark.parametrize(("context", "fit"), [(1.0, "squash"), (1.5, "pad")])
@@ -206,7 +212,7 @@ def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_
         "plain=strobe-world",
     ]  # fmt: skip
     done = evaluate(
-        world.root, models, run, prediction=OPTIONS, request=ScoreRequest(absent="empty"), progress=heard,
+        world.root, models, run, prediction=OPTIONS, request=ScoreRunOptions(absent="empty"), progress=heard,
         with_report=False,
     )  # fmt: skip
     assert not done.failed
@@ -312,11 +318,11 @@ def test_crops_are_plain_data_that_other_processes_read(world: Dataset) -> None:
     for (found,), mine in zip(elsewhere, by_hand, strict=True):  # type: ignore[misc]
         np.testing.assert_array_equal(found, mine)
 
-    recipe = worker_recipe(
+    recipe = worker_spec(
         world, {"c": "strobe-world"}, LoadOptions(device="cpu"), merge="max", crops=crops,
         engine=EngineOptions(decode=DecodeOptions(threads=1)),
     )  # fmt: skip
-    worker = RecipeWorker(pickle.loads(pickle.dumps(recipe)))
+    worker = SpecWorker(pickle.loads(pickle.dumps(recipe)))
     _, answers = worker(Shard(rows=np.array([1, 3]), needed={"c": np.array([1, 3])})).parts["c"]
     worker.close()
     np.testing.assert_allclose(answers.scores, model.forward(by_hand), rtol=1e-4, atol=1e-4)  # type: ignore[union-attr,arg-type]

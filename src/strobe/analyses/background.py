@@ -31,7 +31,7 @@ from strobe.metrics.contrasts import paired_test
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import paired_difference
 
-__all__ = ["KIND", "Ladder", "Pair", "Rung", "is_ladder"]
+__all__ = ["KIND", "LadderRung", "LadderScorer", "RungPair", "is_ladder"]
 
 KIND = "background"
 """The kind of variants that are rungs of a ladder."""
@@ -69,7 +69,7 @@ def is_ladder(variants: Variants | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class LadderRung:
     """One column of the ladder: a variant at one of its levels, or the whole picture."""
 
     rung: str
@@ -78,18 +78,18 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class RungPair:
     """Two rungs on the pictures that have both: which are right on each, and a set of each picture."""
 
-    a: Rung
-    b: Rung
+    a: LadderRung
+    b: LadderRung
     a_right: Bools
     b_right: Bools
     sets: Ints
     isolates: Isolates | None = None
 
 
-class Ladder:
+class LadderScorer:
     """The rungs of every picture, worked out once. `areas` has the share of a picture its object takes, by group."""
 
     def __init__(self, plan: VariantPlan, areas: Mapping[str, float]) -> None:
@@ -101,7 +101,7 @@ class Ladder:
         """A set of each picture: its source is the picture's."""
         self.cluster: Ints = plan.cluster[first]
         self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
-        self.rungs: list[Rung] = [Rung(rung=ANCHOR, variant=ANCHOR, level=None)]
+        self.rungs: list[LadderRung] = [LadderRung(rung=ANCHOR, variant=ANCHOR, level=None)]
         columns = [np.flatnonzero(sets.is_anchor)[first]]
         for row, one in plan.present():
             rung = str(one.fields.get("rung", one.variant))
@@ -110,7 +110,7 @@ class Ladder:
                 column = np.full(len(groups), -1, dtype=np.int64)
                 column[picture[sets.set[at]]] = at
                 columns.append(column)
-                self.rungs.append(Rung(rung=rung, variant=one.variant, level=level))
+                self.rungs.append(LadderRung(rung=rung, variant=one.variant, level=level))
         self._row: NDArray[np.int64] = np.stack(columns, axis=1)
 
     # -- which are right -----------------------------------------------------------------------------------------
@@ -131,26 +131,26 @@ class Ladder:
                 continue
             yield isolates, a, b
 
-    def isolating(self, marks: Marks) -> Iterator[Pair]:
+    def isolating(self, marks: Marks) -> Iterator[RungPair]:
         """The pairs of rungs that differ in one thing."""
         return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
 
-    def against_whole(self, marks: Marks) -> Iterator[Pair]:
+    def against_whole(self, marks: Marks) -> Iterator[RungPair]:
         """The whole picture and every rung, at every level."""
         return (self._pair(marks, 0, place) for place in range(1, len(self.rungs)))
 
-    def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> Pair:
+    def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> RungPair:
         right, known = self.right(marks)
         both = known[:, a] & known[:, b]
-        return Pair(a=self.rungs[a], b=self.rungs[b], a_right=right[both, a], b_right=right[both, b],
+        return RungPair(a=self.rungs[a], b=self.rungs[b], a_right=right[both, a], b_right=right[both, b],
                     sets=self.sets[both], isolates=isolates)  # fmt: skip
 
-    def between(self, first: Marks, second: Marks) -> Iterator[Pair]:
+    def between(self, first: Marks, second: Marks) -> Iterator[RungPair]:
         """Two models on every rung, the whole picture among them."""
         (a, in_a), (b, in_b) = self.right(first), self.right(second)
         for place, rung in enumerate(self.rungs):
             both = in_a[:, place] & in_b[:, place]
-            yield Pair(a=rung, b=rung, a_right=a[both, place], b_right=b[both, place], sets=self.sets[both])
+            yield RungPair(a=rung, b=rung, a_right=a[both, place], b_right=b[both, place], sets=self.sets[both])
 
     # -- one model -----------------------------------------------------------------------------------------------
 

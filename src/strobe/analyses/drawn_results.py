@@ -75,7 +75,7 @@ class DrawnResults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Met:
+class _BoxOverlap:
     """The boxes of two people on one picture: their overlap, its source, whether both are a detector's as they were."""
 
     person: str
@@ -123,12 +123,12 @@ def _share(right: Sequence[bool], source: Sequence[int]) -> Estimate:
     return proportion(np.array(right, dtype=bool), np.array(source, dtype=np.int64))
 
 
-def _overlap(met: Sequence[_Met], seed: int) -> Estimate:
+def _overlap(met: Sequence[_BoxOverlap], seed: int) -> Estimate:
     cluster = np.array([one.source for one in met], dtype=np.int64)
     return median_overlap(np.array([one.iou for one in met], dtype=np.float64), cluster=cluster, seed=seed)
 
 
-def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]) -> list[_Met]:
+def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]) -> list[_BoxOverlap]:
     """Every two boxes of one class on one picture, people in alphabetical order."""
     out = []
     for frame in sorted(first):
@@ -138,7 +138,9 @@ def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]
             if a.label == b.label:
                 both = a.suggested and b.suggested
                 out.append(
-                    _Met(person=a.annotator, other=b.annotator, iou=iou, source=source[frame], both_suggested=both)
+                    _BoxOverlap(
+                        person=a.annotator, other=b.annotator, iou=iou, source=source[frame], both_suggested=both
+                    )
                 )
     return out
 
@@ -163,7 +165,7 @@ def _area(dataset: Dataset, pictures: Sequence[Drawn]) -> float | None:
     return median(found) if found else None
 
 
-def _person(name: str, words: Sequence[BoxAnswer], met: Sequence[_Met], seed: int) -> BoxPerson:
+def _person(name: str, words: Sequence[BoxAnswer], met: Sequence[_BoxOverlap], seed: int) -> BoxPerson:
     own = [word for word in words if word.annotator == name]
     seconds = [word.seconds for word in own if word.seconds is not None]
     return BoxPerson(
@@ -177,8 +179,8 @@ def _person(name: str, words: Sequence[BoxAnswer], met: Sequence[_Met], seed: in
     )
 
 
-def _pairs(met: Sequence[_Met], seed: int) -> list[BoxPair]:
-    of_two: dict[tuple[str, str], list[_Met]] = defaultdict(list)
+def _pairs(met: Sequence[_BoxOverlap], seed: int) -> list[BoxPair]:
+    of_two: dict[tuple[str, str], list[_BoxOverlap]] = defaultdict(list)
     for one in met:
         of_two[one.person, one.other].append(one)
     return [BoxPair(person=a, other=b, overlap=_overlap(found, seed)) for (a, b), found in sorted(of_two.items())]

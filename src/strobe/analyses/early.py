@@ -16,8 +16,16 @@ from strobe.core.errors import expect
 from strobe.metrics.pmk import settled
 
 __all__ = [
-    "STOPPED", "Asking", "Failures", "StoppedEarly", "is_stopped", "open_sets", "saved", "settled_sets", "unanswered",
-]  # fmt: skip
+    "STOPPED",
+    "EarlyStopRounds",
+    "Failures",
+    "StoppedEarly",
+    "is_stopped",
+    "open_sets",
+    "saved",
+    "settled_sets",
+    "unanswered",
+]
 
 STOPPED = "it needs every frame, and the model was stopped early"
 """Why a figure is left out."""
@@ -144,7 +152,7 @@ class Failures:
         return np.asarray(risk)
 
 
-class Asking:
+class EarlyStopRounds:
     """One model's way to pm-k in rounds: all anchors, then of every set that may still hold what most likely is wrong.
 
     What comes next follows from what was told alone, so that a broken run goes on as an unbroken one would have.

@@ -14,7 +14,7 @@ from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
-from strobe.metrics.power import PlainSpread, ShareSpread, Spread, Z, detectable, fails
+from strobe.metrics.power import LossSpread, PlainSpread, ShareSpread, Z, detectable, fails
 
 __all__ = [
     "DEFAULT",
@@ -191,7 +191,7 @@ class Opponent:
 
     name: str
     comparisons: Sequence[Comparison]
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    spreads: Mapping[str, LossSpread] = field(default_factory=dict)
     missing: MissingSets = field(default_factory=MissingSets)
 
 
@@ -249,7 +249,7 @@ def check(
     *,
     fail_on: FailOn = DEFAULT,
     unsure: Unsure = "fail",
-    spread: Spread | None = None,
+    spread: LossSpread | None = None,
 ) -> Check:
     """One rule held against its figure. `spread` is the figure's; by default it follows from the interval."""
     at = limit.value / 100
@@ -289,7 +289,7 @@ def check(
     )
 
 
-def spread_of(figure: Estimate) -> Spread:
+def spread_of(figure: Estimate) -> LossSpread:
     """How far a figure strays, from its 95 % interval."""
     low, high = (0.0 if end is None else end for end in (figure.low, figure.high))
     half, middle = (high - low) / 2, (high + low) / 2
@@ -298,7 +298,7 @@ def spread_of(figure: Estimate) -> Spread:
     return PlainSpread(error=half / Z)
 
 
-def _power(limit: Limit, spread: Spread, ends: int) -> tuple[float | None, float | None]:
+def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, float | None]:
     """The true figure that fails with 80 % power, and how often two equally good models fail."""
     at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
     lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0

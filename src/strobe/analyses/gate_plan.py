@@ -7,7 +7,7 @@ from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import StrobeError
 from strobe.metrics.detection.jackknife import LEAST_VIDEOS
 from strobe.metrics.paired import least_videos
-from strobe.metrics.power import PairSpread, PlainSpread, Spread, fails, videos_needed
+from strobe.metrics.power import LossSpread, PairSpread, PlainSpread, fails, videos_needed
 
 __all__ = ["CHURN", "GatePlan", "PlanRow", "plan_loss"]
 
@@ -44,7 +44,7 @@ class GatePlan:
         return next(row.videos for row in self.rows if row.fail_on == DEFAULT)
 
 
-def plan_loss(limit: Limit, spread: Spread | None = None, *, n_videos: int | None = None) -> GatePlan:
+def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int | None = None) -> GatePlan:
     """The plan for a limit on a loss; `spread` is that of a loss on `n_videos` videos, by default an assumed one.
 
     >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos

@@ -12,14 +12,14 @@ from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.paired import LEVEL
 
-__all__ = ["Earlier", "History", "Step", "earlier_of", "lines_of", "step_of", "tests_of", "with_earlier"]
+__all__ = ["Earlier", "History", "HistoryStep", "earlier_of", "lines_of", "step_of", "tests_of", "with_earlier"]
 
 
 Score = ClassificationScore | DetectionScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class HistoryStep:
     """One model of one run. `line` joins those that follow each other; `since` is its pmk less that of the one before.
 
     `since_first` is the same against the first of its line, `since_best` against the best before it, which `best`
@@ -53,15 +53,15 @@ class History:
     dataset: str
     n_sets: Count
     k: Count
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
     subset: str | None = field(default=None, metadata=LEFT_OUT)
     unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
     sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
     cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
-    def lines(self) -> dict[str, list[Step]]:
+    def lines(self) -> dict[str, list[HistoryStep]]:
         """The steps by the line they belong to."""
-        found: dict[str, list[Step]] = {}
+        found: dict[str, list[HistoryStep]] = {}
         for step in self.steps:
             found.setdefault(step.line, []).append(step)
         return found
@@ -116,14 +116,14 @@ def step_of(
     result: ModelResult,
     earlier: Earlier | None,
     tested: Mapping[tuple[str, str], Comparison],
-) -> Step:
+) -> HistoryStep:
     """One step; `place` is run, model and time, `tested` the comparisons by the later and the earlier model."""
     run, model, at = place
     orig, pmk, drop = result.headline
     names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
     found = [None if other is None else tested.get((name, other)) for other in names]
     (since, clearly), (since_first, clearly_first), (since_best, clearly_best) = map(_told, found)
-    return Step(
+    return HistoryStep(
         name=name, line=line, run=run, model=model, at=at, task=result.task, orig=orig, pmk=pmk, drop=drop,
         since=since, clearly=clearly, since_first=since_first, clearly_first=clearly_first, since_best=since_best,
         clearly_best=clearly_best, best=None if since_best is None else names[2], unscored=result.unscored.sets or None,

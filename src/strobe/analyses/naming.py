@@ -23,7 +23,7 @@ from strobe.core.errors import InvalidValue, printable
 from strobe.core.people import SAID, NameAnswer, latest_answers
 from strobe.core.variants import ANCHOR
 
-__all__ = ["CONTROL", "MEMBER", "PRACTICE", "Naming", "Said"]
+__all__ = ["CONTROL", "MEMBER", "PRACTICE", "NamingTable", "Said"]
 
 Said = Literal["class", "none", "unsure", "late"]
 
@@ -38,7 +38,7 @@ MEMBER = "member"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Naming:
+class NamingTable:
     """Who called what what: N pictures that have an answer and stand in a set, P people.
 
     `row` (N,) is the set row a picture is judged by, its anchor's where it is one. `said` (N, P) is a class, or beyond
@@ -56,7 +56,7 @@ class Naming:
     elsewhere: int
 
     @classmethod
-    def of(cls, dataset: Dataset) -> "Naming":
+    def of(cls, dataset: Dataset) -> "NamingTable":
         """The answers in the dataset that count."""
         row_of, latest = _judged_by(dataset), latest_answers(dataset.names)
         asked = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
@@ -83,7 +83,7 @@ class Naming:
         )
 
     @classmethod
-    def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "Naming":
+    def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "NamingTable":
         """What models call every picture of a set, as if they were people: each gives one answer, always counted."""
         rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
         frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)

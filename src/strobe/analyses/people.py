@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.naming import MEMBER, Naming
+from strobe.analyses.naming import MEMBER, NamingTable
 from strobe.analyses.people_records import (
     BesideModel,
     Confused,
@@ -45,7 +45,7 @@ class BesidePeople:
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
-        self._naming = Naming.of(dataset) if dataset.names else None
+        self._naming = NamingTable.of(dataset) if dataset.names else None
         self._options = options
         self._models: dict[str, NDArray[np.int8]] = {}
 
@@ -61,8 +61,8 @@ class BesidePeople:
         return replace(results, people=people_results(self._naming, self._models, self._options))
 
 
-def people_results(naming: Naming, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
-    """Everything that follows from the answers; `models` are those judged on the same pictures (`Naming.judge`)."""
+def people_results(naming: NamingTable, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
+    """All results of the answers; `models` are those judged on the same images (`NamingTable.judge`)."""
     given = naming.counts
     return PeopleResults(
         n_people=int(given.any(axis=0).sum()),
@@ -76,10 +76,10 @@ def people_results(naming: Naming, models: dict[str, NDArray[np.int8]], options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _PeopleSlice:
     """The pictures of one kind (`lines` of the naming), and which answers to them count, (lines, P)."""
 
-    naming: Naming
+    naming: NamingTable
     variant: str
     condition: str
     lines: Ints
@@ -94,7 +94,7 @@ class _Part:
         return np.where(self.given, table[self.lines], -1).astype(np.int64)
 
 
-def _parts(naming: Naming, given: Bools) -> Iterator[_Part]:
+def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
     """Anchors, then variants as the dataset has them, controls last; each by condition where it says more than that."""
     sets, variants = naming.dataset.sets, naming.dataset.variants
     said = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
@@ -107,7 +107,7 @@ def _parts(naming: Naming, given: Bools) -> Iterator[_Part]:
         for condition in sorted(set(said[mine[:, None] & given])):
             use = mine[:, None] & given & (said == condition)
             lines = np.flatnonzero(use.any(axis=1))
-            yield _Part(
+            yield _PeopleSlice(
                 naming=naming, variant=str(naming.variant[lines[0]]), condition=str(condition), lines=lines,
                 given=use[lines],
             )  # fmt: skip
@@ -120,7 +120,7 @@ def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOpti
     return proportion(right[use] == 1, np.broadcast_to(source[:, None], use.shape)[use], interval=options.interval)
 
 
-def _score(part: _Part, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleScore:
+def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleScore:
     naming, source = part.naming, part.source
     said, right, n_classes = part.of(naming.said), part.of(naming.right), naming.n_classes
     draws = Bootstrap(source, replicates=options.draws, seed=options.seed)
@@ -169,13 +169,13 @@ def _fleiss(said: Ints, n_classes: int, source: Ints, options: ScoreOptions) -> 
     return replace(found, reason=too_few(sources, few=FEW_PICTURES)) if marked else found
 
 
-def _is_control(naming: Naming, variant: str) -> bool:
+def _is_control(naming: NamingTable, variant: str) -> bool:
     variants = naming.dataset.variants
     return variants is not None and any(one.variant == variant and one.role == "control" for one in variants)
 
 
 def _consistency(
-    part: _Part, right: Ints, asked: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
+    part: _PeopleSlice, right: Ints, asked: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
 ) -> tuple[tuple[PairConsistency, ...], dict[str, Estimate]]:
     """Every pair of people and every person with every model; the mean over people ("") and with each model."""
     names = part.naming.people
@@ -196,7 +196,7 @@ def _consistency(
 
 
 def _beside(
-    part: _Part, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
+    part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
     options: ScoreOptions,
 ) -> BesideModel:  # fmt: skip
     """A model on the pictures it answered, and people on those: each picture counts once for it, once an answer for
@@ -224,7 +224,7 @@ def _times(seconds: NDArray[np.float64], given: Bools, draws: Bootstrap) -> Time
     return Times(median=median, quartile_low=low, quartile_high=high)
 
 
-def _confusion(part: _Part, said: Ints, right: Ints) -> tuple[Confused, ...]:
+def _confusion(part: _PeopleSlice, said: Ints, right: Ints) -> tuple[Confused, ...]:
     """How often each class was called what; of several right classes the one that was named, else the first."""
     naming = part.naming
     space = naming.dataset.info.label_space

@@ -13,7 +13,7 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos
 
-__all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
+__all__ = ["AdjacentPairs", "HeadlinePlan", "Plan", "ScoreOptions", "Strips"]
 
 NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
 
@@ -58,7 +58,7 @@ class ScoreOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class AdjacentPairs:
     """Index-adjacent frames of one set: places in the set rows."""
 
     first: Ints
@@ -73,7 +73,7 @@ class Strips:
     place: Ints
 
 
-class Headline:
+class HeadlinePlan:
     """Accuracy at 0, accuracy at K and the drop, over some of the sets, prepared once for many models."""
 
     __slots__ = ("_grouping", "_use", "n_sets")
@@ -141,13 +141,13 @@ class Plan:
         return Grouping(group, np.repeat(self.cluster, width), n_groups=width, interval=self.options.interval)
 
     @cached_property
-    def headline(self) -> Headline:
+    def headline(self) -> HeadlinePlan:
         """The three headline figures of all sets."""
         return self.headline_of(np.ones(self.n_sets, dtype=bool))
 
-    def headline_of(self, use: Bools) -> Headline:
+    def headline_of(self, use: Bools) -> HeadlinePlan:
         """The three headline figures of some sets, (S,)."""
-        return Headline(use, self.cluster[use], interval=self.options.interval)
+        return HeadlinePlan(use, self.cluster[use], interval=self.options.interval)
 
     @cached_property
     def row_cluster(self) -> Ints:
@@ -247,7 +247,7 @@ class Plan:
         return self.view.info.axis == "frame-offset"
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> AdjacentPairs:
         """Pairs of a set's frames whose indices differ by one; gaps are skipped."""
         frames, kind, found = self.view.frames, narrow_type(0, len(self.frame)), []
         for _, rows in self.blocks():
@@ -257,7 +257,7 @@ class Plan:
             a, b = order[:-1], order[1:]
             near = (owner[a] == owner[b]) & (video[a] == video[b]) & (index[b] - index[a] == 1)
             found.append((np.stack([a[near], b[near]]) + rows.start).astype(kind))
-        return Pairs(*np.concatenate(found, axis=1))
+        return AdjacentPairs(*np.concatenate(found, axis=1))
 
     @cached_property
     def last_distance(self) -> Floats:

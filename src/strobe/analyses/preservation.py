@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.naming import MEMBER, Naming
+from strobe.analyses.naming import MEMBER, NamingTable
 from strobe.analyses.people_records import Preservation
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.arrays import Bools, Ints
@@ -36,12 +36,12 @@ def preserved_sets(dataset: Dataset) -> Preserved:
     the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and practice do
     not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
     """
-    return preserved_by(Naming.of(dataset))
+    return preserved_by(NamingTable.of(dataset))
 
 
-def preserved_by(naming: Naming) -> Preserved:
+def preserved_by(naming: NamingTable) -> Preserved:
     """The same rule for whoever named the pictures, people or models."""
-    dataset, rows = naming.dataset, _Rows.of(naming)
+    dataset, rows = naming.dataset, _NamedRows.of(naming)
     member = ~dataset.sets.is_anchor[rows.row]
     asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)
     asked[rows.set[member]] = True
@@ -50,7 +50,7 @@ def preserved_by(naming: Naming) -> Preserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class _NamedRows:
     """Every set row whose picture was named: its set, its source, its answers, those that give the anchor's class."""
 
     row: Ints
@@ -61,7 +61,7 @@ class _Rows:
     kept: Bools
 
     @classmethod
-    def of(cls, naming: Naming) -> "_Rows":
+    def of(cls, naming: NamingTable) -> "_NamedRows":
         dataset, n_classes = naming.dataset, naming.n_classes
         sets, said = dataset.sets, np.where(naming.counts, naming.said, -1)
         line = np.full(len(dataset.frames), -1, dtype=np.int64)
@@ -84,13 +84,13 @@ class _Rows:
         )
 
 
-def preservation(naming: Naming, options: ScoreOptions) -> tuple[Preservation, ...]:
+def preservation(naming: NamingTable, options: ScoreOptions) -> tuple[Preservation, ...]:
     """For the pictures as they were, then for every variant, how many are still named as their anchor's class.
 
     Of a search only what was found counts. Nothing where nobody named a changed picture.
     """
     dataset = naming.dataset
-    sets, rows = dataset.sets, _Rows.of(naming)
+    sets, rows = dataset.sets, _NamedRows.of(naming)
     is_anchor = sets.is_anchor[rows.row]
     if is_anchor.all():
         return ()
@@ -111,7 +111,7 @@ def preservation(naming: Naming, options: ScoreOptions) -> tuple[Preservation, .
 
 
 def _about(
-    rows: _Rows, mine: Bools, options: ScoreOptions, *, variant: str, facts: Variant | None = None
+    rows: _NamedRows, mine: Bools, options: ScoreOptions, *, variant: str, facts: Variant | None = None
 ) -> Preservation:
     many, same = rows.answers[mine], rows.same[mine]
     # One entry for each answer: those that give the class, then those that do not.
@@ -129,7 +129,7 @@ def _about(
     )
 
 
-def _lost(rows: _Rows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
+def _lost(rows: _NamedRows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
     """The share of answers that give the class, of the pictures as they were minus of the changed ones."""
     if not before.any():
         return nothing("nobody named a picture as it was")

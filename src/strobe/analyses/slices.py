@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.model_results import Control, HintBin, RateSlice, TypeSlice
-from strobe.analyses.plan import Headline, Plan
+from strobe.analyses.plan import HeadlinePlan, Plan
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.deletions import failures_without
 from strobe.metrics.intervals import Grouping
@@ -39,7 +39,7 @@ class Slices:
 class _TypePlan:
     name: FrameType
     sets: Bools
-    headline: Headline
+    headline: HeadlinePlan
     rows: Bools
     control_rows: Bools | None
     dropped: int
@@ -166,7 +166,7 @@ class SlicePlan:
 
     # -- frame rate ----------------------------------------------------------------------------------------------
 
-    def _fps(self) -> list[tuple[str, Headline]]:
+    def _fps(self) -> list[tuple[str, HeadlinePlan]]:
         plan = self.plan
         fps = plan.view.videos.fps_float[plan.cluster]
         if not plan.is_video or np.isnan(fps).all():

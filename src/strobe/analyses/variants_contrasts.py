@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from strobe.analyses.background import Ladder, is_ladder
+from strobe.analyses.background import LadderScorer, is_ladder
 from strobe.analyses.background_records import Isolates
 from strobe.analyses.classification import ClassificationScore
-from strobe.analyses.naming import Naming
+from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.preservation import preservation, preserved_by
 from strobe.analyses.results import Results
@@ -49,7 +49,7 @@ class ByVariant:
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
         self._plan = None if dataset.variants is None else VariantPlan(dataset, options)
-        self._ladder = Ladder(self._plan, areas or {}) if self._plan and is_ladder(dataset.variants) else None
+        self._ladder = LadderScorer(self._plan, areas or {}) if self._plan and is_ladder(dataset.variants) else None
         self._marks: list[Marks] = []
         self._judges: dict[str, ClassAnswers] = {}
 
@@ -85,11 +85,11 @@ class ByVariant:
         if self._plan is None or not self._plan.searches():
             return ()
         dataset = self._plan.dataset
-        asked: list[tuple[Literal["people", "judges"], Naming]] = []
+        asked: list[tuple[Literal["people", "judges"], NamingTable]] = []
         if dataset.names:
-            asked.append(("people", Naming.of(dataset)))
+            asked.append(("people", NamingTable.of(dataset)))
         if self._judges:
-            asked.append(("judges", Naming.by_models(dataset, list(self._judges.values()))))
+            asked.append(("judges", NamingTable.by_models(dataset, list(self._judges.values()))))
         found = [preserved_results(self._plan, naming, by=by) for by, naming in asked]
         return tuple(one for one in found if one is not None)
 
@@ -103,7 +103,9 @@ def _expect_independent(plan: VariantPlan, judge: Marks) -> None:
             )
 
 
-def preserved_results(plan: VariantPlan, naming: Naming, *, by: Literal["people", "judges"]) -> PreservedResults | None:
+def preserved_results(
+    plan: VariantPlan, naming: NamingTable, *, by: Literal["people", "judges"]
+) -> PreservedResults | None:
     """The searches with only the findings that whoever named them says are still what they were.
 
     Only pictures of which somebody named a finding count, and those for which nothing was found at all: else what
@@ -144,7 +146,7 @@ Gap = tuple[Ints, Ints]
 """Paired differences of −1, 0 and 1, and the source of each."""
 
 
-def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder | None = None) -> tuple[Contrast, ...]:
+def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer | None = None) -> tuple[Contrast, ...]:
     """Every contrast the dataset calls for, p-values corrected by Holm over those of one kind.
 
     Where variants stand each for themselves: every plain variant against the anchors and against every other, at the
@@ -171,7 +173,7 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
     plan = VariantPlan(dataset, options)
     marks = [plan.mark(answers)]
     if is_ladder(dataset.variants):
-        ladder = Ladder(plan, {})
+        ladder = LadderScorer(plan, {})
         pairs = [*_isolating(plan, marks, ladder), *_of_rungs(plan, marks, ladder)]
     else:
         pairs = list(_of_variants(plan, marks))
@@ -248,7 +250,9 @@ def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Con
             )  # fmt: skip
 
 
-def _isolating(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> Iterator[tuple[Contrast, Gap | None]]:
+def _isolating(
+    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
+) -> Iterator[tuple[Contrast, Gap | None]]:
     for marks in models:
         for one in ladder.isolating(marks):
             level = one.b.level if one.a.level is None else one.a.level
@@ -258,7 +262,9 @@ def _isolating(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> It
             )  # fmt: skip
 
 
-def _of_rungs(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> Iterator[tuple[Contrast, Gap | None]]:
+def _of_rungs(
+    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
+) -> Iterator[tuple[Contrast, Gap | None]]:
     for marks in models:
         for one in ladder.against_whole(marks):
             yield _difference(
@@ -268,7 +274,7 @@ def _of_rungs(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> Ite
 
 
 def _of_models_on_rungs(
-    plan: VariantPlan, models: Sequence[Marks], ladder: Ladder
+    plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer
 ) -> Iterator[tuple[Contrast, Gap | None]]:
     for first, second in combinations(models, 2):
         for one in ladder.between(first, second):

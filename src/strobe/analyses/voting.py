@@ -21,7 +21,7 @@ from strobe.metrics.agreement import fleiss_kappa, rating_counts
 from strobe.metrics.intervals import clopper_pearson
 
 __all__ = [
-    "LEAST_SECONDS", "Asked", "Ratings", "ReviewResults", "Reviewer", "against", "asked", "control_answers",
+    "LEAST_SECONDS", "PairVotes", "Ratings", "ReviewResults", "Reviewer", "against", "asked", "control_answers",
     "is_alone", "ratings_of", "review_results", "reviewers", "too_quick", "warnings",
 ]  # fmt: skip
 
@@ -84,7 +84,7 @@ class ReviewResults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PairVotes:
     """Votes on neighbours by what they were cast on: pairs of the dataset, and hidden control pairs.
 
     `anchors` are the anchors' frames by set: a control with that frame must be similar, any other dissimilar.
@@ -95,13 +95,13 @@ class Asked:
     anchors: dict[str, str]
 
 
-def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> Asked:
+def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
     """The votes on neighbours of this dataset's sets; those on anchors alone and on other datasets are left out."""
     pairs, ids = dataset.candidates(), dataset.frame_ids()
     names = [str(name) for name in dataset.sets.set_id]
     anchors = {names[number]: ids[row] for number, row in enumerate(dataset.sets.anchor_frame.tolist())}
     found = [v for v in verdicts if v.stage != "anchor" and v.set_id in anchors]
-    return Asked(
+    return PairVotes(
         on_pairs=tuple(v for v in found if (v.set_id, v.frame_id) in pairs),
         controls=tuple(v for v in found if (v.set_id, v.frame_id) not in pairs),
         anchors=anchors,
@@ -177,7 +177,7 @@ def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[V
     return Ratings(people=tuple(people), ratings=ratings, cluster=cluster)
 
 
-def reviewers(found: Asked) -> tuple[Reviewer, ...]:
+def reviewers(found: PairVotes) -> tuple[Reviewer, ...]:
     """What each person's votes on pairs and controls say of their care."""
     of_name: dict[str, list[Verdict]] = defaultdict(list)
     hidden: dict[str, list[Verdict]] = defaultdict(list)
@@ -208,7 +208,7 @@ def against(person: str, controls: Estimate, *, quick: int, timed: int, what: st
     return out
 
 
-def warnings(found: Asked) -> tuple[str, ...]:
+def warnings(found: PairVotes) -> tuple[str, ...]:
     """What speaks against the votes, a sentence each."""
     people = reviewers(found)
     timed = Counter(v.annotator for v in (*found.on_pairs, *found.controls) if v.seconds is not None)

@@ -15,7 +15,7 @@ from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines
 from strobe.report.history import history_lines, history_notes, history_rows, paint_history
-from strobe.workflows.gate import GateRequest
+from strobe.workflows.gate import GateOptions
 from strobe.workflows.gate import gate as run_gate
 from strobe.workflows.gate import plan_gate as run_plan
 from strobe.workflows.history import history as run_history
@@ -122,7 +122,7 @@ def gate(
     limits = [
         Limit(kind=kind, measure=name, value=value) for kind, said in rules for name, value in (said or {}).items()
     ]
-    request = GateRequest(
+    request = GateOptions(
         limits=tuple(limits), model=model, against=_paths(against),
         baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline or ()),
         fail_on=fail_on, unsure=unsure, options=ScoreOptions(k=k), dataset=None if dataset is None else Path(dataset),
@@ -154,7 +154,7 @@ def plan_gate(
     677
     """
     limits = tuple(Limit(kind="max_loss", measure=name, value=value) for name, value in max_loss.items())
-    request = GateRequest(
+    request = GateOptions(
         limits=limits,
         model=model,
         against=() if against is None else (Path(against),),

@@ -22,7 +22,7 @@ from strobe.datasets.prediction_files import RawPredictions
 from strobe.datasets.read_detections import match_detections, task_of_file
 from strobe.datasets.read_predictions import match_predictions
 from strobe.workflows.bring import READERS, FileOptions, out_of_reach
-from strobe.workflows.score import InMemory
+from strobe.workflows.score import InMemoryModel
 
 __all__ = ["answers_of"]
 
@@ -38,7 +38,7 @@ def answers_of(
     space: str | LabelSpace | None = None,
     keys: Sequence[str] | None = None,
     name: str | None = None,
-) -> InMemory:
+) -> InMemoryModel:
     """The answers in the dataset's classes and frames, whatever they were given as; one line where they do not fit."""
     known = space is None or isinstance(space, str | LabelSpace)
     expect(known, "space", 'the name of a label space ("ilsvrc-2012") or a strobe.LabelSpace', type(space).__name__)
@@ -50,7 +50,7 @@ def answers_of(
         if isinstance(space, LabelSpace):
             raise InvalidValue(f"{printable(path)}: for a file, space is the name of a shipped label space")
         found = READERS[task](path, dataset, name or path.stem, replace(options, space=space, box_space=space))
-        return InMemory(name=name or path.stem, task=task, answers=found.answers, facts=found.facts)
+        return InMemoryModel(name=name or path.stem, task=task, answers=found.answers, facts=found.facts)
     raw = _raw(given, dataset, keys)
     what = name or "predictions"
     if isinstance(raw, RawDetections):
@@ -60,13 +60,13 @@ def answers_of(
             box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
         )  # fmt: skip
         facts = {"space": boxes.source_space, **out_of_reach(dataset, boxes.childless)}
-        return InMemory(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
+        return InMemoryModel(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
     one = match_predictions(
         raw, dataset, path=what, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
     )  # fmt: skip
     facts = {"kind": one.kind, "space": one.source_space, **out_of_reach(dataset, one.childless)}
-    return InMemory(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
+    return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------
@@ -74,16 +74,16 @@ def answers_of(
 
 def _answers(
     given: Answers, dataset: Dataset, space: str | LabelSpace | None, name: str | None, merge: str
-) -> InMemory:
+) -> InMemoryModel:
     called = name or given.model or "model"
     n_frames = len(dataset.frames)
     if isinstance(given, BoxAnswers):
         expect(given.n_frames == n_frames, called, f"answers to {n_frames} frames", given.n_frames)
         expect(space is None, "space", "None: these boxes are in the dataset's classes", space)
-        return InMemory(name=called, task=Task.DETECTION, answers=replace(given, model=called))
+        return InMemoryModel(name=called, task=Task.DETECTION, answers=replace(given, model=called))
     expect(len(given) == n_frames, called, f"answers to {n_frames} frames", len(given))
     found = replace(_in_classes(dataset, given, space, merge), model=called)
-    return InMemory(name=called, task=Task.CLASSIFICATION, answers=found)
+    return InMemoryModel(name=called, task=Task.CLASSIFICATION, answers=found)
 
 
 def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpace | None, merge: str) -> ClassAnswers:

@@ -63,7 +63,7 @@ def build(
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
     from strobe.build.labels import LabelRow
-    from strobe.build.sample import Sampling
+    from strobe.build.sample import AnchorOptions
     from strobe.workflows.build import BuildOptions
     from strobe.workflows.build import build as run
 
@@ -73,10 +73,11 @@ def build(
         expect(len(rows) > 0, "labels", "a class for every video", {})
     elif labels is not None:
         rows = Path(labels)
+    sampling = AnchorOptions(k=k, window_ms=window_ms, anchors_per_video=anchors_per_video, every=every, seed=seed)
     done = run(
         _files(videos), Path(out),
         BuildOptions(
-            sampling=Sampling(k=k, window_ms=window_ms, anchors_per_video=anchors_per_video, every=every, seed=seed),
+            sampling=sampling,
             labels=rows, label=_several(label), boxes=None if boxes is None else Path(boxes),
             anchors=None if anchors is None else Path(anchors), label_space=label_space, label_source=label_source,
             unlabelled=unlabelled, store=store, reference=reference, hints=hints, drop=drop or DropRules(),

@@ -19,9 +19,9 @@ from strobe.core.ports import Classifier, Detector, Progress
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
-    from strobe.models.asked import Asked
     from strobe.models.plan import ImagePlan
-    from strobe.workflows.predict import Fared, PredictOptions
+    from strobe.models.requested import RequestedModel
+    from strobe.workflows.predict import PredictOptions, PredictOutcome
 
 __all__ = ["Running", "evaluate", "load_model", "predict"]
 
@@ -54,10 +54,10 @@ class Running:
     def options(self) -> "PredictOptions":
         """As the workflows take it."""
         from strobe.models.options import LoadOptions
-        from strobe.workflows.engines import Engine
+        from strobe.workflows.engines import ExecutorOptions
         from strobe.workflows.predict import PredictOptions
 
-        engine = Engine.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
+        engine = ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
         load = LoadOptions(
             device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
             deterministic=self.deterministic, trust=self.trust, offline=self.offline, backend=self.backend,
@@ -156,7 +156,7 @@ def evaluate(
     from strobe.runs.folder import Run
     from strobe.workflows.evaluate import evaluate as run
     from strobe.workflows.opening import Opened
-    from strobe.workflows.score import ScoreRequest
+    from strobe.workflows.score import ScoreRunOptions
 
     folder = Path(dataset) if isinstance(dataset, str | Path) else root_of(dataset)
     subset = None if videos is None else Path(videos)
@@ -182,7 +182,7 @@ def evaluate(
         for name, model in named
     ]
     prediction = _options(running, device, batch_size)
-    request = ScoreRequest(
+    request = ScoreRunOptions(
         options=ScoreOptions(k=k, interval=interval, seed=seed), merge=prediction.merge, subset=subset
     )
     done = run(
@@ -202,7 +202,7 @@ def evaluate(
     )  # fmt: skip
 
 
-def _why(fared: "Fared") -> str:
+def _why(fared: "PredictOutcome") -> str:
     """Why a model failed, its name before it once."""
     said = without_name(f"live:{fared.name}", without_name(fared.name, fared.error or "failed"))
     return f"{printable(fared.name)}: {said}"
@@ -224,17 +224,17 @@ def _asked(
     kind: Literal["auto", "logits", "probabilities"],
     version: str | None,
     data: Dataset | None = None,
-) -> "Asked":
+) -> "RequestedModel":
     """A model as the workflows take it."""
-    from strobe.models.asked import Asked, asked
     from strobe.models.live import Live
+    from strobe.models.requested import RequestedModel, requested_models
 
     if isinstance(model, str):
         if (transform is not None or labels is not None or version is not None) and data is None:
             raise StrobeError(
                 f"{printable(model)}: a model by name brings its own transform, labels and version; leave them out"
             )
-        found = asked([f"{name}={model}" if name else model])
+        found = requested_models([f"{name}={model}" if name else model])
         expect(len(found) == 1, "model", "one model", [one.name for one in found])
         return found[0]
     if isinstance(model, ClassAnswers | BoxAnswers):
@@ -244,10 +244,10 @@ def _asked(
             from strobe.workflows.bring import FileOptions
 
             model = answers_of(model, data, FileOptions(), name=called).answers
-        return Asked(called, "answers", answers=model)
+        return RequestedModel(called, "answers", answers=model)
     called = printable(name or _name_of(model)).strip() or "model"
     live = Live(model=model, name=called, transform=transform, labels=labels, kind=kind, version=version)
-    return Asked(called, f"live:{called}", live=live)
+    return RequestedModel(called, f"live:{called}", live=live)
 
 
 def _name_of(model: Any) -> str:

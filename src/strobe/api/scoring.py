@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
     from strobe.workflows.bring import FileOptions
-    from strobe.workflows.score import Scored
+    from strobe.workflows.score import ScoredRun
 
 __all__ = ["compare", "load_predictions", "report", "results", "score"]
 
@@ -211,15 +211,15 @@ def report(
     `gallery` is how many sets it shows at most; `dataset` says where the dataset lies now, if it was moved. `videos` is
     the file of video names it was scored on, for runs of earlier versions: others remember them.
     """
-    from strobe.report.page import ReportOptions
-    from strobe.workflows.report import ReportRequest, report_run
+    from strobe.report.page import PageOptions
+    from strobe.workflows.report import ReportOptions, report_run
 
     expect((before is None) == (after is None), "before and after", "both, or neither", (before, after))
     change = None if before is None or after is None else (before, after)
     moved = None if dataset is None else Path(dataset)
-    options = ReportOptions(gallery_sets=gallery)
+    options = PageOptions(gallery_sets=gallery)
     part = None if videos is None else Path(videos)
-    request = ReportRequest(options=options, dataset=moved, subset=part, show=tuple(show), change=change)
+    request = ReportOptions(options=options, dataset=moved, subset=part, show=tuple(show), change=change)
     return report_run(Path(run), request)
 
 
@@ -272,15 +272,15 @@ def _scored(
     merge: str = "max",
     types: Mapping[str, tuple[str | None, bool]] | None = None,
     detection: "DetectionOptions | None" = None,
-) -> "Scored":
+) -> "ScoredRun":
     """The models scored as the command line scores them; what lies in memory is dataset and candidates alike."""
     from strobe.analyses.detection import DetectionOptions
     from strobe.core.ports import Silent
     from strobe.workflows.opening import Opened
-    from strobe.workflows.score import ScoreRequest, check_request, score_models
+    from strobe.workflows.score import ScoreRunOptions, check_request, score_models
 
     place = Opened(path=dataset.root or Path(), candidates=dataset, dataset=dataset)
-    request = ScoreRequest(options=options, detection=detection or DetectionOptions(), merge=merge)
+    request = ScoreRunOptions(options=options, detection=detection or DetectionOptions(), merge=merge)
     check_request(request, place)
     return score_models(models, place, request, Silent(), types=dict(types or {}))
 

@@ -41,7 +41,7 @@ class Photo:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _CsvRows:
     """Text rows of a CSV by the photo they are about, with line numbers for messages."""
 
     path: Path
@@ -153,8 +153,8 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
-def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) -> _Rows:
-    rows = _Rows(path)
+def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) -> _CsvRows:
+    rows = _CsvRows(path)
     with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -183,11 +183,11 @@ def _meant(name: str, files: Mapping[str, Path]) -> str:
     return f"names are relative to the photo folder{meant}"
 
 
-def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
+def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _CsvRows:
     if path.suffix.lower() != ".json":
         return _read_rows(path, ("file", "label", "x0", "y0", "x1", "y1"), files)
     data = read_json(path)
-    rows = _Rows(path)
+    rows = _CsvRows(path)
     try:
         names = {image["id"]: str(image["file_name"]) for image in data["images"]}
         labels = {category["id"]: str(category["name"]) for category in data["categories"]}
@@ -207,7 +207,9 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
     return rows
 
 
-def _label_names(name: str, path: Path, labels: _Rows | None, boxes: _Rows | None, every: Sequence[str]) -> list[str]:
+def _label_names(
+    name: str, path: Path, labels: _CsvRows | None, boxes: _CsvRows | None, every: Sequence[str]
+) -> list[str]:
     for rows in (labels, boxes):
         if rows is not None and name in rows.by_photo:
             return [row["label"] for _, row in rows.by_photo[name]]
@@ -224,7 +226,7 @@ def _label_names(name: str, path: Path, labels: _Rows | None, boxes: _Rows | Non
     return [folder]
 
 
-def _boxes_of(name: str, rows: _Rows, label_space: LabelSpace) -> Iterable[Box]:
+def _boxes_of(name: str, rows: _CsvRows, label_space: LabelSpace) -> Iterable[Box]:
     for line, row in rows.by_photo.get(name, ()):
         try:
             x0, y0, x1, y1 = (float(row[column]) for column in ("x0", "y0", "x1", "y1"))

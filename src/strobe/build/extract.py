@@ -17,10 +17,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from strobe.build.decode import DecodedFrame, Reader
-from strobe.build.hints import Features, PairHints, features_of, set_hints
+from strobe.build.hints import FrameFeatures, PairHints, features_of, set_hints
 from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
-from strobe.build.sample import Sampling, choose_anchors, window_of
+from strobe.build.sample import AnchorOptions, choose_anchors, window_of
 from strobe.build.sealed import read_sealed, write_sealed
 from strobe.build.store import FrameEncoder, Store, pixel_digest
 from strobe.core.codec import decode, encode
@@ -30,10 +30,10 @@ from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 
 __all__ = [
+    "ExtractJob",
+    "ExtractOutcome",
     "Fragment",
     "FrameRow",
-    "Job",
-    "Outcome",
     "SetRow",
     "VideoRow",
     "done_before",
@@ -49,7 +49,7 @@ WORK_FOLDER = ".build"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ExtractJob:
     """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover.
 
     What is made is written to `aside` where that is given, for another to put in the destination (`land`); `done` is
@@ -60,7 +60,7 @@ class Job:
     name: str
     media_folder: str
     destination: Path
-    sampling: Sampling
+    sampling: AnchorOptions
     labels: tuple[LabelRow, ...] = ()
     anchors: tuple[AnchorRow, ...] = ()
     store: Store = "zstd"
@@ -138,7 +138,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ExtractOutcome:
     """How a job went: a fragment, or the one line why not. `reused` where it had been done before."""
 
     name: str
@@ -154,7 +154,7 @@ def versions() -> dict[str, str]:
     return {"pyav": str(av.__version__), "libavcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 
 
-def run_job(job: Job, progress: Progress | None = None) -> Outcome:
+def run_job(job: ExtractJob, progress: Progress | None = None) -> ExtractOutcome:
     """Do one video. A video that cannot be used becomes an Outcome with a problem; only writing can fail for all.
 
     `progress` counts the frames, for a caller that does one video and in its own process.
@@ -167,23 +167,23 @@ def run_job(job: Job, progress: Progress | None = None) -> Outcome:
         raise
     except InvalidFile as error:
         # The path names a machine; the dataset says the file's name only.
-        return Outcome(name=job.name, problem=printable(str(error).replace(str(job.path), job.path.name)))
+        return ExtractOutcome(name=job.name, problem=printable(str(error).replace(str(job.path), job.path.name)))
     except StrobeError as error:
-        return Outcome(name=job.name, problem=printable(f"{job.path.name}: {error}"))
+        return ExtractOutcome(name=job.name, problem=printable(f"{job.path.name}: {error}"))
     except MemoryError:
-        return Outcome(name=job.name, problem=f"{printable(job.path.name)}: out of memory; use fewer --workers")
+        return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: out of memory; use fewer --workers")
     except Exception as error:  # a decoder can fail in any way on a damaged file; the other videos go on
         problem = f"{job.path.name}: {type(error).__name__} while decoding ({error})"
-        return Outcome(name=job.name, problem=printable(problem))
+        return ExtractOutcome(name=job.name, problem=printable(problem))
 
 
-def _run(job: Job, say: Progress) -> Outcome:
+def _run(job: ExtractJob, say: Progress) -> ExtractOutcome:
     _refuse_missing(job.path)
     sha256 = sha256_of_file(job.path)
     digest = job.digest(sha256)
     old = done_before(job) if job.aside is None else job.done
     if old is not None and old.job == digest:
-        return Outcome(name=job.name, fragment=old, reused=True)
+        return ExtractOutcome(name=job.name, fragment=old, reused=True)
     with Reader.open(job.path, job.limits) as reader:
         fragment = _extract(job, reader, sha256, digest, say)
         decoded = reader.decoded
@@ -193,22 +193,22 @@ def _run(job: Job, say: Progress) -> Outcome:
             decoded += reader.decoded
     if job.aside is None:
         _note(job, fragment)
-    return Outcome(name=job.name, fragment=fragment, decoded=decoded)
+    return ExtractOutcome(name=job.name, fragment=fragment, decoded=decoded)
 
 
-def done_before(job: Job) -> Fragment | None:
+def done_before(job: ExtractJob) -> Fragment | None:
     """What was made of the video before, if it still lies there whole; whether it is what is wanted, `job` says."""
     old = fragment_of(job.destination / WORK_FOLDER / f"{job.media_folder}.json")
     return old if old is not None and _media_whole(job, old) else None
 
 
-def _note(job: Job, fragment: Fragment) -> None:
+def _note(job: ExtractJob, fragment: Fragment) -> None:
     """Write down that the video is done, after its media."""
     path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
     write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
 
 
-def land(job: Job, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
+def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
     """Write down what another made of the job and keep its media, as the job itself would have."""
     aside, final = job.media
     if not job.reference:
@@ -235,7 +235,7 @@ def fragment_of(path: Path) -> Fragment | None:
     return decode(Fragment, note) if note is not None and note["schema"] == _SCHEMA else None
 
 
-def _media_whole(job: Job, fragment: Fragment) -> bool:
+def _media_whole(job: ExtractJob, fragment: Fragment) -> bool:
     """Whether every stored frame is there with the size that was written."""
     try:
         return all(
@@ -245,7 +245,7 @@ def _media_whole(job: Job, fragment: Fragment) -> bool:
         return False
 
 
-def _extract(job: Job, reader: Reader, sha256: str, digest: str, say: Progress) -> Fragment:
+def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Progress) -> Fragment:
     index = reader.index
     notes = [*index.notes, *overlong_spans(job.labels, index)]
     video_id = sha256[:16]
@@ -259,8 +259,8 @@ def _extract(job: Job, reader: Reader, sha256: str, digest: str, say: Progress) 
         notes.append(f"k = {job.sampling.k} is more than its {len(index)} frames: sets hold the whole video")
     windows = {anchor: window_of(index, anchor, job.sampling) for anchor in anchors}
     wanted = sorted({place for window in windows.values() for place in window})
-    hinting = _Hinting(windows) if job.hints else None
-    with _Storing(job) as storing, say.task("frames", len(wanted)) as advance:
+    hinting = _HintMaker(windows) if job.hints else None
+    with _FrameWriter(job) as storing, say.task("frames", len(wanted)) as advance:
         for decoded in reader.frames(wanted):
             storing.add(decoded)
             advance(1)
@@ -296,12 +296,12 @@ def _extract(job: Job, reader: Reader, sha256: str, digest: str, say: Progress) 
     return Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes))
 
 
-class _Hinting:
+class _HintMaker:
     """Hints of every set, made as soon as its last frame has come; what no later set needs is let go."""
 
     def __init__(self, windows: Mapping[int, range]) -> None:
         self._open = deque(sorted(windows.items()))
-        self._features: dict[int, Features] = {}
+        self._features: dict[int, FrameFeatures] = {}
         self._done: dict[int, list[PairHints]] = {}
 
     def add(self, frame: DecodedFrame) -> None:
@@ -325,10 +325,10 @@ class _Hinting:
                 del self._features[place]
 
 
-class _Storing:
+class _FrameWriter:
     """Hashes, encodes and writes frames beside the decoder, into a folder that takes its place when all are there."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ExtractJob) -> None:
         self._job = job
         self._encoder = FrameEncoder(job.store)
         self._aside, self._final = job.media
@@ -336,7 +336,7 @@ class _Storing:
         self._rows: list[FrameRow] = []
         self._pool = ThreadPoolExecutor(max(1, job.threads), thread_name_prefix="store")
 
-    def __enter__(self) -> "_Storing":
+    def __enter__(self) -> "_FrameWriter":
         with _writing(self._aside):
             shutil.rmtree(self._aside, ignore_errors=True)
             if not self._job.reference:

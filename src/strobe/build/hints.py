@@ -14,7 +14,7 @@ from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.tables import Hints
 
-__all__ = ["DropRules", "Features", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
+__all__ = ["DropRules", "FrameFeatures", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
 
 _THUMB = 160
 """The longer side of the grey copy that motion and duplicates are measured on."""
@@ -34,7 +34,7 @@ Grey = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class FrameFeatures:
     """What hints need of one frame: small copies, mean luma in [0, 1], sharpness, colour histogram."""
 
     grey: Grey
@@ -92,7 +92,7 @@ class DropRules:
         return out
 
 
-def features_of(image: Image) -> Features:
+def features_of(image: Image) -> FrameFeatures:
     """The small copies and numbers of one frame."""
     from PIL import Image as Pillow
 
@@ -104,7 +104,7 @@ def features_of(image: Image) -> Features:
     grey = small @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     bins = (small.astype(np.uint8) >> 6).astype(np.int64)
     colours = np.bincount((bins[..., 0] * 16 + bins[..., 1] * 4 + bins[..., 2]).ravel(), minlength=64) / grey.size
-    return Features(
+    return FrameFeatures(
         grey=grey,
         half=_halved(grey),
         spectrum=_spectrum(grey),
@@ -137,7 +137,7 @@ def _sharpness(plane: NDArray[np.uint8]) -> float:
     return float(np.sqrt(max(0.0, energy / max(1, count) - 0.5)))
 
 
-def cut_score(before: Features, after: Features) -> float:
+def cut_score(before: FrameFeatures, after: FrameFeatures) -> float:
     """How much two neighbouring frames look like two scenes, in [0, 1].
 
     High only where both the colours and the layout change: motion keeps the colours, a flash keeps the layout.
@@ -151,7 +151,7 @@ def cut_score(before: Features, after: Features) -> float:
     return float(np.sqrt(colours * min(1.0, max(0.0, 1.0 - alike))))
 
 
-def pair_hints(anchor: Features, member: Features, *, cut: float) -> PairHints:
+def pair_hints(anchor: FrameFeatures, member: FrameFeatures, *, cut: float) -> PairHints:
     """The hints of a pair; `cut` is the highest cut score on the way from one to the other."""
     blur = float(np.log2((member.sharpness + 0.1) / (anchor.sharpness + 0.1)))
     exposure = member.luma - anchor.luma
@@ -163,7 +163,7 @@ def pair_hints(anchor: Features, member: Features, *, cut: float) -> PairHints:
     return PairHints(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate)
 
 
-def set_hints(features: Mapping[int, Features], anchor: int, members: Sequence[int]) -> list[PairHints]:
+def set_hints(features: Mapping[int, FrameFeatures], anchor: int, members: Sequence[int]) -> list[PairHints]:
     """The hints of every member (by frame index) against the anchor; zeros for the anchor itself.
 
     The cut score of a member is the highest between neighbouring frames on its way to the anchor.
@@ -189,7 +189,7 @@ def _largest_block(difference: Grey) -> float:
     return float(blocks.mean(axis=(1, 3)).max())
 
 
-def _motion(anchor: Features, member: Features) -> float:
+def _motion(anchor: FrameFeatures, member: FrameFeatures) -> float:
     """Mean displacement in per cent of the diagonal: the whole frame's shift, and what blocks moved beyond it."""
     whole = _shift(anchor, member)
     moved, weight = _blocks(anchor.half, member.half, whole)
@@ -205,7 +205,7 @@ def _spectrum(grey: Grey) -> NDArray[np.complex64]:
     return spectrum
 
 
-def _shift(anchor: Features, member: Features) -> tuple[int, int]:
+def _shift(anchor: FrameFeatures, member: FrameFeatures) -> tuple[int, int]:
     """The shift (down, right) that best lays one over the other, by phase correlation; none where it does not help."""
     a, b = anchor.grey, member.grey
     cross = np.conj(anchor.spectrum) * member.spectrum

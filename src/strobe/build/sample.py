@@ -8,14 +8,14 @@ import numpy as np
 from strobe.build.index import VideoIndex
 from strobe.core.errors import InvalidValue, expect
 
-__all__ = ["Sampling", "choose_anchors", "window_of"]
+__all__ = ["AnchorOptions", "choose_anchors", "window_of"]
 
 _SLACK_MS = 0.5
 """A member counts at t if it is no farther than t and half a millisecond: times of frames are rounded by containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class AnchorOptions:
     """How anchors are chosen and how far their sets reach.
 
     `anchors_per_video` random anchors whose sets share no frame, or one `every` so many frames; sets reach `k` frames,
@@ -38,7 +38,7 @@ class Sampling:
             raise InvalidValue("--every and --anchors-per-video both say how many anchors; give one of them")
 
 
-def window_of(index: VideoIndex, anchor: int, sampling: Sampling) -> range:
+def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
     """The places of an anchor's set, the anchor among them; fewer near the ends of the video."""
     if sampling.window_ms is None:
         return range(max(0, anchor - sampling.k), min(len(index), anchor + sampling.k + 1))
@@ -52,7 +52,7 @@ def window_of(index: VideoIndex, anchor: int, sampling: Sampling) -> range:
 
 
 def choose_anchors(
-    index: VideoIndex, sampling: Sampling, *, video_id: str, eligible: Sequence[int] | None
+    index: VideoIndex, sampling: AnchorOptions, *, video_id: str, eligible: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
     """The anchors of a video, ascending, and a line where there are fewer than asked for.
 
@@ -79,7 +79,10 @@ def choose_anchors(
 
 
 def _apart(
-    index: VideoIndex, sampling: Sampling, allowed: np.ndarray[tuple[int], np.dtype[np.int64]], rng: np.random.Generator
+    index: VideoIndex,
+    sampling: AnchorOptions,
+    allowed: np.ndarray[tuple[int], np.dtype[np.int64]],
+    rng: np.random.Generator,
 ) -> list[int]:
     """Random anchors whose sets share no frame."""
     how_many = sampling.anchors_per_video

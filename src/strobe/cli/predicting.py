@@ -99,9 +99,9 @@ loading_options = options("load", "Running models", _loading, *_DEVICE, *_TRUST)
 
 
 def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
-    from strobe.workflows.engines import Engine
+    from strobe.workflows.engines import ExecutorOptions
 
-    return Engine.of(engine, actors=actors, cores=actor_cores, gpus=actor_gpus)
+    return ExecutorOptions.of(engine, actors=actors, cores=actor_cores, gpus=actor_gpus)
 
 
 engine_options = options(

@@ -38,13 +38,13 @@ def command(
 
     The page needs no network and no other file. Figures also lie in RUN/figures, tables in RUN/tables.
     """
-    from strobe.report.page import ReportOptions
-    from strobe.workflows.report import ReportRequest, report_run
+    from strobe.report.page import PageOptions
+    from strobe.workflows.report import ReportOptions, report_run
 
-    options = ReportOptions(gallery_sets=gallery, picture_px=picture_px, max_megabytes=max_mb)
+    options = PageOptions(gallery_sets=gallery, picture_px=picture_px, max_megabytes=max_mb)
     if (before is None) != (after is None):
         raise click.UsageError("--before and --after go together: name both models")
     change = None if before is None or after is None else (before, after)
-    request = ReportRequest(options=options, dataset=dataset, subset=subset, show=show, change=change)
+    request = ReportOptions(options=options, dataset=dataset, subset=subset, show=show, change=change)
     path = report_run(run, request, progress(quiet=quiet))
     click.echo(str(path))

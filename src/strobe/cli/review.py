@@ -12,7 +12,7 @@ from strobe.core.errors import printable
 from strobe.review.conduct import ASK, AT_ONCE, HINTS
 
 if TYPE_CHECKING:
-    from strobe.review.conduct import ReviewSettings
+    from strobe.review.conduct import ReviewOptions
     from strobe.workflows.review import ServeOptions
 
 __all__ = ["command"]
@@ -103,7 +103,7 @@ def serve(
     dataset: Path,
     ask: str,
     where: "ServeOptions",
-    settings: "ReviewSettings",
+    settings: "ReviewOptions",
     suggest: str | None,
     guidelines: Path | None,
     examples: Path | None,

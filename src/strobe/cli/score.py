@@ -21,7 +21,7 @@ from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
-    from strobe.workflows.score import ScoreRequest
+    from strobe.workflows.score import ScoreRunOptions
 
 __all__ = ["command"]
 
@@ -46,7 +46,7 @@ def command(
     dataset: Path | None,
     as_json: bool,
     quiet: bool,
-    request: "ScoreRequest",
+    request: "ScoreRunOptions",
 ) -> None:
     """Score predictions: accuracy, pm-k accuracy and the drop, with intervals.
 

@@ -109,7 +109,7 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         from strobe.analyses.plan import ScoreOptions
         from strobe.metrics.bootstrap import MOST_REPLICATES
-        from strobe.workflows.score import ScoreRequest
+        from strobe.workflows.score import ScoreRunOptions
 
         k, interval, seed, bootstrap = (scoring.pop(name) for name in ("k", "interval", "seed", "bootstrap"))
         judges, baseline = scoring.pop("judges"), scoring.pop("baseline")
@@ -126,7 +126,7 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
             judges=judges,
             baseline=baseline,
         )
-        function(*args, request=ScoreRequest(options=score, detection=detection, **scoring, **files), **rest)
+        function(*args, request=ScoreRunOptions(options=score, detection=detection, **scoring, **files), **rest)
 
     for group in reversed(_GROUPS):
         wrapped = group(wrapped)

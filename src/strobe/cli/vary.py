@@ -24,12 +24,12 @@ from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
     from strobe.models.options import LoadOptions
-    from strobe.workflows.engines import Engine
-    from strobe.workflows.searching import Attempted
-    from strobe.workflows.vary_attack import AttackWanted
-    from strobe.workflows.vary_background import BackgroundWanted
+    from strobe.workflows.engines import ExecutorOptions
+    from strobe.workflows.searching import SearchOutcome
+    from strobe.workflows.vary_attack import VaryAttackOptions
+    from strobe.workflows.vary_background import VaryBackgroundOptions
     from strobe.workflows.vary_corruption import CorruptionOptions
-    from strobe.workflows.vary_generator import GeneratorWanted
+    from strobe.workflows.vary_generator import VaryGeneratorOptions
 
 __all__ = ["command"]
 
@@ -161,9 +161,15 @@ _attacks = options(
 @quiet_option
 @json_option
 def attack(
-    src: Path, dst: Path, models: tuple[str, ...], wanted: "AttackWanted", load: "LoadOptions", engine: "Engine",
-    quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    src: Path,
+    dst: Path,
+    models: tuple[str, ...],
+    wanted: "VaryAttackOptions",
+    load: "LoadOptions",
+    engine: "ExecutorOptions",
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Attack models on the anchors of the dataset SRC, in their own input; DST becomes a dataset of what was found.
 
     One set per picture, norm and model. A change is rounded to 8 bits while it is searched for, and counts once the
@@ -180,7 +186,7 @@ def attack(
         click.echo(f"What held is an upper bound on robust accuracy: a stronger search ({more}) may find more.")
 
 
-def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json: bool) -> None:
+def _say_searched(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
     """What became of the searches, variant by variant."""
     tally = done.tally()
     if as_json:
@@ -263,8 +269,8 @@ _changes = options(
 @quiet_option
 @json_option
 def generator(
-    dst: Path, generator: str, models: tuple[str, ...], wanted: "GeneratorWanted", load: "LoadOptions",
-    engine: "Engine", quiet: bool, as_json: bool,
+    dst: Path, generator: str, models: tuple[str, ...], wanted: "VaryGeneratorOptions", load: "LoadOptions",
+    engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Search how far a generator's activations must change until models err; DST becomes a dataset of what was found.
 
@@ -332,7 +338,7 @@ _ladders = options(
 @quiet_option
 @json_option
 def background(
-    src: Path, dst: Path, wanted: "BackgroundWanted", load: "LoadOptions", quiet: bool, as_json: bool
+    src: Path, dst: Path, wanted: "VaryBackgroundOptions", load: "LoadOptions", quiet: bool, as_json: bool
 ) -> None:
     """Make the ladders of the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset.
 

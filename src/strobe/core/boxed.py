@@ -13,7 +13,7 @@ from strobe.core.crops import LEAST_SIDE, cut_of
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.tables import Boxes
 
-__all__ = ["MERGERS", "PICKS", "Picking", "classes_of", "picked"]
+__all__ = ["MERGERS", "PICKS", "BoxChoice", "classes_of", "picked"]
 
 MERGERS = ("max", "sum", "noisyor")
 """How the scores of a class's boxes become its own: the highest, their sum, or 1 − ∏(1 − s)."""
@@ -82,7 +82,7 @@ def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picking:
+class BoxChoice:
     """Which box of a frame is taken, and how far around it: boxes below `score` are none, nor are those too small."""
 
     pick: str
@@ -96,7 +96,7 @@ class Picking:
 
 
 def picked(
-    found: Boxes | BoxAnswers, how: Picking, *, sizes_wh: NDArray[np.int64], labels: Mapping[int, Collection[int]]
+    found: Boxes | BoxAnswers, how: BoxChoice, *, sizes_wh: NDArray[np.int64], labels: Mapping[int, Collection[int]]
 ) -> Floats:
     """The box taken on every frame, (F, 4), NaN where there is none.
 

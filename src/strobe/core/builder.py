@@ -48,9 +48,9 @@ class DatasetBuilder:
     """Collects videos, frames, sets, labels, boxes and votes in order, and makes the Dataset."""
 
     def __init__(self) -> None:
-        self._videos, self._frames, self._labels, self._boxes = map(_Grown, (Videos, Frames, Labels, Boxes))
-        self._sets = _Grown(Sets, SET_COLUMNS)
-        self._members = _Grown(Sets, [name for name in Sets.__slots__ if name not in SET_COLUMNS])
+        self._videos, self._frames, self._labels, self._boxes = map(_GrowingTable, (Videos, Frames, Labels, Boxes))
+        self._sets = _GrowingTable(Sets, SET_COLUMNS)
+        self._members = _GrowingTable(Sets, [name for name in Sets.__slots__ if name not in SET_COLUMNS])
         self._variants: dict[str, Variant] = {}
         self._verdicts: list[Verdict] = []
         self._declared: list[tuple[int, int]] = []
@@ -184,7 +184,7 @@ class DatasetBuilder:
         )
 
 
-class _Grown:
+class _GrowingTable:
     """Rows of a table, values in the order of its columns (all of them where none are named)."""
 
     def __init__(self, table: type[Any], names: Sequence[str] | None = None) -> None:

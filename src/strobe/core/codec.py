@@ -62,7 +62,7 @@ _PLAIN: dict[object, tuple[str, str]] = {
 }
 
 
-class _Part(NamedTuple):
+class _Field(NamedTuple):
     """One written field of a record."""
 
     name: str
@@ -73,10 +73,10 @@ class _Part(NamedTuple):
 
 
 @cache
-def _parts(cls: Any) -> tuple[_Part, ...]:
+def _parts(cls: Any) -> tuple[_Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(
-        _Part(
+        _Field(
             name=one.name,
             key=one.metadata.get("key", one.name),
             hint=hints[one.name],
@@ -305,7 +305,7 @@ def _properties(cls: Any, known: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _schema(hint: Any, known: dict[str, Any], part: _Part | None = None) -> dict[str, Any]:
+def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dict[str, Any]:
     origin, args = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         return {"type": _PLAIN[hint][0]}

@@ -26,7 +26,7 @@ __all__ = [
     "Frames",
     "Hints",
     "Labels",
-    "Later",
+    "LazyColumn",
     "Sets",
     "Videos",
     "pairs_differ",
@@ -45,7 +45,7 @@ KINDS = tuple(SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class LazyColumn:
     """A column of `n` rows that is read when somebody asks for it. Who gives one has checked what it holds."""
 
     read: Callable[[], NDArray[Any]]
@@ -58,7 +58,7 @@ class Later:
         return np.asarray, (self.read(),)
 
 
-def _same_length(table: object, **columns: "NDArray[Any] | Later") -> None:
+def _same_length(table: object, **columns: "NDArray[Any] | LazyColumn") -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     expect(len(set(lengths.values())) <= 1, type(table).__name__, "columns of one length", lengths)
 
@@ -143,7 +143,7 @@ class Frames:
     (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
     `as_input` marks images stored as a model's own input, to be neither resized nor cropped. `recipe` is a JSON object
     (kind, severity, seed …) for a frame that is rendered when it is read, else empty. Any column may be given as
-    `Later` and is read on first use: most of what scoring needs is in two of them.
+    `LazyColumn` and is read on first use: most of what scoring needs is in two of them.
     """
 
     video: Ints
@@ -173,7 +173,7 @@ class Frames:
 
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
-        if type(value) is Later:
+        if type(value) is LazyColumn:
             value = value.read()
             object.__setattr__(self, name, value)
         return value
@@ -181,11 +181,11 @@ class Frames:
     def passing(self, name: str) -> NDArray[Any]:
         """A column for a moment: where it is large and nobody has asked for it yet, it is read and not kept."""
         value = object.__getattribute__(self, name)
-        return value.read() if type(value) is Later and len(value) > BLOCK else getattr(self, name)
+        return value.read() if type(value) is LazyColumn and len(value) > BLOCK else getattr(self, name)
 
     def is_later(self, name: str) -> bool:
         """Whether nobody has asked for this column yet."""
-        return type(object.__getattribute__(self, name)) is Later
+        return type(object.__getattribute__(self, name)) is LazyColumn
 
     def __len__(self) -> int:
         return len(self.video)

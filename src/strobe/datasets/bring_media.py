@@ -14,7 +14,7 @@ from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, write_bytes
 from strobe.core.ports import Progress, Silent
 
-__all__ = ["Bring", "MediaMode", "image_size_and_hash", "linked"]
+__all__ = ["ImportOptions", "MediaMode", "image_size_and_hash", "linked"]
 
 _ORIENTATION = 0x0112
 
@@ -23,7 +23,7 @@ MediaMode = Literal["copy", "link", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bring:
+class ImportOptions:
     """How an import goes: what becomes of the images, whether hints are made from them, where progress is said.
 
     `look_only` is for a folder that holds a dataset: nothing is written there, and a file that would be is an error.

@@ -58,7 +58,7 @@ def write_frames(dataset: Dataset, source: FrameSource, target: Path, *, progres
     """
     used = np.unique(dataset.sets.frame).tolist()
     schema = _schema(dataset)
-    rows = _Rows(dataset)
+    rows = _FrameTable(dataset)
     written = []
     with progress.task("images", len(used)) as advance:
         # The files are cut by count, so that where each begins is known without reading what lies before it.
@@ -106,7 +106,7 @@ def _png(pixels: Image) -> bytes:
     return buffer.getvalue()
 
 
-class _Rows:
+class _FrameTable:
     """Frames as rows of the table."""
 
     def __init__(self, dataset: Dataset) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.sampled import (
-    Draw,
-    Imported,
+    FrameBox,
+    FrameContents,
+    ImportedDataset,
+    ImportSampling,
     Origin,
-    Seen,
-    SeenBox,
     SourceVideo,
     import_sampled,
     label_space_for,
@@ -39,14 +39,20 @@ class _Clip:
     fps: Fraction | None
     keys: dict[int, str] = field(default_factory=dict)
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    boxes: dict[int, list[SeenBox]] = field(default_factory=lambda: defaultdict(list))
+    boxes: dict[int, list[FrameBox]] = field(default_factory=lambda: defaultdict(list))
     flat: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Labels without a box: of the image as a whole, or of boxes without an area."""
 
 
 def import_coco_vid(
-    source: Path, target: Path, *, images: Path | None, label_space: str | None, draw: Draw, how: Bring
-) -> Imported:
+    source: Path,
+    target: Path,
+    *,
+    images: Path | None,
+    label_space: str | None,
+    draw: ImportSampling,
+    how: ImportOptions,
+) -> ImportedDataset:
     """Candidate sets with labels, boxes and tracks; `images` is the folder file names are relative to."""
     if source.is_dir():
         raise StrobeError(f"{printable(source)} is a folder; give the COCO video JSON and --images FOLDER")
@@ -76,7 +82,7 @@ def import_coco_vid(
     )  # fmt: skip
     done = import_sampled(videos, target, origin=origin, draw=draw, how=how)
     flat = (f"{n_flat} box(es) without an area were left out; their labels stay",) if n_flat else ()
-    return Imported(dataset=done.dataset, notes=(*done.notes, *flat))
+    return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *flat))
 
 
 def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
@@ -198,7 +204,7 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
             if not all(abs(value) < 1e9 for value in (x, y, w, h)):
                 raise InvalidFile(path, f"bbox {printable([x, y, w, h])} is not of finite numbers", where=where)
             if w > 0 and h > 0:
-                clip.boxes[index].append(SeenBox(label=label, xyxy=(x, y, x + w, y + h), track=track, crowd=crowd))
+                clip.boxes[index].append(FrameBox(label=label, xyxy=(x, y, x + w, y + h), track=track, crowd=crowd))
             else:
                 clip.flat[index].add(label)
                 n_flat += 1
@@ -220,7 +226,7 @@ def _spots(
     yield clip, index, (x, y, w, h)
 
 
-def _see(clip: _Clip, index: int) -> Seen:
+def _see(clip: _Clip, index: int) -> FrameContents:
     boxes = tuple(clip.boxes.get(index, ()))
     labels = {box.label for box in boxes} | clip.flat.get(index, set())
-    return Seen(labels=tuple(sorted(labels)), boxes=boxes, size_wh=clip.sizes.get(index, (0, 0)))
+    return FrameContents(labels=tuple(sorted(labels)), boxes=boxes, size_wh=clip.sizes.get(index, (0, 0)))

@@ -13,8 +13,16 @@ from typing import Literal
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.sampled import (
+    FrameBox,
+    FrameContents,
+    ImportedDataset,
+    ImportSampling,
+    Origin,
+    SourceVideo,
+    import_sampled,
+)
 
 __all__ = ["IMAGE_ENDINGS", "NamesAt", "find_frames", "import_frames"]
 
@@ -65,14 +73,14 @@ def import_frames(
     *,
     frames: Mapping[str, Mapping[int, str]],
     names_at: Mapping[str, NamesAt],
-    boxes: Mapping[str, Mapping[int, Sequence[SeenBox]]],
+    boxes: Mapping[str, Mapping[int, Sequence[FrameBox]]],
     label_space: LabelSpace,
     label_source: Literal["frame", "anchor"],
     fps: Fraction | None,
     name: str,
-    draw: Draw,
-    how: Bring,
-) -> Imported:
+    draw: ImportSampling,
+    how: ImportOptions,
+) -> ImportedDataset:
     """Candidate sets; a frame's boxes name its classes too."""
     videos = [
         SourceVideo(
@@ -93,10 +101,10 @@ def import_frames(
 def _see(
     label_space: LabelSpace,
     names_at: NamesAt,
-    boxes: Mapping[int, Sequence[SeenBox]],
+    boxes: Mapping[int, Sequence[FrameBox]],
     fps: Fraction | None,
     index: int,
-) -> Seen:
+) -> FrameContents:
     mine = tuple(boxes.get(index, ()))
     named = [label_space.index(name) for name in names_at(index, index / fps if fps else None)]
-    return Seen(labels=tuple(dict.fromkeys([*named, *(box.label for box in mine)])), boxes=mine)
+    return FrameContents(labels=tuple(dict.fromkeys([*named, *(box.label for box in mine)])), boxes=mine)

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import space
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.rungs import Release, Whole, class_files, import_rungs, rung
-from strobe.datasets.sampled import Imported
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.rungs import LadderRelease, WholeImage, class_files, import_rungs, rung
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["RUNGS", "import_imagenet_9"]
 
@@ -38,7 +38,7 @@ _NUMBERED = re.compile(r"(\d\d)_.+")
 _PICTURE = re.compile(r"n\d{8}_\d+")
 
 
-def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
+def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
     """The pictures of `original` with every variation that is there; a variation's file belongs to the original whose
     foreground its name names."""
     if not source.is_dir():
@@ -94,7 +94,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
         for variation, keys in again.items()
     ]
     pictures = [
-        Whole(
+        WholeImage(
             key=f"{ORIGINAL}/{key}", labels=(labels[key],),
             rungs={name: tuple(keys) for name, keys in rungs[key].items()},
         )
@@ -116,7 +116,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
     absent = [variation for variation in RUNGS if not found[variation]]
     if absent:
         notes.append(f"not there: {', '.join(absent)}")
-    release = Release(
+    release = LadderRelease(
         format="imagenet-9",
         name="imagenet-9",
         rungs=[
@@ -126,7 +126,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
         label_space=classes,
     )
     done = import_rungs(pictures, origins, target, of=release, how=how)
-    return Imported(dataset=done.dataset, notes=(*done.notes, *notes))
+    return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *notes))
 
 
 def _variation(source: Path, name: str) -> dict[str, Path]:

@@ -15,11 +15,11 @@ from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, i
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
-from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.export_crops import MANIFEST
 from strobe.datasets.import_photos import Still, import_photos
-from strobe.datasets.rungs import Release, Whole, class_files, import_rungs, rung, twice
-from strobe.datasets.sampled import Imported
+from strobe.datasets.rungs import LadderRelease, WholeImage, class_files, import_rungs, rung, twice
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["import_crops", "import_imagenet_a"]
 
@@ -27,7 +27,7 @@ IMAGENET_A = "imagenet-a"
 _WORDNET_ID = re.compile(r"n\d{8}")
 
 
-def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, how: Bring) -> Imported:
+def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, how: ImportOptions) -> ImportedDataset:
     """One set per picture, its anchor alone; a model chooses among the 200 classes unless another space is named."""
     files = class_files(source, what="ImageNet-A")
     chosen = _classes([key.partition("/")[0] for key in files], label_space or IMAGENET_A, source)
@@ -42,7 +42,7 @@ def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, ho
             hashes.setdefault(digest, []).append(key)
     n = len({key.partition("/")[0] for key in files})
     few = () if n == 200 or label_space else (f"{n} of ImageNet-A's 200 classes are here; models choose among all 200",)
-    return Imported(dataset=done.dataset, notes=(*done.notes, *few, *twice(hashes)))
+    return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *few, *twice(hashes)))
 
 
 def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
@@ -71,7 +71,9 @@ class _Cut:
     sha256: str
 
 
-def import_crops(source: Path, originals: Path, target: Path, *, label_space: str | None, how: Bring) -> Imported:
+def import_crops(
+    source: Path, originals: Path, target: Path, *, label_space: str | None, how: ImportOptions
+) -> ImportedDataset:
     """A set per picture that has a crop: the whole its anchor, the crop its member; once more as models usually see it.
 
     Originals are `<class>/<same file name>` below `originals`, or what the manifest of the crops says.
@@ -104,9 +106,11 @@ def import_crops(source: Path, originals: Path, target: Path, *, label_space: st
                 check_inside(cut.xyxy, size_wh, what=key)
         label = chosen.index(key.partition("/")[0])
         boxes = () if cut is None else (Box(xyxy=cut.xyxy, label=label),)
-        pictures.append(Whole(key=f"whole/{whole}", labels=(label,), rungs={"crop": (f"crop/{key}",)}, boxes=boxes))
+        pictures.append(
+            WholeImage(key=f"whole/{whole}", labels=(label,), rungs={"crop": (f"crop/{key}",)}, boxes=boxes)
+        )
         origins |= {f"whole/{whole}": wholes[whole], f"crop/{key}": path}
-    release = Release(
+    release = LadderRelease(
         format="imagenet-a-plus",
         name="imagenet-a-plus" if chosen.name == IMAGENET_A else printable(target.resolve().name) or "crops",
         rungs=(rung("crop", axis="context", unit="x", said={"boxes": "true"}), rung("usual", control=True, said={})),
@@ -115,7 +119,7 @@ def import_crops(source: Path, originals: Path, target: Path, *, label_space: st
     done = import_rungs(pictures, origins, target, of=release, how=how)
     rest = len(wholes) - len(taken)
     left = (f"{rest} of {len(wholes)} originals have no crop and were left out: whole and crop are compared",)
-    return Imported(dataset=done.dataset, notes=(*done.notes, *(left if rest else ())))
+    return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *(left if rest else ())))
 
 
 def _stem(key: str) -> str:

@@ -21,11 +21,11 @@ from strobe.core.files import regular, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.variants import Variant
-from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.import_frames import IMAGE_ENDINGS
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["CIFAR_10", "Wanted", "import_arrays", "import_corrupted"]
+__all__ = ["CIFAR_10", "ImagenetCOptions", "import_arrays", "import_corrupted"]
 
 CIFAR_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -33,7 +33,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ImagenetCOptions:
     """Which part of it: corruptions (none named: all), severities, and at most so many pictures, drawn by a seed."""
 
     corruptions: tuple[str, ...] = ()
@@ -79,9 +79,14 @@ Place = Callable[[str, Path], None]
 
 
 def import_corrupted(
-    source: Path, clean: Path, target: Path, *, wanted: Wanted, classes: Callable[[Sequence[str]], LabelSpace],
-    how: Bring,
-) -> Imported:  # fmt: skip
+    source: Path,
+    clean: Path,
+    target: Path,
+    *,
+    wanted: ImagenetCOptions,
+    classes: Callable[[Sequence[str]], LabelSpace],
+    how: ImportOptions,
+) -> ImportedDataset:
     """The folder layout. `classes` gives the label space of the class folders' names."""
     folders = _severity_folders(source)
     corruptions = wanted.of_corruptions({name for name, _ in folders}, source)
@@ -131,12 +136,12 @@ def import_corrupted(
     dataset = _dataset(
         pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how, name="imagenet-c",
     )  # fmt: skip
-    return Imported(dataset=dataset, notes=tuple(notes))
+    return ImportedDataset(dataset=dataset, notes=tuple(notes))
 
 
 def import_arrays(
-    source: Path, clean: Path, target: Path, *, wanted: Wanted, classes: Sequence[str], how: Bring
-) -> Imported:
+    source: Path, clean: Path, target: Path, *, wanted: ImagenetCOptions, classes: Sequence[str], how: ImportOptions
+) -> ImportedDataset:
     """The .npy layout: every file holds the pictures of severity 1, then those of 2, …; they are stored as PNG."""
     labels = _array(source / "labels.npy", 1)
     images = _array(clean, 4)
@@ -175,13 +180,20 @@ def import_arrays(
         pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how,
         name=printable(source.resolve().name) or "arrays",
     )  # fmt: skip
-    return Imported(dataset=dataset)
+    return ImportedDataset(dataset=dataset)
 
 
 def _dataset(
-    pictures: Sequence[_Picture], corruptions: Sequence[str], wanted: Wanted, target: Path, *, label_space: LabelSpace,
-    place: Place, how: Bring, name: str,
-) -> Dataset:  # fmt: skip
+    pictures: Sequence[_Picture],
+    corruptions: Sequence[str],
+    wanted: ImagenetCOptions,
+    target: Path,
+    *,
+    label_space: LabelSpace,
+    place: Place,
+    how: ImportOptions,
+    name: str,
+) -> Dataset:
     """The sets, and their pictures at target/media, where `place` puts them unless media stay behind."""
     stored = how.media != "none"
     severities = sorted(set(wanted.severities))

@@ -13,13 +13,23 @@ from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.sampled import (
+    FrameBox,
+    FrameContents,
+    ImportedDataset,
+    ImportSampling,
+    Origin,
+    SourceVideo,
+    import_sampled,
+)
 
 __all__ = ["import_imagenet_vid", "read_annotation"]
 
 
-def import_imagenet_vid(source: Path, target: Path, *, split: str, draw: Draw, how: Bring) -> Imported:
+def import_imagenet_vid(
+    source: Path, target: Path, *, split: str, draw: ImportSampling, how: ImportOptions
+) -> ImportedDataset:
     """Candidate sets with labels, boxes and tracks. Frames are listed by their annotations, so images may be away."""
     root = _root(source)
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
@@ -75,11 +85,11 @@ def _video(folder: Path, top: Path) -> SourceVideo:
     return SourceVideo(name=folder.name, keys=keys, see=see)
 
 
-def _see(top: Path, keys: Mapping[int, str], index: int) -> Seen:
+def _see(top: Path, keys: Mapping[int, str], index: int) -> FrameContents:
     return read_annotation((top / keys[index]).with_suffix(".xml"), space("imagenet-vid"))
 
 
-def read_annotation(path: Path, label_space: LabelSpace) -> Seen:
+def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
     """One frame's XML; a document with a DTD or entities is refused, whatever it says."""
     etree = require("defusedxml.ElementTree", what="reading XML annotations", extra="video")
     common = require("defusedxml.common", what="reading XML annotations", extra="video")
@@ -103,11 +113,11 @@ def read_annotation(path: Path, label_space: LabelSpace) -> Seen:
         track = _number(path, where, node, "trackid") if node.find("trackid") is not None else -1
         boxes.append((label, (x0, y0, x1, y1), int(track)))
     size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
-    return Seen(
+    return FrameContents(
         # An object squeezed to a line by the frame's edge is still there to be named, but no box to be found.
         labels=tuple(dict.fromkeys(label for label, _, _ in boxes)),
         boxes=tuple(
-            SeenBox(label=label, xyxy=xyxy, track=track)
+            FrameBox(label=label, xyxy=xyxy, track=track)
             for label, xyxy, track in boxes
             if xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]
         ),

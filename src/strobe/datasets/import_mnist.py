@@ -15,9 +15,9 @@ from strobe.core.files import regular, write_bytes
 from strobe.core.labels import space
 from strobe.core.png import png_bytes
 from strobe.datasets.assets import MNIST
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_photos import NO_AXIS
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["SPLITS", "Digits", "digits_dataset", "import_mnist", "read_digits"]
 
@@ -60,11 +60,11 @@ def digits_dataset(
     *,
     rows: Sequence[int] | None = None,
     target: Path | None = None,
-    how: Bring | None = None,
+    how: ImportOptions | None = None,
 ) -> Dataset:
     """One set per digit, its anchor alone; `rows` are some of them. With a target pictures go to target/media."""
     images, labels = digits
-    bring = how or Bring(media="none")
+    bring = how or ImportOptions(media="none")
     stored = target is not None and bring.media != "none"
     chosen = range(len(images)) if rows is None else rows
     grown = DatasetBuilder()
@@ -93,8 +93,8 @@ def digits_dataset(
 
 
 def import_mnist(
-    files: Sequence[Path], target: Path, *, split: str, pictures: int | None, seed: int, how: Bring
-) -> Imported:
+    files: Sequence[Path], target: Path, *, split: str, pictures: int | None, seed: int, how: ImportOptions
+) -> ImportedDataset:
     """A split of MNIST as a dataset folder, or so many of its digits drawn by the seed; tables are the caller's."""
     digits = read_digits(files, split)
     count = len(digits[0])
@@ -102,4 +102,4 @@ def import_mnist(
     drawn = None
     if pictures is not None and pictures < count:
         drawn = sorted(np.random.default_rng(seed).permutation(count)[:pictures].tolist())
-    return Imported(dataset=digits_dataset(digits, split, rows=drawn, target=target, how=how))
+    return ImportedDataset(dataset=digits_dataset(digits, split, rows=drawn, target=target, how=how))

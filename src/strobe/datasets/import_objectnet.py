@@ -18,11 +18,11 @@ from strobe.core.files import read_json, reading, regular, write_bytes
 from strobe.core.labels import LabelSpace, other_names, space
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
-from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.import_photos import NO_AXIS
 from strobe.datasets.media import decode_image
 from strobe.datasets.rungs import class_files
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["import_objectnet"]
 
@@ -31,7 +31,9 @@ _RED = (200, 60)
 """A border is red where its red is at least, and its green and blue are at most so much, on the average."""
 
 
-def import_objectnet(source: Path, target: Path, *, classes: Path | None, border: int, how: Bring) -> Imported:
+def import_objectnet(
+    source: Path, target: Path, *, classes: Path | None, border: int, how: ImportOptions
+) -> ImportedDataset:
     """One set per picture of a folder in the map, its anchor alone, without `border` pixels on each side."""
     expect(0 <= border <= 64, "--border", "0–64 pixels", border)
     images = source / "images" if (source / "images").is_dir() else source
@@ -81,10 +83,10 @@ def import_objectnet(source: Path, target: Path, *, classes: Path | None, border
         licence="ObjectNet's own: for evaluation only, its pictures may not be trained on; not distributed with strobe",
         provenance={"format": "objectnet", "media": stored, "border": border},
     )
-    return Imported(dataset=grown.build(info, root=target), notes=tuple(notes))
+    return ImportedDataset(dataset=grown.build(info, root=target), notes=tuple(notes))
 
 
-def _bring(path: Path, place: Path, border: int, how: Bring) -> bool:
+def _bring(path: Path, place: Path, border: int, how: ImportOptions) -> bool:
     """Put the picture there without its border, as PNG; whether it had no red one. What is there already is kept."""
     if place.is_file():
         return False

@@ -18,8 +18,8 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.sampled import Imported
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["NO_AXIS", "Still", "ilsvrc_classes", "import_photos"]
 
@@ -44,11 +44,11 @@ def import_photos(
     target: Path,
     *,
     label_space: LabelSpace,
-    how: Bring,
+    how: ImportOptions,
     with_boxes: bool = False,
     format: str = "photos",
     name: str | None = None,
-) -> Imported:
+) -> ImportedDataset:
     """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write.
 
     The dataset is called as its folder is unless it has a `name`.
@@ -72,7 +72,7 @@ def import_photos(
         axis=NO_AXIS,
         provenance={"format": format, "media": how.media != "none"},
     )
-    return Imported(dataset=grown.build(info, with_boxes=with_boxes, root=target))
+    return ImportedDataset(dataset=grown.build(info, with_boxes=with_boxes, root=target))
 
 
 # -- ILSVRC's validation images ----------------------------------------------------------------------------------

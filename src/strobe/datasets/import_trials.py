@@ -21,9 +21,9 @@ from strobe.core.files import reading, regular
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.records import frame_id
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_photos import NO_AXIS
-from strobe.datasets.sampled import Imported, label_space_for
+from strobe.datasets.sampled import ImportedDataset, label_space_for
 
 __all__ = ["Signed", "TrialFiles", "Trials", "read_trials"]
 
@@ -85,7 +85,7 @@ class Trials:
     source: Path
     rows: tuple[Trial, ...]
 
-    def imported(self, target: Path, *, files: TrialFiles, signed: Signed, how: Bring) -> Imported:
+    def imported(self, target: Path, *, files: TrialFiles, signed: Signed, how: ImportOptions) -> ImportedDataset:
         """One set per picture, its anchor alone, with what people called it. Tables are the caller's to write."""
         classes = self._classes(files, target)
         first = {trial.picture: trial for trial in reversed(self.rows)}
@@ -107,7 +107,7 @@ class Trials:
             name=printable(target.resolve().name) or "trials", label_space=classes, k=0, axis=NO_AXIS,
             provenance={"format": "trials", "media": bool(brought)},
         )  # fmt: skip
-        return Imported(dataset=replace(grown.build(info, root=target), names=names), notes=self._notes(brought))
+        return ImportedDataset(dataset=replace(grown.build(info, root=target), names=names), notes=self._notes(brought))
 
     def _notes(self, brought: Mapping[str, object]) -> tuple[str, ...]:
         people = len({trial.person for trial in self.rows})

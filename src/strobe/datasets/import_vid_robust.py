@@ -8,15 +8,15 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
-from strobe.datasets.bring_media import Bring
-from strobe.datasets.sampled import Imported
+from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["import_vid_robust"]
 
 _K = 10
 
 
-def import_vid_robust(source: Path, target: Path, *, how: Bring) -> Imported:
+def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
     """The released sets; members carry their own labels. Media go to target/media, tables are the caller's to write."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
@@ -58,7 +58,7 @@ def import_vid_robust(source: Path, target: Path, *, how: Bring) -> Imported:
         licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
         provenance={"format": "imagenet-vid-robust", "media": how.media != "none"},
     )
-    return Imported(dataset=grown.build(info, root=target))
+    return ImportedDataset(dataset=grown.build(info, root=target))
 
 
 def _find(source: Path, name: str) -> Path:

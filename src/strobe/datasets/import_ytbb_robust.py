@@ -15,9 +15,9 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.core.records import frame_id
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_youtube_bb import listed_anchors
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 
 __all__ = ["YtbbFiles", "import_ytbb_robust"]
 
@@ -36,7 +36,7 @@ class YtbbFiles:
     listed: Path | None = None
 
 
-def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring) -> Imported:
+def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions) -> ImportedDataset:
     """Candidate sets and the release's votes; the reviewed sets follow from them. Members carry the anchor's labels."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the ytbb-robust release")
@@ -62,7 +62,7 @@ def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bri
     keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
     found = how.files(root, target, keys)
     dataset = _assemble(anchors_path, target, given, anchors, pairs, found, notes)
-    return Imported(dataset=dataset, notes=tuple(notes))
+    return ImportedDataset(dataset=dataset, notes=tuple(notes))
 
 
 def _assemble(

@@ -14,18 +14,18 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Box
 from strobe.core.variants import MIXED, Variant
-from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.import_frames import IMAGE_ENDINGS
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["Release", "Whole", "class_files", "import_rungs", "rung", "twice"]
+__all__ = ["LadderRelease", "WholeImage", "class_files", "import_rungs", "rung", "twice"]
 
 USUAL = "usual"
 """The control that shows the whole picture once more, as each model prepares its pictures itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class WholeImage:
     """A picture as it is: its key, its classes, boxes on it, and the keys of what was made of it, by rung."""
 
     key: str
@@ -35,7 +35,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class LadderRelease:
     """What is brought: its format, the name and licence its dataset gets, the rungs it may have, its classes."""
 
     format: str
@@ -80,8 +80,8 @@ def _images(folder: Path) -> Iterator[Path]:
 
 
 def import_rungs(
-    wholes: Sequence[Whole], origins: Mapping[str, Path], target: Path, *, of: Release, how: Bring
-) -> Imported:
+    wholes: Sequence[WholeImage], origins: Mapping[str, Path], target: Path, *, of: LadderRelease, how: ImportOptions
+) -> ImportedDataset:
     """The sets of these pictures; `origins` says where the file of each key lies. A rung a picture lacks has no set.
 
     With a rung `usual` every picture is its own, not marked as an input.
@@ -138,7 +138,7 @@ def import_rungs(
         provenance={"format": of.format, "media": stored, **of.facts},
     )
     boxed, notes = any(whole.boxes for whole in wholes), (*twice(hashes), *grown.check_boxes())
-    return Imported(dataset=grown.build(info, with_boxes=boxed, root=target), notes=notes)
+    return ImportedDataset(dataset=grown.build(info, with_boxes=boxed, root=target), notes=notes)
 
 
 def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -15,15 +15,24 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 
-__all__ = ["Draw", "Imported", "Origin", "Seen", "SeenBox", "SourceVideo", "import_sampled", "label_space_for"]
+__all__ = [
+    "FrameBox",
+    "FrameContents",
+    "ImportSampling",
+    "ImportedDataset",
+    "Origin",
+    "SourceVideo",
+    "import_sampled",
+    "label_space_for",
+]
 
 _KNOWN_SPACES = ("imagenet-vid", "youtube-bb", "coco-80")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBox:
+class FrameBox:
     """A box on a frame: its class, corners in pixels, track, whether it is a crowd, and the image size it is for."""
 
     label: int
@@ -34,11 +43,11 @@ class SeenBox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class FrameContents:
     """What is known of one frame; `size_wh` is the image size its annotation gives, also for boxes without one."""
 
     labels: tuple[int, ...] = ()
-    boxes: tuple[SeenBox, ...] = ()
+    boxes: tuple[FrameBox, ...] = ()
     size_wh: tuple[int, int] = (0, 0)
 
 
@@ -51,12 +60,12 @@ class SourceVideo:
 
     name: str
     keys: Mapping[int, str]
-    see: Callable[[int], Seen]
+    see: Callable[[int], FrameContents]
     fps: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
+class ImportSampling:
     """How anchors are chosen and how far sets reach. `anchors` (video name → frame indices) are given, not drawn."""
 
     k: int = 10
@@ -83,7 +92,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedDataset:
     """A dataset whose tables are the caller's to write, and lines about what did not go in."""
 
     dataset: Dataset
@@ -94,10 +103,12 @@ class Imported:
 class _Drawn:
     video: SourceVideo
     anchor: int
-    seen: Mapping[int, Seen]
+    seen: Mapping[int, FrameContents]
 
 
-def import_sampled(videos: Sequence[SourceVideo], target: Path, *, origin: Origin, draw: Draw, how: Bring) -> Imported:
+def import_sampled(
+    videos: Sequence[SourceVideo], target: Path, *, origin: Origin, draw: ImportSampling, how: ImportOptions
+) -> ImportedDataset:
     """Draw the sets, bring their frames to target/media, and make the dataset.
 
     An anchor is drawn among a video's labelled frames with a seed of its own per video, so that other videos do not
@@ -125,11 +136,11 @@ def import_sampled(videos: Sequence[SourceVideo], target: Path, *, origin: Origi
     return _build(drawn, target, origin, draw, how, notes)
 
 
-def _draw(video: SourceVideo, draw: Draw, label_source: str) -> tuple[list[_Drawn], int]:
+def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[list[_Drawn], int]:
     """The sets of a video, and how many frames near an anchor carry no label."""
-    seen: dict[int, Seen] = {}
+    seen: dict[int, FrameContents] = {}
 
-    def see(index: int) -> Seen:
+    def see(index: int) -> FrameContents:
         if index not in seen:
             seen[index] = video.see(index)
         return seen[index]
@@ -161,8 +172,13 @@ def _video_id(video: SourceVideo) -> str:
 
 
 def _build(
-    drawn: Sequence[_Drawn], target: Path, origin: Origin, draw: Draw, how: Bring, notes: Sequence[str]
-) -> Imported:
+    drawn: Sequence[_Drawn],
+    target: Path,
+    origin: Origin,
+    draw: ImportSampling,
+    how: ImportOptions,
+    notes: Sequence[str],
+) -> ImportedDataset:
     keys = list(dict.fromkeys(one.video.keys[index] for one in drawn for index in one.seen))
     files = how.files(origin.media_root, target, keys)
     grown = DatasetBuilder()
@@ -213,7 +229,7 @@ def _build(
             **origin.facts,
         },
     )
-    return Imported(dataset=grown.build(info, with_boxes=origin.with_boxes, root=target), notes=notes)
+    return ImportedDataset(dataset=grown.build(info, with_boxes=origin.with_boxes, root=target), notes=notes)
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:

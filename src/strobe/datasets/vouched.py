@@ -19,7 +19,7 @@ from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.inside import inside
 from strobe.core.parquet import open_bounded, written_out
-from strobe.core.tables import Boxes, Frames, Hints, Labels, Later, Sets, Videos, texts
+from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
 from strobe.datasets.assemble import PEOPLE, said, variants_of, with_info
 from strobe.datasets.tables import Column, TableSchema, read_table, schemas
 
@@ -47,7 +47,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
     if int(index.max(initial=0)) < 2**31:
         index = index.astype(np.int32)
     later = {
-        name: Later(partial(_numbers, path, known["frames"], name), len(video))
+        name: LazyColumn(partial(_numbers, path, known["frames"], name), len(video))
         for name in known["frames"].names
         if name not in ("frame_id", "video_id", "index")
     }

@@ -12,10 +12,10 @@ from strobe.core.errors import expect
 __all__ = [
     "FALSE_ALARMS",
     "POWER",
+    "LossSpread",
     "PairSpread",
     "PlainSpread",
     "ShareSpread",
-    "Spread",
     "Z",
     "detectable",
     "fails",
@@ -31,7 +31,7 @@ Z = float(ndtri(0.975))
 """Half the width of a 95 % interval, in standard errors."""
 
 
-class Spread(Protocol):
+class LossSpread(Protocol):
     """How far a measured figure strays from its true value."""
 
     def at(self, value: float) -> float:
@@ -98,7 +98,7 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
 
 
-def fails(spread: Spread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
+def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
     """How often a rule "at most `limit`" fails where the true value is `true`.
 
     It fails where the figure is beyond the limit (`ends` 0), where the whole 95 % interval is (1), or where any of it
@@ -114,7 +114,7 @@ def fails(spread: Spread, true: float, *, limit: float, ends: int, sign: float =
 
 
 def detectable(
-    spread: Spread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
+    spread: LossSpread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
 ) -> float | None:
     """The true value nearest to the allowed side that the rule fails with at least 80 % power; None if none does.
 
@@ -140,7 +140,7 @@ def detectable(
     return high
 
 
-def videos_needed(spread: Spread, n_videos: int, *, limit: float, ends: int) -> int:
+def videos_needed(spread: LossSpread, n_videos: int, *, limit: float, ends: int) -> int:
     """How many such videos a limit on a loss takes: equal models fail in 5 % at most, twice the limit in 80 % or more.
 
     `spread` is that of `n_videos` videos.

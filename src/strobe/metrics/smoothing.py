@@ -86,7 +86,7 @@ def _winners(
     unit, classes = _unit(*filled.shape[:2]), _contenders(filled)
     if classes is not None:
         filled = np.take_along_axis(filled, classes[None], axis=1)
-    coder, sums = _Coder(filled.shape[1:], unit), None
+    coder, sums = _ClassCoder(filled.shape[1:], unit), None
     out: list[tuple[NDArray[np.int64], Bools | None]] = []
     for method, parameter in variants:
         alone = None
@@ -170,7 +170,7 @@ def _contenders(filled: Floats) -> NDArray[np.int64] | None:
     return np.argsort(~can_win, axis=0, kind="stable")[:most]
 
 
-class _Coder:
+class _ClassCoder:
     """Averages (C, S) as whole numbers of 1/unit with room for the code of their class: one maximum finds both.
 
     The lowest class has the largest code, so it wins ties; much faster than argmax.
@@ -224,7 +224,7 @@ class _Sums:
         return np.subtract(self._ends[last : last + length], self._running[first : first + length], out=self._over)
 
 
-def _ema(filled: Floats, present: Bools, alpha: float, coder: _Coder) -> tuple[NDArray[np.int64], Bools]:
+def _ema(filled: Floats, present: Bools, alpha: float, coder: _ClassCoder) -> tuple[NDArray[np.int64], Bools]:
     """The best class of exponential averages (L, S), and where a frame stands alone.
 
     After a gap of g frames the new one weighs 1 − (1 − α)^g, the first one all.

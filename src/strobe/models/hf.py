@@ -9,7 +9,7 @@ from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector
 from strobe.models.downloads import hub
-from strobe.models.hf_processors import Processed, described, no_bars, plain
+from strobe.models.hf_processors import ProcessorPreparation, described, no_bars, plain
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.torch_classifier import classifier_of
@@ -55,7 +55,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     return classifier_of(
         module,
         model,
-        plan=Processed(processor),
+        plan=ProcessorPreparation(processor),
         label_space=space_of(
             model.text, len(labels), names=labels, given=options.settings, dataset=options.label_space
         ),

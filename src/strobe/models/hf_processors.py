@@ -14,10 +14,10 @@ from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
 from strobe.models.plan import ImagePlan, as_triple
 
-__all__ = ["Processed", "described", "no_bars", "plain", "through"]
+__all__ = ["ProcessorPreparation", "described", "no_bars", "plain", "through"]
 
 
-class Processed:
+class ProcessorPreparation:
     """An image processor as what a classifier does to an image first."""
 
     def __init__(self, processor: Any) -> None:

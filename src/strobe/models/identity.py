@@ -3,7 +3,7 @@
 Answers are kept by such digests, so a digest may differ for no good reason (they are made once more) but may never be
 the same for two models that answer differently. Weights and arrays count by value; functions by their compiled code,
 what they close over and the globals they name; classes of installed packages by the package's version; other objects by
-their class and attributes. What none of that reaches (an open file, a generator, an object of C) is `Unseen`.
+their class and attributes. Anything else (an open file, a generator, an object of C) raises `CannotFingerprint`.
 """
 
 import functools
@@ -20,7 +20,7 @@ import numpy as np
 
 from strobe.core.late import installed_version
 
-__all__ = ["Unseen", "digest_of"]
+__all__ = ["CannotFingerprint", "digest_of"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _MOST = 200_000
@@ -29,7 +29,7 @@ _OF_TRAINING = {"training", "grad", "_backward_hooks", "_non_persistent_buffers_
 """Attributes of torch modules that change while training and change no answer."""
 
 
-class Unseen(Exception):
+class CannotFingerprint(Exception):
     """Something that cannot be seen through; the message says what."""
 
 
@@ -66,13 +66,13 @@ class _Walk:
             self.say("again", self._known[id(thing)])
             return
         if len(self._known) >= _MOST:
-            raise Unseen(f"more than {_MOST:,} objects hang on it")
+            raise CannotFingerprint(f"more than {_MOST:,} objects hang on it")
         self._known[id(thing)] = len(self._known)
         self._kept.append(thing)
         try:
             self._see(thing)
         except RecursionError as error:
-            raise Unseen("it is nested too deeply") from error
+            raise CannotFingerprint("it is nested too deeply") from error
 
     def _see(self, thing: Any) -> None:
         if isinstance(thing, np.ndarray | np.generic):
@@ -141,7 +141,7 @@ class _Walk:
         elif isinstance(version, str):
             self.say("package", name, version)
         else:
-            raise Unseen(f"the module {name}")
+            raise CannotFingerprint(f"the module {name}")
 
     def _is_own(self, name: str | None) -> bool:
         """Whether code of that module is the user's own, to be looked at line by line: a notebook's, a script's."""
@@ -220,7 +220,7 @@ class _Walk:
         try:
             parts = thing.__reduce_ex__(4)
         except Exception as error:  # what cannot be taken apart says so in many ways
-            raise Unseen(f"{'an' if cls.__name__[:1] in 'AEIOU' else 'a'} {cls.__name__}") from error
+            raise CannotFingerprint(f"{'an' if cls.__name__[:1] in 'AEIOU' else 'a'} {cls.__name__}") from error
         # Of what copying takes apart, the fourth and fifth part are iterators.
         self.see(parts if isinstance(parts, str) else [list(one) if inspect.isgenerator(one) or hasattr(one, "__next__")
                                                        else one for one in parts])  # fmt: skip

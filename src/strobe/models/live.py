@@ -20,8 +20,8 @@ from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.py import FunctionDetector
 from strobe.models.guard import FunctionClassifier, guarded
-from strobe.models.identity import Unseen, digest_of
-from strobe.models.live_transform import Batched, as_floats, look_of, transform_of, tried
+from strobe.models.identity import CannotFingerprint, digest_of
+from strobe.models.live_transform import BatchFunction, as_floats, look_of, transform_of, tried
 from strobe.models.naming import labels_of, space_of
 from strobe.models.options import LoadOptions, ModelName
 
@@ -65,7 +65,7 @@ class Live:
             return hashlib.sha256(f"version\0{self.version}".encode()).hexdigest(), ""
         try:
             return digest_of(self.model, self.transform), ""
-        except Unseen as error:
+        except CannotFingerprint as error:
             return f"once-{uuid.uuid4().hex}", str(error)
 
 
@@ -268,7 +268,7 @@ def _function(
     whole = function
     if transform is not None:
         plan, facts = transform_of(transform, name)
-        whole = Batched(function, plan)
+        whole = BatchFunction(function, plan)
     answer = tried(lambda image: whole([image]), name)
     spec = ModelSpec(
         name=model.text, provider=model.provider, task="classification", weights=weights,

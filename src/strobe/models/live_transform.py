@@ -12,7 +12,7 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Image
 from strobe.models.plan import ImagePlan
 
-__all__ = ["Batched", "Transform", "as_floats", "look_of", "probe_image", "transform_of", "tried"]
+__all__ = ["BatchFunction", "Transform", "as_floats", "look_of", "probe_image", "transform_of", "tried"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TRIES = 6
@@ -106,7 +106,7 @@ def look_of(row: NDArray[np.float64]) -> Literal["logits", "probabilities"]:
     return "probabilities" if (row >= 0).all() and abs(float(row.sum()) - 1) < 1e-3 else "logits"
 
 
-class Batched:
+class BatchFunction:
     """A function of a batch as one of a list of images: each through the transform first."""
 
     def __init__(self, function: Callable[[Any], Any], plan: ImagePlan | Transform) -> None:

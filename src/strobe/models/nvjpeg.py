@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from strobe.core.late import require
 
-__all__ = ["Engine", "Engines", "engines"]
+__all__ = ["JpegDecoder", "JpegDecoders", "engines"]
 
 _HARDWARE, _RGB = 3, 3  # nvjpegBackend_t and nvjpegOutputFormat_t (planes)
 _PLANES = 4  # of an nvjpegImage_t: their addresses, then how many bytes a row of each takes
 
 
-class Engine:
+class JpegDecoder:
     """One decoder, for one thread at a time, whose batch has to be done before the next."""
 
     def __init__(self, library: Path) -> None:
@@ -84,22 +84,22 @@ class Engine:
             yield height.value, width.value
 
 
-class Engines:
+class JpegDecoders:
     """Decoders of one device, as many as there are threads at a time that decode. They stay until the process ends."""
 
     def __init__(self, library: Path) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
         self._library = library
-        self._idle: SimpleQueue[Engine] = SimpleQueue()
-        self._idle.put(Engine(library))
+        self._idle: SimpleQueue[JpegDecoder] = SimpleQueue()
+        self._idle.put(JpegDecoder(library))
 
     @contextmanager
-    def lent(self) -> Iterator[Engine]:
+    def lent(self) -> Iterator[JpegDecoder]:
         """A decoder that nobody else has; what it began has to be done at the end."""
         try:
             engine = self._idle.get_nowait()
         except Empty:
-            engine = Engine(self._library)
+            engine = JpegDecoder(self._library)
         try:
             yield engine
         except BaseException:
@@ -110,7 +110,7 @@ class Engines:
 
 
 @cache
-def engines(device: str) -> Engines | None:
+def engines(device: str) -> JpegDecoders | None:
     """The device's, by the library that torchvision has loaded; None where it has none (they came with the A100)."""
     torch = require("torch", what="decoding on the device", extra="models")
     library = _loaded()
@@ -118,7 +118,7 @@ def engines(device: str) -> Engines | None:
         return None
     try:
         with torch.cuda.device(device):
-            return Engines(library)
+            return JpegDecoders(library)
     except (OSError, AttributeError):  # no engines; a library without such a call
         return None
 

@@ -32,7 +32,7 @@ from strobe.models.live_transform import probe_image
 from strobe.models.opened_files import watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import ImagePlan
-from strobe.models.plugin_files import Made, made_by_file
+from strobe.models.plugin_files import PluginObject, made_by_file
 
 __all__ = ["load"]
 
@@ -71,7 +71,7 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
     return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
 
 
-def _keyed(spec: ModelSpec, told: Made, *, is_function: bool) -> ModelSpec:
+def _keyed(spec: ModelSpec, told: PluginObject, *, is_function: bool) -> ModelSpec:
     """The spec with everything that can change the answers: the file, what it read, the options its factory got."""
     path, options, files = told.path, told.options, told.files_digest()
     if is_function:

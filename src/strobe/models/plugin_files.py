@@ -26,13 +26,13 @@ from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_imports import OwnImports
 from strobe.models.travel import named_beside, unpack
 
-__all__ = ["Made", "made_by_file", "raising"]
+__all__ = ["PluginObject", "made_by_file", "raising"]
 
 _LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class PluginObject:
     """What a factory made, of which file, with which options, and whether it took them."""
 
     made: Any
@@ -82,7 +82,7 @@ class _Raised(Exception):
     """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
 
 
-def made_by_file(model: ModelName, options: LoadOptions) -> Made:
+def made_by_file(model: ModelName, options: LoadOptions) -> PluginObject:
     """Run the file and call its factory; `@weights` reaches it through its options."""
     file, colon, factory_name = model.name.rpartition(":")
     name, weights = printable(model.plain), model.weights
@@ -102,7 +102,7 @@ def made_by_file(model: ModelName, options: LoadOptions) -> Made:
             if given is not None and not hears:
                 raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
         made = _call(factory, path, name, options if hears else None)
-    return Made(made=made, path=path, options=options, hears=hears, own=own, watch=watch)
+    return PluginObject(made=made, path=path, options=options, hears=hears, own=own, watch=watch)
 
 
 def _factory(module: ModuleType, file: str, factory_name: str) -> Callable[..., Any]:

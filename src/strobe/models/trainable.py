@@ -13,7 +13,7 @@ from strobe.models.registry import load_model, parse
 from strobe.models.strobe_net import WITHOUT_WEIGHTS
 from strobe.models.torch_classifier import TorchClassifier
 
-__all__ = ["Backbone", "Start", "backbone_of", "start_of"]
+__all__ = ["Backbone", "TrainableStart", "backbone_of", "start_of"]
 
 _PROVIDERS = ("bundled", "timm", "torchvision")
 """Whose weights can be written to a file and loaded from it again."""
@@ -22,7 +22,7 @@ _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Start:
+class TrainableStart:
     """A network before it is trained. `name` is without weights; `weights` is the digest of what it starts from.
 
     `is_random`: nothing of it was ever trained. `new_head`: its last layer was not.
@@ -39,14 +39,15 @@ class Start:
         """The model as it is named with its weights in a file.
 
         >>> plan = ImagePlan(size_hw=(8, 8))
-        >>> Start(name="timm:resnet18", module=None, plan=plan, weights="", new_head=True).written("w.safetensors")
+        >>> start = TrainableStart(name="timm:resnet18", module=None, plan=plan, weights="", new_head=True)
+        >>> start.written("w.safetensors")
         'timm:resnet18@w.safetensors'
         """
         return f"{self.name}@{path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Backbone(Start):
+class Backbone(TrainableStart):
     """A network whose head alone is trained. `features` are what the head sees of normalised images.
 
     `with_head` gives the tensors of the whole model under a linear head of this weight and bias.
@@ -56,7 +57,7 @@ class Backbone(Start):
     with_head: Callable[[Any, Any], dict[str, Any]]
 
 
-def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Start:
+def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> TrainableStart:
     """The network of a model, its head kept where its classes are the dataset's and made anew where they are not."""
     torch = require("torch", what="training", extra="models")
     loaded, model, is_random = _loaded(text, label_space, options, _PROVIDERS, seed)
@@ -69,7 +70,7 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
     if not keeps:
         torch.manual_seed(seed)
         _replace_head(module, len(own), len(label_space), text)
-    return Start(
+    return TrainableStart(
         name=model.plain, module=module, plan=_plan(loaded), weights=loaded.spec.weights, new_head=not keeps,
         is_random=is_random,
     )  # fmt: skip

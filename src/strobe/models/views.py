@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from strobe.core.boxed import MERGERS, Picking
+from strobe.core.boxed import MERGERS, BoxChoice
 from strobe.core.crops import FITS
 from strobe.core.errors import ModelFailed, UnknownName, expect, printable
 from strobe.models.providers import PROVIDERS
@@ -54,7 +54,7 @@ class CropView:
 
     source: str
     classifier: str
-    picking: Picking
+    picking: BoxChoice
     fit: str = "squash"
     without: str = "whole"
 
@@ -147,7 +147,7 @@ def _crop(text: str) -> CropView:
         options, _, classifier = body[first.end() :].partition(":")
     said = _said(text, options)
     pick = said.get("pick", "label" if source == "truth" else "best")
-    picking = Picking(pick=pick, context=_number(said, "context", 1.0), score=_number(said, "score", 0.0))
+    picking = BoxChoice(pick=pick, context=_number(said, "context", 1.0), score=_number(said, "score", 0.0))
     return CropView(
         source=source, classifier=classifier, picking=picking, fit=said.get("fit", "squash"),
         without=said.get("without", "whole"),

@@ -12,7 +12,7 @@ from strobe.predict.decode_pool import DecodePool
 from strobe.predict.forward import Runner
 from strobe.predict.work import Work
 
-__all__ = ["DecodeOptions", "Decoder", "Failed"]
+__all__ = ["DecodeOptions", "Decoder", "PreparationFailed"]
 
 Prepared = list[tuple[int, list[Any]]]
 """Rows, and for each the models that wanted it with what was prepared for them, or why it was not."""
@@ -46,7 +46,7 @@ class DecodeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class PreparationFailed:
     """A model's own exception, carried from where frames are decoded to where it is reported."""
 
     error: Exception
@@ -108,7 +108,7 @@ class Decoder:
                     prepare = model.prepare_input if row in self._as_input else model.prepare
                     prepared.append((one, prepare(image)))  # type: ignore[arg-type]  # read where a model is
                 except Exception as error:
-                    prepared.append((one, Failed(error)))
+                    prepared.append((one, PreparationFailed(error)))
             out.append((row, prepared))
         return out
 
@@ -117,14 +117,16 @@ class Decoder:
         try:
             found = pool.read(rows, [[one.runner.name for one in some] for some in models], self._as_input)
         except StrobeError as error:
-            failed = Failed(StrobeError(f"{error}; it was at {printable(self._names[rows[0]])} or soon after"))
+            failed = PreparationFailed(
+                StrobeError(f"{error}; it was at {printable(self._names[rows[0]])} or soon after")
+            )
             return [(row, [(one, failed) for one in some]) for row, some in zip(rows, models, strict=True)]
         out: Prepared = []
         for row, some, values in zip(rows, models, found, strict=True):
             if isinstance(values, StrobeError):
                 out.append((row, [(one, values) for one in some]))
                 continue
-            kept = [Failed(value) if isinstance(value, Exception) else value for value in values]
+            kept = [PreparationFailed(value) if isinstance(value, Exception) else value for value in values]
             out.append((row, list(zip(some, kept, strict=True))))
         return out
 

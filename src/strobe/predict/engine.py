@@ -16,12 +16,12 @@ from strobe.core.ports import AnswerStore, FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.predict.crops import Crops
 from strobe.predict.decoding import DecodeOptions
-from strobe.predict.executor import Local
+from strobe.predict.executor import LocalExecutor
 from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import Interrupted, ShardWorker
 
-__all__ = ["Elsewhere", "EngineOptions", "Outcome", "Recipe", "run_models"]
+__all__ = ["EngineOptions", "ModelOutcome", "RemoteWorkers", "WorkerSpec", "run_models"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class EngineOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class WorkerSpec:
     """What a worker is made of, as plain data: any process that sees the dataset's folder makes the same worker of it.
 
     The dataset (its folder, the digest of the frames that are meant, the classes that answers are about), the models,
@@ -67,7 +67,7 @@ class Recipe:
         expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
 
 
-class Elsewhere(Protocol):
+class RemoteWorkers(Protocol):
     """Other processes that carry out shards."""
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
@@ -75,7 +75,7 @@ class Elsewhere(Protocol):
 
 
 @dataclass(slots=True)
-class Outcome:
+class ModelOutcome:
     """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure.
 
     `first_problem` is why the first of the frames tried now could not be read.
@@ -100,8 +100,8 @@ def run_models(
     options: EngineOptions,
     progress: Progress,
     as_input: Collection[int] = (),
-    elsewhere: Elsewhere | None = None,
-) -> dict[str, Outcome]:
+    elsewhere: RemoteWorkers | None = None,
+) -> dict[str, ModelOutcome]:
     """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
 
     Rows in `as_input` hold a model's own input, neither to be resized nor cropped.
@@ -114,7 +114,7 @@ def run_models(
     kept = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
     missing = {name: asked & ~mask for name, (mask, _) in kept.items()}
     outcomes = {
-        name: Outcome(n_kept=int((asked & mask).sum()), n_unreadable=n_errors)
+        name: ModelOutcome(n_kept=int((asked & mask).sum()), n_unreadable=n_errors)
         for name, (mask, n_errors) in kept.items()
     }
     total = int(sum(mask.sum() for mask in missing.values()))
@@ -131,7 +131,7 @@ def run_models(
             here = ShardWorker(
                 runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
             )
-            results = Local(in_flight=options.in_flight).map(here, shards)
+            results = LocalExecutor(in_flight=options.in_flight).map(here, shards)
         try:
             for result in results:
                 _keep(result, stores, outcomes)
@@ -147,7 +147,7 @@ def run_models(
 
 
 def _shards(
-    missing: dict[str, NDArray[np.bool_]], rows: NDArray[Any], size: int, outcomes: dict[str, Outcome]
+    missing: dict[str, NDArray[np.bool_]], rows: NDArray[Any], size: int, outcomes: dict[str, ModelOutcome]
 ) -> Iterator[Shard]:
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
@@ -160,7 +160,7 @@ def _shards(
             yield Shard(rows=part, needed=needed)
 
 
-def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, Outcome]) -> None:
+def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, ModelOutcome]) -> None:
     for name, (rows, answers) in result.parts.items():
         stores[name].write(rows, answers, device=result.made_on.get(name, ""))
         outcomes[name].n_new += len(rows)

@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from strobe.core.errors import expect
 
-__all__ = ["Local"]
+__all__ = ["LocalExecutor"]
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
 
-class Local:
+class LocalExecutor:
     """Shards in this process: one after the other in the calling thread, or a few at once on threads.
 
     `in_flight` 1 suits a CPU, where the model takes every core; 2 keeps a GPU busy while a shard ends.
 
-    >>> sorted(Local(in_flight=2).map(lambda number: number * number, range(4)))
+    >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
     [0, 1, 4, 9]
     """
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import EncodedClassifier, FrameSource
-from strobe.predict.decoding import DecodeOptions, Decoder, Failed
+from strobe.predict.decoding import DecodeOptions, Decoder, PreparationFailed
 from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult, Work, result_of, wanted, work_of
 
@@ -110,7 +110,7 @@ class ShardWorker:
         if one.failure is not None:
             return
         for row, value in values:
-            if isinstance(value, Failed):
+            if isinstance(value, PreparationFailed):
                 one.fail(value.error, n=len(values), what=f"preparing {self._names[row]}")
                 return
             if isinstance(value, StrobeError):

@@ -7,7 +7,7 @@ from typing import Any
 from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, Paint, bands_text, line_chart, lines_of, question
+from strobe.report.drawing import Answer, FigureContent, Paint, bands_text, line_chart, lines_of, question
 from strobe.report.style import GREY, INK, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, plain_number, points, value_of
@@ -92,7 +92,7 @@ def before_after(view: View) -> Answer:
     ]
     net = found.newly_held - found.newly_broken
     gain = "as many as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
-    return Finding(
+    return FigureContent(
         sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
         how="Every set once. Newly held: the first model does not hold it and the second does; newly broken: the other "
         "way round. Held means right on the anchor and on every frame of the set"
@@ -119,7 +119,7 @@ def before_after_curve(view: View) -> Answer:
         return Missing("one of the two has no curve.")
     near, far = (value_of(series[1].y[place]) - value_of(series[0].y[place]) for place in (0, -1))
     who = printable(found.after)
-    return Finding(
+    return FigureContent(
         sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
         how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
         "alike is accuracy." + bands_text(series),

@@ -13,9 +13,31 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, short, value_of
 
 __all__ = [
-    "MOST_BANDS", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "bands_text",
-    "end_labels", "in_points", "legend_below", "line_chart", "lines_of", "names_below", "names_on_y", "offset_chart",
-    "offset_lines", "per_cent", "question", "series_lines", "shares", "whisker", "whole_numbers", "why_none",
+    "MOST_BANDS",
+    "Answer",
+    "Figure",
+    "FigureContent",
+    "FigureSpec",
+    "Paint",
+    "Series",
+    "band",
+    "bands_text",
+    "end_labels",
+    "in_points",
+    "legend_below",
+    "line_chart",
+    "lines_of",
+    "names_below",
+    "names_on_y",
+    "offset_chart",
+    "offset_lines",
+    "per_cent",
+    "question",
+    "series_lines",
+    "shares",
+    "whisker",
+    "whole_numbers",
+    "why_none",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -23,7 +45,7 @@ Paint = Callable[[Any, bool], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class FigureContent:
     """What the data says: in words, and how it is painted; of one model alone, its `choice`.
 
     `paint(figure, is_narrow)` draws on an empty figure, `inches` high where it is wide and where it is narrow; without
@@ -51,11 +73,11 @@ class Figure:
     choice: str = ""
 
 
-Answer = Finding | Missing | list[Finding]
+Answer = FigureContent | Missing | list[FigureContent]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FigureSpec:
     """A figure by its name, which is its file's too, the question over it, and what looks for the answer in results.
 
     The answer is one finding, one for each of several models (`NAME_1`, …), or why there is none.
@@ -73,7 +95,7 @@ class Question:
             return [Figure(name=self.name, title=self.title, sentence=why)]
         return [self._figure(one) for one in (found if isinstance(found, list) else [found])]
 
-    def _figure(self, one: Finding) -> Figure:
+    def _figure(self, one: FigureContent) -> Figure:
         name = self.name if one.number is None else f"{self.name}_{one.number}"
         wide, narrow = one.inches
         drawing = None if one.paint is None else draw(name, one.paint, wide=(7.4, wide), narrow=(3.9, narrow))
@@ -87,9 +109,9 @@ class Question:
         return name == self.name or (name.startswith(f"{self.name}_") and name[len(self.name) + 1 :].isdigit())
 
 
-def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], Question]:
+def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], FigureSpec]:
     """Make a function View → answer the question of that name; the page lists it in a chapter."""
-    return lambda answer: Question(name, title, answer)
+    return lambda answer: FigureSpec(name, title, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

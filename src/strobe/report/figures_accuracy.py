@@ -7,7 +7,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
-    Finding,
+    FigureContent,
     Series,
     bands_text,
     in_points,
@@ -47,7 +47,7 @@ def curve(view: View) -> Answer:
     )
     if start > end and half and half < first.x[-1]:
         text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
-    return Finding(
+    return FigureContent(
         sentence=text + "." + view.drawn_text(view.classifiers),
         how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail."
         + bands_text(series),
@@ -77,7 +77,7 @@ def time_curve(view: View) -> Answer:
         f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the {counted(n, 'set')} "
         "that reach that far on at least one side."
     )
-    return Finding(
+    return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
         how="The same number of frames lasts longer the slower the video; time makes different rates comparable."
         + bands_text(series),
@@ -104,7 +104,7 @@ def first_failure(view: View) -> Answer:
     if found.median is not None:
         lasts = f"half have failed {words.up_to(f'{found.median:.0f}')}"
     lost = f"{plain_number(found.events)} inside the set; {lasts}" if found.events else "none inside the set"
-    return Finding(
+    return FigureContent(
         sentence=f"{who} {lost}." + view.drawn_text(view.classifiers),
         how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
         "that ends earlier counts as long as it was seen." + bands_text(series),
@@ -165,7 +165,7 @@ def comparison(view: View) -> Answer:
         part = f" of the {len(listed)} pairs of models shown" if len(listed) < len(wanted) else ""
         text += f" {len(shown)}{part} are drawn, those beyond chance first; all are in tables/."
     height = 1.0 + 0.34 * len(shown)
-    return Finding(
+    return FigureContent(
         sentence=text,
         how="Right of zero the first model is ahead. Paired: both models answer on the same sets; grey diamonds could "
         "be chance.",

@@ -13,7 +13,7 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
 from strobe.report.drawing import (
     Answer,
-    Finding,
+    FigureContent,
     Series,
     band,
     in_points,
@@ -23,8 +23,8 @@ from strobe.report.drawing import (
 )
 from strobe.report.story_background import (
     ISOLATED,
-    Ladder,
-    Step,
+    LadderView,
+    RungView,
     covered_text,
     ladder,
     some_models,
@@ -49,7 +49,7 @@ _DETECTOR = "boxes"
 """Specs that begin so are detectors whose boxes were made answers."""
 
 
-def _estimated(found: Ladder) -> str:
+def _estimated(found: LadderView) -> str:
     if not found.has_estimates:
         return ""
     return f" {ESTIMATED} and hollow: it rests on boxes or masks that were estimated, not drawn."
@@ -102,7 +102,7 @@ def background_rungs(view: View) -> Answer:
                 f"least often on “{low[0].name}” ({percent(low[1])})"
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(found.models) + 0.1)
-    return Finding(
+    return FigureContent(
         sentence="; ".join(parts) + "." + view.drawn_text(view.classifiers),
         how="Points with 95 % intervals; dotted: the same model on the whole pictures. Below the second line are "
         "controls, on which a person would not give the same answer, or nothing of the scene was changed. A rung "
@@ -113,7 +113,7 @@ def background_rungs(view: View) -> Answer:
     )
 
 
-def _known(found: Ladder, model: str, step: Step) -> bool:
+def _known(found: LadderView, model: str, step: RungView) -> bool:
     one = found.accuracy(model, step)
     return one is not None and is_known(one)
 
@@ -185,7 +185,7 @@ def background_contrasts(view: View) -> Answer:
         _legend(figure, axes, len(found.models), is_narrow=is_narrow)
 
     height = 1.0 + len(shown) * max(0.5, 0.17 * len(found.models) + 0.2)
-    return Finding(
+    return FigureContent(
         sentence=" ".join(verdict(found, model) for model in some_models(found)),
         how="Each row is the difference between two rungs that differ in one thing, on the pictures that have both, "
         "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
@@ -248,7 +248,7 @@ def background_context(view: View) -> Answer:
             f"{printable(line.name)} goes from {percent(line.y[0])} ({line.x[0]:g}×) to {percent(line.y[-1])} "
             f"({line.x[-1]:g}×), most at {line.x[best]:g}×; whole {percent(found.models[line.name].acc_orig)}"
         )
-    return Finding(
+    return FigureContent(
         sentence="; ".join(parts) + ".",
         how="The same objects, cut out with more and more around them: more background, and less magnification. Bands "
         "and bars are 95 % intervals of each point; whether two points differ is tested below, on the same pictures.",
@@ -325,7 +325,7 @@ def background_area(view: View) -> Answer:
         parts.append(text + ("" if _apart(small, large) else ", and the intervals overlap"))
     what = f"{found.called(main)}: " if main is not None and parts else ""
     sizes = f"{len(first)} bins of {min(row.n for row in first)} pictures or more"
-    return Finding(
+    return FigureContent(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
         how=f"Pictures in {sizes}, by the share that the box of the object takes. Bars are 95 % intervals of each "
         "point, not corrected for the number of bins.",
@@ -368,7 +368,7 @@ def _is_detector(model: str) -> bool:
     return printable(model).startswith(_DETECTOR)
 
 
-def _pair(a: str, b: str, rows: list[tuple[Step, Contrast]], number: int, *, covered: str) -> Finding:
+def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *, covered: str) -> FigureContent:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
@@ -394,7 +394,7 @@ def _pair(a: str, b: str, rows: list[tuple[Step, Contrast]], number: int, *, cov
         chance = "" if is_real(whole) else ", which could be chance"
         text += f". On the whole pictures {printable(first)} leads {printable(second)} by {points(value)}{chance}"
     height = 0.9 + 0.29 * len(rows)
-    return Finding(
+    return FigureContent(
         sentence=f"{text}. {covered}".rstrip(),
         how=f"{printable(a)} − {printable(b)} on the same pictures, with the 95 % intervals of the test, corrected "
         "over all pairs and rungs (Holm). Grey diamonds could be chance.",

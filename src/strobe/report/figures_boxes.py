@@ -4,7 +4,7 @@ from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, names_on_y, question, whisker
+from strobe.report.drawing import Answer, FigureContent, names_on_y, question, whisker
 from strobe.report.story_people import kappa, people_text
 from strobe.report.style import INK, MUTED, RIGHT
 from strobe.report.view import View
@@ -60,7 +60,7 @@ def people_boxes(view: View) -> Answer:
         text += f"; {percent(found.suggested)} of the boxes are a detector’s, taken as they were"
     if is_known(found.disagreed):
         text += f". They see {percent(found.disagreed)} of the pictures differently at first"
-    return Finding(
+    return FigureContent(
         sentence=f"{text}.",
         how="Boxes of round one, before anybody saw others’. The line is the 95 % interval over pictures. Two boxes "
         f"that overlap by less than the dotted {found.agree:g} count as different and call for a second look.",

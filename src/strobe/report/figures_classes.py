@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question, whisker
+from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_cent, question, whisker
 from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
@@ -136,9 +136,9 @@ def _class_axis(axes: Any, rows: Sequence[Row], xlabel: str, *, is_narrow: bool)
     per_cent(axes, which="x")
 
 
-def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: str, paint: Paint) -> Finding:
+def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: str, paint: Paint) -> FigureContent:
     height = 0.9 + 0.27 * len(rows)
-    return Finding(sentence=sentence, how=how, paint=paint, inches=(height, height), choice=model, number=number)
+    return FigureContent(sentence=sentence, how=how, paint=paint, inches=(height, height), choice=model, number=number)
 
 
 def dumbbell(

@@ -7,7 +7,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
-    Finding,
+    FigureContent,
     bands_text,
     line_chart,
     lines_of,
@@ -73,7 +73,7 @@ def overview(view: View) -> Answer:
         lost = points(one.localization.drop)
         text += f", and {lost} of localization, where only the place counts and not the class"
     height = 1.1 + 0.32 * len(rows)
-    return Finding(
+    return FigureContent(
         sentence=text + ".",
         how="The worst frame of a set is the one with the lowest AP. Grey: the papers’ detectors, other data unless "
         "yours is ImageNet-Vid-Robust; never pooled.",
@@ -105,7 +105,7 @@ def curve(view: View) -> Answer:
     text = f"{printable(first.name)} goes from {percent(first.y[0])} on the anchors to {percent(first.y[-1])} at "
     text += f"k = {first.x[-1]:.0f}"
     text += f"; {percent(near)} are left at k = 1" if near else ""
-    return Finding(
+    return FigureContent(
         sentence=text + "." + view.drawn_text(view.detectors),
         how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not."
         + bands_text(series),
@@ -148,7 +148,7 @@ def errors(view: View) -> Answer:
         share = percent(n / counts.failing, digits=0)
         text += f"; the main reason is {top} ({CAUSES[top]}) in {n} of them, {share}"
     height = 1.1 + (0.2 + 0.2 * len(found)) * max(len(kinds), 1)
-    return Finding(
+    return FigureContent(
         sentence=text + ".",
         how="On the worst frame of each such set: the kind of error whose mending would raise the frame’s AP most.",
         paint=paint if kinds else None,
@@ -198,7 +198,7 @@ def temporal(view: View) -> Answer:
     if swing := _track(one, "score_swing"):
         parts.append(f"the score of an object swings by {percent(swing)} on average")
     height = 1.0 + (0.22 + 0.18 * len(found)) * len(shown)
-    return Finding(
+    return FigureContent(
         sentence=f"For {printable(model)} {', and '.join(parts)}."
         if parts
         else f"{printable(model)} could be followed.",

@@ -6,8 +6,8 @@ from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, per_cent, question
-from strobe.report.story_generator import ORDER, Granular, Kept, granular, size_text
+from strobe.report.drawing import Answer, FigureContent, per_cent, question
+from strobe.report.story_generator import ORDER, GranularityView, PreservedFigures, granular, size_text
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, short, value_of
@@ -46,7 +46,7 @@ def granularity_ratio(view: View) -> Answer:
         step = min(0.16, 0.7 / max(many, 1))
         ends = [1.0]
         for place, target in enumerate(found.others):
-            sets: list[tuple[Any, Kept | None]] = [
+            sets: list[tuple[Any, PreservedFigures | None]] = [
                 (found.ratios, None),
                 *((one.ratios, one) for one in found.preserved),
             ]
@@ -82,7 +82,7 @@ def granularity_ratio(view: View) -> Answer:
         for name in names for target in found.others
         if (row := found.ratios.get((name, target))) is not None and row.value.value is None and row.value.reason
     )  # fmt: skip
-    return Finding(
+    return FigureContent(
         sentence=("; ".join(texts) + "." if texts else "") + more,
         how=f"Above 1 a picture takes a larger change to fool the model than to fool {printable(found.baseline)}: the "
         "median over pictures of the ratio of the two magnitudes, with 95 % intervals; searches that found nothing "
@@ -92,7 +92,7 @@ def granularity_ratio(view: View) -> Answer:
     )
 
 
-def _by(kept: Kept) -> str:
+def _by(kept: PreservedFigures) -> str:
     return "people" if kept.by == "people" else "judged"
 
 
@@ -161,7 +161,7 @@ def granularity_curves(view: View) -> Answer:
         if search is not None and is_known(search.median):
             text.append(f"{size_text(value_of(search.median) / per)} ({printable(name)})")
     who = printable(found.baseline)
-    return Finding(
+    return FigureContent(
         sentence=f"Against {who} half are found by {join(text)}."
         if text
         else f"Nowhere were half found against {who}.",
@@ -174,12 +174,12 @@ def granularity_curves(view: View) -> Answer:
     )
 
 
-def _axis(found: Granular, name: str) -> str:
+def _axis(found: GranularityView, name: str) -> str:
     key = next(one for one in found.searches if one[0] == name)
     return "magnitude per neuron, std" if found.scale(key) != 1 else "magnitude, std"
 
 
-def _curves(axes: Any, found: Granular, kept: Kept | None, name: str) -> None:
+def _curves(axes: Any, found: GranularityView, kept: PreservedFigures | None, name: str) -> None:
     axes.set_xscale("log")
     low, high = [], []
     for place, target in enumerate(found.targets):
@@ -236,7 +236,7 @@ def granularity_kept(view: View) -> Answer:
     scale = sum(name in ORDER[:5] for name in names)
     for number, kept in enumerate(found.preserved, start=1):
 
-        def paint(figure: Any, is_narrow: bool, kept: Kept = kept) -> None:
+        def paint(figure: Any, is_narrow: bool, kept: PreservedFigures = kept) -> None:
             axes = figure.subplots()
             step = min(0.18, 0.6 / len(found.targets))
             if kept.anchors is not None and is_known(kept.anchors):
@@ -270,7 +270,7 @@ def granularity_kept(view: View) -> Answer:
             text += f", {percent(best[1])} at {printable(best[0][0])} against {printable(best[0][1])}"
         text += "." if value_of(best[1]) > value_of(worst[1]) else ", and nowhere less."
         out.append(
-            Finding(
+            FigureContent(
                 sentence=text,
                 how="The share of findings to which more than half of those asked still give the class of the picture "
                 "they were made of. A finding that became something else says nothing against the model it fooled.",
@@ -283,6 +283,6 @@ def granularity_kept(view: View) -> Answer:
     return out or Missing("nobody was asked about what was found.")
 
 
-def _mean_control(kept: Kept, name: str) -> float | None:
+def _mean_control(kept: PreservedFigures, name: str) -> float | None:
     mine = [value_of(one) for (granularity, _), one in kept.control.items() if granularity == name and is_known(one)]
     return sum(mine) / len(mine) if mine else None

@@ -7,7 +7,7 @@ from strobe.analyses.people_records import PeopleScore, Times
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
-from strobe.report.drawing import Answer, Finding, names_on_y, per_cent, question, whisker
+from strobe.report.drawing import Answer, FigureContent, names_on_y, per_cent, question, whisker
 from strobe.report.story_people import ahead, asked, kappa, people_text
 from strobe.report.style import GREY, GRID, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
 from strobe.report.view import View
@@ -64,7 +64,7 @@ and “cannot tell” are answers, and wrong."
     else:
         paint, n_rows = _kinds(view, rows)
         how = f"{how} Each row is another kind of picture."
-    return Finding(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
+    return FigureContent(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
 
 
 def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
@@ -152,7 +152,7 @@ def people_consistency(view: View) -> Answer:
     if not found:
         return Missing(f"no two who share {LEAST_SHARED} pictures differ in what they get wrong.")
     return [
-        Finding(
+        FigureContent(
             sentence=_consistency_sentence(view, score),
             how="Cohen’s κ of being right: 0 is as often both right or both wrong as chance has it, 1 the same errors. "
             f"Blue above chance, orange below; a dot where two share fewer than {LEAST_SHARED} pictures, or differ in "
@@ -270,7 +270,7 @@ def people_confusion(view: View) -> Answer:
             text += f", most often {_called(mistakes[0][1], mistakes[0][0])}"
         large = len(truths) > MOST_NAMES
         found.append(
-            Finding(
+            FigureContent(
                 sentence=f"{text}.",
                 how="Rows are what the pictures show. "
                 + ("The most frequent mistakes; all are in tables/people_confusion.csv." if large else
@@ -362,7 +362,7 @@ def people_times(view: View) -> Answer:
     if times.quartile_low is not None and times.quartile_high is not None:
         text += f", the middle half {times.quartile_low:.2f} to {times.quartile_high:.2f} s"
     height = 0.9 + 0.3 * len(rows)
-    return Finding(
+    return FigureContent(
         sentence=f"{text}.",
         how="The dot is the median with its 95 % interval, the broad bar the middle half of the answers.",
         paint=paint,
@@ -403,7 +403,7 @@ def people_preservation(view: View) -> Answer:
     if worst.lost is not None and is_known(worst.lost):
         text += f"; that is {_short_of(worst.lost)} than of the pictures as they are"
     height = 1.0 + 0.46 * len(rows)
-    return Finding(
+    return FigureContent(
         sentence=f"{text}." + (" It is the lowest of them." if len(same) > 1 else ""),
         how="Grey: the pictures as they are, and controls. Of a search only what it found counts. Lines are 95 % "
         "intervals over pictures.",

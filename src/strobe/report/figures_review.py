@@ -4,7 +4,7 @@ from typing import Any
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, names_on_y, offset_chart, offset_lines, per_cent, question
+from strobe.report.drawing import Answer, FigureContent, names_on_y, offset_chart, offset_lines, per_cent, question
 from strobe.report.figures_classes import dumbbell
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
@@ -40,7 +40,7 @@ def review_impact(view: View) -> Answer:
     said = {"kept anchors, all frames": "with the kept anchors and all their frames"}
     text = ", ".join(f"{points(stage.drop)} {said.get(meaning, meaning)}" for meaning, stage in rows)
     height = 1.0 + 0.34 * len(flat)
-    return Finding(
+    return FigureContent(
         sentence=f"The drop of {printable(model)} is {text}"
         + (f"; review accounts for {points(gap)}{_between(gap)}." if is_known(gap) else "."),
         how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
@@ -65,7 +65,7 @@ def review_offsets(view: View) -> Answer:
         return Missing("score with --compare-review on a dataset with votes to see this")
 
     before, after = (sum(value_of(one) for one in line.y) / len(line.y) for line in series)
-    return Finding(
+    return FigureContent(
         sentence=f"Over all offsets the error of {printable(model)} is {percent(before)} before review and "
         f"{percent(after)} after it.",
         how="Unweighted mean over offsets. Review takes away frames that do not look the same and wrong labels.",

@@ -11,7 +11,7 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     MOST_BANDS,
     Answer,
-    Finding,
+    FigureContent,
     bands_text,
     in_points,
     names_below,
@@ -52,7 +52,7 @@ def per_offset(view: View) -> Answer:
         text += f", {less} on the anchors ({percent(found[0.0])})"
     least, most = (pick(one.n for one in first.y) for pick in (min, max))
     gaps = f" Not every set has all of them: n is {least:,} to {most:,} at each distance." if least < most else ""
-    return Finding(
+    return FigureContent(
         sentence=text + ".",
         how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
         f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere.{gaps}"
@@ -105,7 +105,7 @@ def frame_types(view: View) -> Answer:
         more = smallest < control.drop_low
         text += "; more than smaller sets explain" if more else "; that is no more than smaller sets explain"
     height = 1.2 + 0.32 * len(flat)
-    return Finding(
+    return FigureContent(
         sentence=text + ".",
         how="Frames of one type are left out, and sets whose anchor is one; n counts the sets that stay. Smaller sets "
         "alone shrink the drop, hence the grey control."
@@ -156,7 +156,7 @@ def by_fps(view: View) -> Answer:
         whys = dict.fromkeys(printable(row.drop.reason or "none was asked for") for row in bare)
         text += f". No interval at {join([f'{said[row.range]} fps' for row in bare])}: {join(list(whys))}"
     height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
-    return Finding(
+    return FigureContent(
         sentence=f"The drop of {printable(model)}: {text}.",
         how="Low rates leave more time between frames, so the same k reaches further.",
         paint=paint,
@@ -214,7 +214,7 @@ def by_hint(view: View) -> Answer:
         else f"Nothing stands out for {printable(best)}; by {printable(top)}, {why},"
     )
     noun = measure_of(top).noun
-    return Finding(
+    return FigureContent(
         sentence=f"{said} the error runs from {percent(low.error)} ({noun} {low_bin}) to {percent(high.error)} "
         f"({noun} {high_bin})."
         if spans[top]

@@ -6,7 +6,16 @@ from typing import Any
 from strobe.analyses.model_results import Smoothed
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
-from strobe.report.drawing import Answer, Finding, legend_below, per_cent, question, shares, whole_numbers, why_none
+from strobe.report.drawing import (
+    Answer,
+    FigureContent,
+    legend_below,
+    per_cent,
+    question,
+    shares,
+    whole_numbers,
+    why_none,
+)
 from strobe.report.style import INK, colour_of, marker_of
 from strobe.report.subject import Subject
 from strobe.report.view import View
@@ -63,7 +72,7 @@ def smoothing(view: View) -> Answer:
         legend_below(grid.flat[0], is_narrow=is_narrow)
 
     rows_wide = -(-len(panels) // min(len(panels), 3))
-    return Finding(
+    return FigureContent(
         sentence=_sentence(*panels[0]),
         how=_how([row.method for _, rows in panels for row in rows], view.words),
         paint=paint,

@@ -9,7 +9,7 @@ from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.trend import TrendLine
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, per_cent, question
+from strobe.report.drawing import Answer, FigureContent, per_cent, question
 from strobe.report.published import PapersLine, Reference, papers_line, references_for
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
@@ -97,7 +97,7 @@ def trend(view: View) -> Answer:
 
     ends = " with its 95 % intervals" if any(one.acc_pmk.low is not None for one in models.values()) else ""
     # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
-    return Finding(
+    return FigureContent(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
         how=f"Each coloured point is a model of this run{ends}; the lower it lies under the dashed line, the more "
         "right answers it loses."

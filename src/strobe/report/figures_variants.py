@@ -10,8 +10,8 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
-    Finding,
-    Question,
+    FigureContent,
+    FigureSpec,
     in_points,
     legend_below,
     names_on_y,
@@ -62,7 +62,7 @@ def levels(view: View) -> Answer:
             continue
         panels = [_level_panel(one, scores[one.variant]) for one in kept[:MOST_PANELS]]
         found.append(
-            Finding(
+            FigureContent(
                 sentence=_levels_sentence(model, kept, scores),
                 how="Line and dots: members at that level that are right. Dashed, diamonds: pictures right at every "
                 "level up to it, the picture itself included. Grey line: the pictures themselves. Panels on a grey "
@@ -258,7 +258,7 @@ def rungs(view: View) -> Answer:
         worst, low = min(known, key=lambda pair: pair[1])
         text += f" and on {percent(low)} under {printable(worst.variant)}"
     height = 1.0 + len(rows) * max(0.34, 0.16 * len(models) + 0.1)
-    return Finding(
+    return FigureContent(
         sentence=text + ".",
         how="Black lines are 95 % intervals. Below the dashed line, paler: controls, which count in no mean and no "
         "worst. “Estimated”: it rests on boxes or masks that nobody drew.",
@@ -310,7 +310,7 @@ def means(view: View) -> Answer:
     where = level_text(first, top.level)
     text = f"At {where} {printable(name)} is right on {percent(top.at)}, averaged over {top.at.n} variants"
     text += f"; on {percent(one.acc_pmk)} of the pictures it is right under every one of them up to there."
-    return Finding(
+    return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
         how="In the mean each variant counts alike and each picture by itself, as in ImageNet-C (before any "
         "normalisation). In the worst a picture is lost as soon as one variant of it, at any level so far, is answered "
@@ -361,7 +361,7 @@ def survival(view: View) -> Answer:
             f"half by {level_text(view.variants[one.variant], value_of(one.median))}"
         )  # fmt: skip
         parts.append(f"{printable(one.variant)}: found for {plain_number(one.found)} of {ran} pictures, {half}")
-    return Finding(
+    return FigureContent(
         sentence="; ".join(parts) + ("; the rest is in the table." if len(searches) > 3 else "."),
         how="Kaplan–Meier over the searches themselves: one that found nothing counts as far as it went. The line ends "
         "where no search went on. Dotted: the median. Dashed, where the target is in this run: its accuracy on what "
@@ -376,7 +376,7 @@ def survival(view: View) -> Answer:
 # -- contrasts ---------------------------------------------------------------------------------------------------
 
 
-def _contrasts(kind: str, title: str) -> Question:
+def _contrasts(kind: str, title: str) -> FigureSpec:
     def answer(view: View) -> Answer:
         every = [one for one in view.results.contrasts or () if one.of == kind]
         rows = [one for one in every if is_known(one.value)]
@@ -394,7 +394,7 @@ def _contrasts(kind: str, title: str) -> Question:
         if ratio:
             sides = "First ÷ second: right of 1 the first needed more"
         height = 1.0 + 0.34 * len(shown)
-        return Finding(
+        return FigureContent(
             sentence=text,
             how=f"{sides}. Paired by picture, with 95 % intervals; grey diamonds could be chance.",
             paint=_contrast_chart(view, shown, ratio=ratio),

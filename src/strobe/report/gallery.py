@@ -51,7 +51,7 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
 
-class _Shown(NamedTuple):
+class _GalleryImage(NamedTuple):
     """A picture as a data URI and its size, or why there is none."""
 
     text: str
@@ -59,12 +59,12 @@ class _Shown(NamedTuple):
     problem: str = ""
 
 
-def _shown(source: FrameSource, row: int, *, longest: int, quality: int) -> _Shown:
+def _shown(source: FrameSource, row: int, *, longest: int, quality: int) -> _GalleryImage:
     try:
         image = source.read(row)
-        return _Shown(picture(image, longest=longest, quality=quality), (image.shape[1], image.shape[0]))
+        return _GalleryImage(picture(image, longest=longest, quality=quality), (image.shape[1], image.shape[0]))
     except StrobeError as error:
-        return _Shown("", problem=printable(error))
+        return _GalleryImage("", problem=printable(error))
 
 
 def as_script(data: object) -> str:

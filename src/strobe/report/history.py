@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from strobe.analyses.history import History, Step
+from strobe.analyses.history import History, HistoryStep
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
@@ -74,7 +74,7 @@ def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> lis
     ]
 
 
-def _step(step: Step) -> str:
+def _step(step: HistoryStep) -> str:
     """What a step is called: by its run where its line is one model's, else as it is told from all others."""
     return printable(step.run if step.line else step.name, limit=40)
 
@@ -144,7 +144,7 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
             axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=1.6)
 
 
-def _line(axes: Any, place: int, steps: Sequence[Step], orig: str, pmk: str) -> None:
+def _line(axes: Any, place: int, steps: Sequence[HistoryStep], orig: str, pmk: str) -> None:
     known = [(x, one) for x, one in enumerate(steps) if is_known(one.orig, one.pmk)]
     xs, colour = [x for x, _ in known], colour_of(place)
     axes.plot(xs, [value_of(one.orig) for _, one in known], color=GREY if place == 0 else MUTED, linestyle=(0, (3, 2)),
@@ -169,12 +169,12 @@ _FIRST: _Mark = ("D", 13, "clearly better or\nworse than the first")
 _BEST: dict[str | None, _Mark] = {"worse": ("s", 17, "clearly worse\nthan the best before")}
 
 
-def _marks(known: Sequence[tuple[int, Step]]) -> list[tuple[_Mark, list[tuple[int, Step]]]]:
+def _marks(known: Sequence[tuple[int, HistoryStep]]) -> list[tuple[_Mark, list[tuple[int, HistoryStep]]]]:
     """The steps that clearly differ from an earlier one, by how they are marked.
 
     Where the best before is the first, the square stands for both.
     """
-    found: dict[_Mark, list[tuple[int, Step]]] = {}
+    found: dict[_Mark, list[tuple[int, HistoryStep]]] = {}
     for x, one in known:
         same = one.since_best == one.since_first and one.clearly_best == "worse"
         signs = (

@@ -11,13 +11,13 @@ from strobe.core.names import shown_models
 from strobe.core.tasks import Task
 from strobe.report.tables import Cell, as_csv, spread
 
-__all__ = ["Scored", "leaderboard_csv", "leaderboard_json"]
+__all__ = ["LeaderboardRun", "leaderboard_csv", "leaderboard_json"]
 
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk", "drop"), Task.DETECTION: ("map_orig", "map_pmk", "drop")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class LeaderboardRun:
     """A run by its short name: its results, and the digest of the weights of each model, where it is known."""
 
     run: str
@@ -34,7 +34,7 @@ class _Board:
 
     about: dict[str, Any]
     task: Task
-    entries: list[tuple[Scored, str, ModelResult]]
+    entries: list[tuple[LeaderboardRun, str, ModelResult]]
     shown: Mapping[str, str]
 
     def rank(self, place: int) -> int:
@@ -48,7 +48,7 @@ def _score(model: ModelResult) -> float:
     return -1.0 if value is None else value
 
 
-def _boards(runs: Sequence[Scored]) -> list[_Board]:
+def _boards(runs: Sequence[LeaderboardRun]) -> list[_Board]:
     found: dict[tuple[Any, ...], _Board] = {}
     shown = shown_models(name for run in runs for name in run.results.models)
     for run in runs:
@@ -79,7 +79,7 @@ def _entry(board: _Board, place: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def leaderboard_json(runs: Sequence[Scored]) -> dict[str, Any]:
+def leaderboard_json(runs: Sequence[LeaderboardRun]) -> dict[str, Any]:
     """The boards with every figure as results.json has it."""
     return {
         "schema": 1,
@@ -98,7 +98,7 @@ def leaderboard_json(runs: Sequence[Scored]) -> dict[str, Any]:
     }
 
 
-def leaderboard_csv(runs: Sequence[Scored]) -> str:
+def leaderboard_csv(runs: Sequence[LeaderboardRun]) -> str:
     """The same as one table, a row per model and run."""
     rows: list[dict[str, Cell]] = []
     for board in _boards(runs):

@@ -42,7 +42,7 @@ from strobe.report import (
     story_variants,
     trainings,
 )
-from strobe.report.drawing import Figure, Question
+from strobe.report.drawing import Figure, FigureSpec
 from strobe.report.explain import explained, glossary
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
@@ -56,7 +56,7 @@ from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import p_text, plain_number, spread_text
 
-__all__ = ["ReportOptions", "gallery_models", "write_report"]
+__all__ = ["PageOptions", "gallery_models", "write_report"]
 
 FEW_FAILURES = 3
 """Failed models listed openly; more are folded away."""
@@ -71,7 +71,7 @@ _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
+class PageOptions:
     """How large the page may grow, and which models come first.
 
     `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, pictures
@@ -98,7 +98,7 @@ class ReportOptions:
         """How much the pictures beside so many models may take."""
         return int(1e6 * (self.max_megabytes or (7.0 if n_models > MANY_MODELS else 11.0)))
 
-    def renamed(self, names: Mapping[str, str]) -> "ReportOptions":
+    def renamed(self, names: Mapping[str, str]) -> "PageOptions":
         """The same with other names of models."""
         change = self.change and (names.get(self.change[0], self.change[0]), names.get(self.change[1], self.change[1]))
         raw_names = {names.get(name, name): one for name, one in self.raw_names.items()}
@@ -111,7 +111,7 @@ def write_report(
     dataset: Dataset,
     answers: Mapping[str, Answers],
     source: FrameSource | None,
-    options: ReportOptions | None = None,
+    options: PageOptions | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Write report.html and figures/ into the run folder; the path of the page.
@@ -119,7 +119,7 @@ def write_report(
     `answers` are the models', aligned with the dataset's frames. `source` gives the gallery its pictures; without it
     the gallery shows answers alone.
     """
-    options, progress = options or ReportOptions(), progress or Silent()
+    options, progress = options or PageOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
     results, names = in_short_names(results)
     if names:
@@ -199,11 +199,11 @@ class TaskPage:
     `still` stands for `main` where every picture stands alone, `varied` where they were changed on one scale.
     """
 
-    main: tuple[Question, ...]
-    compare: tuple[Question, ...] = ()
-    slices: tuple[Question, ...] = ()
-    still: tuple[Question, ...] = ()
-    varied: tuple[Question, ...] = ()
+    main: tuple[FigureSpec, ...]
+    compare: tuple[FigureSpec, ...] = ()
+    slices: tuple[FigureSpec, ...] = ()
+    still: tuple[FigureSpec, ...] = ()
+    varied: tuple[FigureSpec, ...] = ()
 
 
 TASKS = {
@@ -292,7 +292,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
         return {name: [] for name in ("change", "main", "compare", "slices", "variants", "contrasts")} | people
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
-    found: dict[str, list[Question]] = {
+    found: dict[str, list[FigureSpec]] = {
         "change": list(CHANGE) if view.change and not view.words.is_still else [],
         "trainings": list(TRAININGS) if view.results.trainings and not view.words.is_still else [],
     }
@@ -344,7 +344,7 @@ def _context(
     chapters: Mapping[str, list[list[Figure]]],
     choice: Choice,
     gallery: Gallery,
-    options: ReportOptions,
+    options: PageOptions,
 ) -> dict[str, object]:
     script = "\n".join(map(_asset, SCRIPTS))
     about = read_json(path) if (path := inside(run, "run.json")).is_file() else {}
@@ -406,7 +406,7 @@ def _context(
 
 
 def _generator(
-    view: View, dataset: Dataset, found: story_generator.Granular | None, strips: Mapping[str, object] | None
+    view: View, dataset: Dataset, found: story_generator.GranularityView | None, strips: Mapping[str, object] | None
 ) -> dict[str, object] | None:
     """What the chapter of a generator's searches holds, beside its figures; None where there are none."""
     if found is None:

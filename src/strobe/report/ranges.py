@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Measure", "bin_names", "measure_of"]
+__all__ = ["HintWords", "bin_names", "measure_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class HintWords:
     """A hint in words: its panel's title, what its bins are of, their unit, and how a stored value becomes that."""
 
     title: str
@@ -21,26 +21,26 @@ class Measure:
 _PER_CENT, _POINTS = "\N{NO-BREAK SPACE}%", "\N{NO-BREAK SPACE}points"
 
 _MEASURES = {
-    "blur": Measure(
+    "blur": HintWords(
         title="Blur: sharpness, % of the anchor’s", noun="sharpness", unit=_PER_CENT, convert=lambda x: 100 * 2**x
     ),
-    "motion": Measure(title="Motion: shift, % of the diagonal", noun="shift", unit=_PER_CENT),
-    "exposure": Measure(
+    "motion": HintWords(title="Motion: shift, % of the diagonal", noun="shift", unit=_PER_CENT),
+    "exposure": HintWords(
         title="Exposure: change of brightness", noun="brightness", unit=_POINTS, convert=lambda x: 100 * x
     ),
-    "cut": Measure(title="Cut: score from 0 to 1", noun="cut score"),
+    "cut": HintWords(title="Cut: score from 0 to 1", noun="cut score"),
 }
 
 _BIN = re.compile(r"(?:(?P<only_high><)|(?P<only_low>>=)|(?P<low>\S+) to <) (?P<edge>\S+)")
 _MOST_DIGITS = 4
 
 
-def measure_of(hint: str) -> Measure:
+def measure_of(hint: str) -> HintWords:
     """The words of a hint; one this report does not know keeps its name and its numbers."""
-    return _MEASURES.get(hint, Measure(title=hint, noun=hint))
+    return _MEASURES.get(hint, HintWords(title=hint, noun=hint))
 
 
-def bin_names(names: Sequence[str], measure: Measure | None = None) -> list[str]:
+def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[str]:
     """The bins of results.json (`< 20`, `20 to < 27`, `>= 27`) as people say them, in the measure's unit.
 
     >>> bin_names(["< 20", "20 to < 27", ">= 27"])
@@ -48,7 +48,7 @@ def bin_names(names: Sequence[str], measure: Measure | None = None) -> list[str]
     >>> bin_names(["< -1.75e-05", "-1.75e-05 to < 0.00914", ">= 0.00914"], measure_of("exposure"))
     ['below 0.0\\xa0points', '0.0 to 0.9\\xa0points', '0.9\\xa0points or more']
     """
-    measure = measure or Measure(title="")
+    measure = measure or HintWords(title="")
     found = [_BIN.fullmatch(name) for name in names]
     try:
         edges = {

@@ -16,8 +16,23 @@ from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, percent, value_of, with_interval
 
 __all__ = [
-    "AT_SCALE", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class",
-    "covered_text", "intro", "isolated_rows", "ladder", "numbers", "rung_rows", "some_models", "turned", "verdict",
+    "AT_SCALE",
+    "ISOLATED",
+    "BackgroundByClass",
+    "BackgroundNumbers",
+    "LadderView",
+    "RungView",
+    "background_lead",
+    "by_class",
+    "covered_text",
+    "intro",
+    "isolated_rows",
+    "ladder",
+    "numbers",
+    "rung_rows",
+    "some_models",
+    "turned",
+    "verdict",
     "zoom_text",
 ]  # fmt: skip
 
@@ -40,7 +55,7 @@ ISOLATED: dict[Isolates, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RungView:
     """One rung as the page shows it; the whole picture has neither facts nor a level."""
 
     variant: str
@@ -65,14 +80,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class LadderView:
     """A ladder in the results: its rungs from the whole picture on, controls last, and the models that are drawn."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RungView, ...]
     models: dict[str, ClassificationResult]
     contrasts: dict[tuple[str, Isolates], Contrast]
 
-    def accuracy(self, model: str, step: Step) -> Estimate | None:
+    def accuracy(self, model: str, step: RungView) -> Estimate | None:
         """How often a model is right on a rung; None where it has none."""
         one = self.models[model]
         if step.level is None:
@@ -80,7 +95,7 @@ class Ladder:
         levels = [row for score in one.variants or () if score.variant == step.variant for row in score.levels]
         return next((row.at for row in levels if row.level == step.level), None)
 
-    def fewer(self, step: Step) -> str:
+    def fewer(self, step: RungView) -> str:
         """How many pictures have a rung, where that is not all of them; else nothing."""
         n, most = (
             max((one.n for model in self.models if (one := self.accuracy(model, of)) is not None), default=0)
@@ -103,7 +118,7 @@ class Ladder:
         """How many pictures have both sides of a contrast, at most."""
         return max((row.n for (_, one), row in self.contrasts.items() if one == isolates), default=0)
 
-    def sides(self, isolates: Isolates) -> list[Step]:
+    def sides(self, isolates: Isolates) -> list[RungView]:
         """The rungs that a contrast holds against each other."""
         names = {name for (_, one), row in self.contrasts.items() if one == isolates for name in (row.a, row.b)}
         return [step for step in self.steps if step.variant in names]
@@ -132,28 +147,30 @@ class Ladder:
         return next((one for one in ("bg-gap", "background", "background-cropped") if one in self.isolated), None)
 
 
-def ladder(view: View) -> Ladder | None:
+def ladder(view: View) -> LadderView | None:
     """The ladder of backgrounds these results are about; None where they are about something else."""
     rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND and one.n_sets]
     if not rungs:
         return None
     rungs.sort(key=lambda one: one.role == "control")
-    steps = [Step(variant=ANCHOR, level=None, name=CALLED[ANCHOR], facts=None)]
+    steps = [RungView(variant=ANCHOR, level=None, name=CALLED[ANCHOR], facts=None)]
     for one in rungs:
-        steps += [Step(variant=one.variant, level=level, name=called(one, level), facts=one) for level in one.levels]
+        steps += [
+            RungView(variant=one.variant, level=level, name=called(one, level), facts=one) for level in one.levels
+        ]
     contrasts = {
         (one.held or "", one.isolates): one
         for one in view.results.contrasts or ()
         if one.isolates is not None and is_known(one.value)
     }
-    return Ladder(steps=tuple(steps), models=view.drawn(view.classifiers), contrasts=contrasts)
+    return LadderView(steps=tuple(steps), models=view.drawn(view.classifiers), contrasts=contrasts)
 
 
 MOST_TOLD = 3
 """Models a sentence tells of; figures and tables have the others."""
 
 
-def some_models(found: Ladder) -> list[str]:
+def some_models(found: LadderView) -> list[str]:
     """The models that sentences tell of, the first few."""
     return list(found.models)[:MOST_TOLD]
 
@@ -167,12 +184,12 @@ _WHEN: dict[Isolates, str] = {
 }
 
 
-def verdict(found: Ladder, model: str) -> str:
+def verdict(found: LadderView, model: str) -> str:
     """What the background and the magnification do to a model, in a sentence that says no more than its intervals."""
     return "; ".join(_parts(found, model)) + "."
 
 
-def _parts(found: Ladder, model: str) -> list[str]:
+def _parts(found: LadderView, model: str) -> list[str]:
     main = found.main()
     parts = []
     who = printable(model)
@@ -195,7 +212,7 @@ def _parts(found: Ladder, model: str) -> list[str]:
     return parts or [f"Nothing on this ladder tells background from magnification for {who}"]
 
 
-def _guessed(found: Ladder, isolates: Isolates) -> str:
+def _guessed(found: LadderView, isolates: Isolates) -> str:
     """By what a contrast is an estimate, as the end of its clause; nothing where it is none."""
     what = [
         kind
@@ -231,7 +248,7 @@ def _bigger(row: Contrast, what: str) -> str:
     return f"{what} costs it {measured(turned(row.value), 'points')}"
 
 
-def intro(found: Ladder) -> str:
+def intro(found: LadderView) -> str:
     """What this ladder does, and what it cannot tell."""
     rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
     text = "Cropping a picture to its object takes the background away, and magnifies the object."
@@ -250,7 +267,7 @@ def turned(found: Estimate) -> Estimate:
     return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
 
 
-def zoom_text(found: Ladder) -> str:
+def zoom_text(found: LadderView) -> str:
     """What the best of many crops comes to beside chance, of every model that is drawn."""
     parts = []
     for name in some_models(found):
@@ -263,7 +280,7 @@ def zoom_text(found: Ladder) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
-def background_lead(found: Ladder, view: View) -> tuple[str, str]:
+def background_lead(found: LadderView, view: View) -> tuple[str, str]:
     """The page's first sentence, of the model the ground decides most for, and the others below it."""
     main = found.main()
     if main is None:
@@ -286,7 +303,7 @@ def background_lead(found: Ladder, view: View) -> tuple[str, str]:
 # -- tables ------------------------------------------------------------------------------------------------------
 
 
-def rung_rows(found: Ladder) -> Iterator[list[str]]:
+def rung_rows(found: LadderView) -> Iterator[list[str]]:
     """The rungs by name with every model's accuracy, for a terminal."""
     for step in found.steps:
         marks = [mark for mark, has in (("control", step.is_control), ("estimated", step.is_estimated)) if has]
@@ -297,7 +314,7 @@ def rung_rows(found: Ladder) -> Iterator[list[str]]:
             yield [name, *("—" if one is None else with_interval(one) for one in cells)]
 
 
-def isolated_rows(found: Ladder) -> Iterator[list[str]]:
+def isolated_rows(found: LadderView) -> Iterator[list[str]]:
     """What is isolated, in points, with every model's; a star stands where it is beyond chance."""
     for isolates in found.isolated:
         name, of = ISOLATED[isolates]
@@ -308,7 +325,7 @@ def isolated_rows(found: Ladder) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class BackgroundNumbers:
     """One model's row of the table in numbers: how much each part counts, and the best of its crops."""
 
     model: str
@@ -321,14 +338,14 @@ class Numbers:
     zoom_wrong: BestOf | None
 
 
-def numbers(found: Ladder) -> list[Numbers]:
+def numbers(found: LadderView) -> list[BackgroundNumbers]:
     """How much each part counts for every model that is drawn."""
     out = []
     for name, one in found.models.items():
         if (told := one.background) is not None:
             parts = told.sensitivity
             out.append(
-                Numbers(
+                BackgroundNumbers(
                     model=printable(name), whole=one.acc_orig, background=parts.background,
                     foreground=parts.foreground, relative=parts.relative,
                     covered=told.covered[0].share if told.covered else None,
@@ -340,7 +357,7 @@ def numbers(found: Ladder) -> list[Numbers]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByClass:
+class BackgroundByClass:
     """One model by class: what is isolated, and for every class how often it is right whole and those differences.
 
     `few` is said over a folded table where every class is too small to say anything of.
@@ -354,7 +371,7 @@ class ByClass:
     sentence: str
 
 
-def by_class(found: Ladder) -> list[ByClass]:
+def by_class(found: LadderView) -> list[BackgroundByClass]:
     """A table for every model that is drawn, the classes that lean most on the ground first, small ones last."""
     out, main = [], found.main()
     shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
@@ -370,7 +387,7 @@ def by_class(found: Ladder) -> list[ByClass]:
         rows.sort(key=lambda row: (row[0].small, -value_of(row[1][by]) if is_known(row[1][by]) else 9.0))
         few = f"{len(rows)} classes of fewer than ten pictures each" if all(row.small for row, _ in rows) else ""
         out.append(
-            ByClass(
+            BackgroundByClass(
                 model=printable(name), columns=tuple(found.called(isolates) for isolates in shown),
                 rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0), few=few,
                 sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
@@ -392,7 +409,7 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
     return f"{text}. Intervals here are not corrected for the number of classes."
 
 
-def covered_text(found: Ladder, *models: str) -> str:
+def covered_text(found: LadderView, *models: str) -> str:
     """Which of the models do not always name a class, on the whole pictures; nothing where all do."""
     parts = []
     for name in models:

@@ -12,10 +12,10 @@ from strobe.report.wording import counted, is_known, join, percent, plain_number
 
 __all__ = [
     "ORDER",
-    "ByClass",
-    "Cell",
-    "Granular",
-    "Kept",
+    "GeneratorByClass",
+    "GranularityView",
+    "PreservedFigures",
+    "SearchCell",
     "accepted_text",
     "by_class",
     "generator_lead",
@@ -35,7 +35,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granular:
+class GranularityView:
     """The searches of a generator by granularity and target, the baseline first among these.
 
     `ratios` are others ÷ baseline, `preserved` the same figures with findings that are still what they were.
@@ -47,7 +47,7 @@ class Granular:
     searches: Mapping[Key, Search]
     ratios: Mapping[Key, Contrast]
     random: Mapping[Key, str]
-    preserved: tuple["Kept", ...] = ()
+    preserved: tuple["PreservedFigures", ...] = ()
 
     @property
     def baseline(self) -> str:
@@ -66,7 +66,7 @@ class Granular:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class PreservedFigures:
     """The figures with preserved findings only, and who says what is preserved."""
 
     by: str
@@ -79,7 +79,7 @@ class Kept:
     control: Mapping[Key, Estimate] = field(default_factory=dict)
 
 
-def granular(view: View) -> Granular | None:
+def granular(view: View) -> GranularityView | None:
     """The searches by granularity; None where the data has none."""
     facts = {
         (str(one.fields["granularity"]), one.target): one
@@ -95,7 +95,7 @@ def granular(view: View) -> Granular | None:
     targets = list(dict.fromkeys(target for _, target in searches))
     baseline = view.results.settings.baseline or targets[0]
     targets.sort(key=lambda target: target != baseline)
-    return Granular(
+    return GranularityView(
         granularities=tuple(names),
         targets=tuple(targets),
         facts=facts,
@@ -124,7 +124,7 @@ def _ratios(rows: Sequence[Contrast], places: Mapping[str, Key], baseline: str) 
     }
 
 
-def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseline: str) -> Kept:
+def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseline: str) -> PreservedFigures:
     share = {places[one.variant]: one.kept for one in found.preservation if one.variant in places}
     controls = {
         (str(facts.fields.get("granularity")), str(one.target)): one.kept
@@ -132,7 +132,7 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
         if one.role == "control" and (facts := view.variants.get(one.variant)) is not None
     }
     who = counted(len(found.who), "person").replace("persons", "people")
-    return Kept(
+    return PreservedFigures(
         by=found.by,
         who=who if found.by == "people" else join([printable(name) for name in found.who]),
         searches={places[one.variant]: one for one in found.searches if one.variant in places},
@@ -170,7 +170,7 @@ def accepted_text(provenance: Mapping[str, object]) -> str:
     return f"Of {many} pictures drawn {kept} were kept, those that every model gets right: {right}."
 
 
-def generator_lead(found: Granular) -> tuple[str, str]:
+def generator_lead(found: GranularityView) -> tuple[str, str]:
     """The page's first sentences: is anyone robust anywhere, and how much further a search has to go."""
     shares = {
         key: one.found / (one.found + one.censored) for key, one in found.searches.items() if one.found + one.censored
@@ -196,7 +196,7 @@ def _least(share: float) -> str:
     return "all" if share == 1 else f"at least {percent(share)}"
 
 
-def ratio_text(found: Granular) -> str:
+def ratio_text(found: GranularityView) -> str:
     """How much further a search has to go against each other target, at the coarse end and at the fine end."""
     parts = []
     for target in found.others:
@@ -214,7 +214,7 @@ def ratio_text(found: Granular) -> str:
     return f"{told[0].upper()}{told[1:]} the change that fools {printable(found.baseline)}."
 
 
-def kept_text(kept: Kept) -> str:
+def kept_text(kept: PreservedFigures) -> str:
     """How much of the headline is left with preserved findings only."""
     shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
     if not shares:
@@ -224,7 +224,7 @@ def kept_text(kept: Kept) -> str:
     return f"Found, and by {kept.who} still what it was: {span} of the pictures, by granularity and model."
 
 
-def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str]]:
+def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
     """What the terminal prints: columns, a row for every granularity, and notes."""
     columns = ["granularity", *(f"half by, {printable(target, limit=40)}" for target in found.targets)]
     columns += [f"{printable(target, limit=40)} ÷ {printable(found.baseline, limit=40)}" for target in found.others]
@@ -255,7 +255,7 @@ def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str
     return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
 
 
-def _half(found: Granular, key: Key) -> str:
+def _half(found: GranularityView, key: Key) -> str:
     search = found.searches.get(key)
     if search is None or search.median.value is None:
         return "—"
@@ -273,7 +273,7 @@ def _ratio_cell(row: Contrast | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class SearchCell:
     """One granularity against one target, ready for a table."""
 
     granularity: str
@@ -289,7 +289,7 @@ class Cell:
     kept_median: tuple[str, ...]
 
 
-def medians(view: View, found: Granular) -> list[Cell]:
+def medians(view: View, found: GranularityView) -> list[SearchCell]:
     """Every search by its median, what was read back, and its control; from coarse to fine."""
     scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
     out = []
@@ -301,11 +301,11 @@ def medians(view: View, found: Granular) -> list[Cell]:
     return out
 
 
-def _cell(found: Granular, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> Cell:
+def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> SearchCell:
     own, control = scores.get(search.variant), scores.get(found.random.get(key, ""))
     half, per = search.median, found.scale(key)
     ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} to {size_text(half.high)}"
-    return Cell(
+    return SearchCell(
         granularity=printable(key[0]),
         target=printable(key[1]),
         found=f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"
@@ -326,7 +326,7 @@ def _cell(found: Granular, key: Key, search: Search, scores: Mapping[str, Varian
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByClass:
+class GeneratorByClass:
     """Of one target: for every class the median at each granularity, and how it lies to that of all classes."""
 
     target: str
@@ -334,7 +334,7 @@ class ByClass:
     rows: tuple[tuple[str, tuple[tuple[str, float | None, int] | None, ...]], ...]
 
 
-def by_class(found: Granular) -> list[ByClass]:
+def by_class(found: GranularityView) -> list[GeneratorByClass]:
     """Which classes give way sooner, target by target; nothing where searches are not told by class."""
     out = []
     for target in found.targets:
@@ -352,5 +352,7 @@ def by_class(found: Granular) -> list[ByClass]:
                 cells.append((size_text(row.median.value), row.median.value / whole if whole else None, row.searched))
             rows.append((printable(name), tuple(cells)))
         if rows:
-            out.append(ByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows)))
+            out.append(
+                GeneratorByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows))
+            )
     return out

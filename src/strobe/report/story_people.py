@@ -13,7 +13,7 @@ from strobe.report.view import View
 from strobe.report.wording import called, counted, is_known, join, measured, points, value_of
 
 __all__ = [
-    "Beside", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
+    "ModelBesidePeople", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
     "people_text", "quality",
 ]  # fmt: skip
 
@@ -22,7 +22,7 @@ MOST_BESIDE = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class ModelBesidePeople:
     """One model on pictures that people named."""
 
     pictures: str
@@ -40,7 +40,7 @@ class PeopleChapter:
     quality: str
     notes: Sequence[str]
     rows: Sequence[tuple[str, PeopleScore]]
-    beside: Sequence[Beside]
+    beside: Sequence[ModelBesidePeople]
     left_out: int
     words: Sequence[tuple[str, str]]
 
@@ -114,7 +114,7 @@ def people_chapter(view: View) -> PeopleChapter | None:
     if found is None:
         return None
     beside = [
-        Beside(pictures=name, model=printable(one.model), accuracy=one.accuracy, difference=one.difference,
+        ModelBesidePeople(pictures=name, model=printable(one.model), accuracy=one.accuracy, difference=one.difference,
                consistency=one.consistency)
         for name, score in rows.items() for one in score.models
     ]  # fmt: skip

@@ -14,12 +14,6 @@ from strobe.report import wording
 from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
 
-__all__ = [
-    "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
-    "heat", "is_real", "level_number", "level_text", "median_text", "own_scale", "plain_scores", "robust", "scale",
-    "searched_names", "searches_lead", "side", "sided", "study", "survives", "top_mean", "variants_lead",
-]  # fmt: skip
-
 MOST_CONTRASTS = 60
 """Rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
 
@@ -146,7 +140,7 @@ def _at_level(view: View, variant: str, value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class VariantRow:
     """One row of the table of variants, in words."""
 
     name: str
@@ -159,10 +153,10 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class VariantTable:
     """The table of variants: its rows, what is said over them, and which columns say anything."""
 
-    rows: list[Done]
+    rows: list[VariantRow]
     say: str
 
     @property
@@ -181,22 +175,22 @@ class Study:
         return len({(row.scale, row.levels) for row in self.rows}) > 1
 
 
-def study(view: View) -> Study:
+def study(view: View) -> VariantTable:
     """What was done to the pictures, variant by variant; controls last."""
     fields = [wording.fields_of(one) for one in view.variants.values()]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
     rows = _done(view, alike)
-    found = Study(rows=rows, say="")
+    found = VariantTable(rows=rows, say="")
     shared = "" if found.scale else f" All have the same levels: {rows[0].scale} {rows[0].levels}."
     shared += f" Of all: {', '.join(alike)}." if alike else ""
     say = f"Each variant is one thing done to the pictures.{shared} n counts sets: the pictures that were treated so."
     return replace(found, say=say)
 
 
-def _done(view: View, alike: Sequence[str]) -> list[Done]:
+def _done(view: View, alike: Sequence[str]) -> list[VariantRow]:
     rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
     return [
-        Done(
+        VariantRow(
             name=called(one),
             what=", ".join(text for text in wording.fields_of(one) if text not in alike),
             target=printable(one.target or ""),
@@ -217,7 +211,7 @@ def _levels(one: VariantFacts) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heat:
+class HeatTable:
     """A table of one model's accuracy by variant and level: variants that share a scale."""
 
     model: str
@@ -227,7 +221,7 @@ class Heat:
     mean: tuple[Estimate, ...] | None
 
 
-def heat(view: View) -> list[list[Heat]]:
+def heat(view: View) -> list[list[HeatTable]]:
     """For every scale that at least two plain variants share, one table per model that is drawn."""
     searched = searched_names(view)
     scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
@@ -243,7 +237,7 @@ def heat(view: View) -> list[list[Heat]]:
             scores = plain_scores(view, result)
             means = {one.level: one.at for one in result.means or () if scale(one) == name}
             tables.append(
-                Heat(
+                HeatTable(
                     model=printable(model),
                     scale=name,
                     levels=tuple(level_number(variants[0], level) for level in levels),
@@ -295,7 +289,7 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Robust:
+class RobustTable:
     """Upper bounds on robust accuracy, from searches of one scale: of the pictures, then up to every level shown."""
 
     scale: str
@@ -303,7 +297,7 @@ class Robust:
     rows: tuple[tuple[str, str, Estimate, tuple[Estimate, ...]], ...]
 
 
-def robust(view: View) -> list[Robust]:
+def robust(view: View) -> list[RobustTable]:
     """For every scale of the searches, the targets that are in this run, on their own searches read back."""
     scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
     for search in own_scale(view):
@@ -321,12 +315,12 @@ def robust(view: View) -> list[Robust]:
             (variant, model, score.acc_orig, tuple(score.levels[place].upto for place in kept))
             for variant, model, score in found
         ]
-        out.append(Robust(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
+        out.append(RobustTable(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
     return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fooled:
+class TransferRow:
     """One search by what its findings do to every model: (whether it is the target, the share) by model."""
 
     variant: str
@@ -334,7 +328,7 @@ class Fooled:
     cells: tuple[tuple[bool, Estimate | None], ...]
 
 
-def fooled(view: View) -> tuple[list[str], list[Fooled]]:
+def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
     """The models, and for every search the share each gets wrong of what was found.
 
     Of the target: of all findings read back. Of others: of the findings whose picture they get right.
@@ -348,7 +342,7 @@ def fooled(view: View) -> tuple[list[str], list[Fooled]]:
             score = scores.get(one.variant)
             found = None if score is None else score.reproduced if score.is_target else score.fooled
             cells.append((score is not None and score.is_target, found))
-        rows.append(Fooled(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
+        rows.append(TransferRow(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
     return [printable(name) for name in models], rows
 
 
@@ -362,7 +356,7 @@ CONTRASTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrasted:
+class ContrastTable:
     """The contrasts of one kind: what is beyond chance first; `left_out` rows are in the file alone."""
 
     kind: str
@@ -379,7 +373,7 @@ def is_real(row: Contrast) -> bool:
     return p is not None and p < 0.05
 
 
-def contrasts(view: View) -> list[Contrasted]:
+def contrasts(view: View) -> list[ContrastTable]:
     """Every kind of contrast the results have, those beyond chance first."""
     out = []
     for kind, title in CONTRASTS.items():
@@ -388,7 +382,7 @@ def contrasts(view: View) -> list[Contrasted]:
         if rows:
             real = [contrast_text(view, one) for one in rows if is_real(one)]
             out.append(
-                Contrasted(
+                ContrastTable(
                     kind=kind, title=title, rows=rows[:MOST_CONTRASTS], real=real, n=len(rows),
                     left_out=max(len(rows) - MOST_CONTRASTS, 0),
                 )

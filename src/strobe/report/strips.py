@@ -12,7 +12,7 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
-from strobe.report.story_generator import Granular, size_text
+from strobe.report.story_generator import GranularityView, size_text
 
 __all__ = ["MOST_STRIPS", "build_strips"]
 
@@ -26,7 +26,7 @@ BETWEEN = "between"
 
 
 def build_strips(
-    dataset: Dataset, found: Granular, source: FrameSource | None, answers: Mapping[str, Answers]
+    dataset: Dataset, found: GranularityView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, Any] | None:
     """What the page's script reads: pictures, and for each target and granularity a film from nothing to found.
 
@@ -80,7 +80,7 @@ def _way(dataset: Dataset, sets_by_id: Mapping[str, int], row: int) -> int | Non
 
 def _picture(
     dataset: Dataset,
-    found: Granular,
+    found: GranularityView,
     source: FrameSource,
     rows: Sequence[int],
     sets_by_id: Mapping[str, int],

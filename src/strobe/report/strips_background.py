@@ -16,8 +16,8 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.report.story_background import (
     AT_SCALE,
-    Ladder,
-    Step,
+    LadderView,
+    RungView,
     by_class,
     covered_text,
     intro,
@@ -26,7 +26,7 @@ from strobe.report.story_background import (
 )
 from strobe.report.wording import join
 
-__all__ = ["MOST_OF_A_KIND", "Card", "Said", "Strip", "background_chapter", "ladder_strips"]
+__all__ = ["MOST_OF_A_KIND", "AnswerView", "Card", "Strip", "background_chapter", "ladder_strips"]
 
 MOST_OF_A_KIND = 3
 """Pictures of each kind on the page."""
@@ -53,7 +53,7 @@ ALL = {"calm": 1.0, "lost": 0.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AnswerView:
     """One model's answer: the place of its colour, the class, how sure it is (per cent, or nothing), and whether it is
     right."""
 
@@ -68,9 +68,9 @@ class Said:
 class Card:
     """One rung of one picture."""
 
-    step: Step
+    step: RungView
     image: str
-    said: tuple[Said, ...]
+    said: tuple[AnswerView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Strip:
 
 
 def background_chapter(
-    dataset: Dataset, found: Ladder | None, source: FrameSource | None, answers: Mapping[str, Answers]
+    dataset: Dataset, found: LadderView | None, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, object] | None:
     """What the chapter of a ladder of backgrounds holds, beside its figures; None where there is none."""
     if found is None:
@@ -107,7 +107,7 @@ def background_chapter(
 
 
 def ladder_strips(
-    dataset: Dataset, found: Ladder, source: FrameSource | None, answers: Mapping[str, Answers]
+    dataset: Dataset, found: LadderView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> list[Strip]:
     """Pictures where the background decides most, where magnifying does, and where nothing does; none without any."""
     models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
@@ -127,7 +127,7 @@ def ladder_strips(
     return out
 
 
-def _frames(dataset: Dataset, found: Ladder) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The frame of every picture on every rung, (P, rungs), −1 where it has none; and its labels, (most of one, P)."""
     sets, variants = dataset.sets, dataset.variants
     groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
@@ -148,7 +148,7 @@ def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.i
 
 
 def _chosen(
-    found: Ladder, truth: NDArray[np.int64], right: NDArray[np.float64]
+    found: LadderView, truth: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
     """The pictures of each kind, of different classes as far as they go round, and the places of the models of which
     it is true; `right` is (models, P, rungs)."""
@@ -199,7 +199,7 @@ def _one_of_each(
 
 def _strip(
     dataset: Dataset,
-    found: Ladder,
+    found: LadderView,
     source: FrameSource,
     models: Mapping[str, ClassAnswers],
     frames: NDArray[np.int64],
@@ -220,15 +220,15 @@ def _strip(
 
 
 def _answers(
-    found: Ladder, models: Mapping[str, ClassAnswers], frame: int, labels: Sequence[int], names: Sequence[str]
-) -> tuple[Said, ...]:
+    found: LadderView, models: Mapping[str, ClassAnswers], frame: int, labels: Sequence[int], names: Sequence[str]
+) -> tuple[AnswerView, ...]:
     out = []
     for place, name in enumerate(found.models):
         if name not in models or not models[name].scored[frame]:
             continue
         label, sure = int(models[name].label[frame]), float(models[name].confidence[frame])
         out.append(
-            Said(
+            AnswerView(
                 place=place + 1, model=printable(name), right=label in labels,
                 name="no class" if label < 0 else printable(names[label], limit=40),
                 sure=f"{100 * sure:.0f}\N{NO-BREAK SPACE}%" if np.isfinite(sure) and label >= 0 else "",

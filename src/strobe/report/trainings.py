@@ -6,7 +6,7 @@ from typing import Any
 from strobe.analyses.trainings import Trainings
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
-from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question
+from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_cent, question
 from strobe.report.style import RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
@@ -34,7 +34,7 @@ def trainings(view: View) -> Answer:
         )
         text += " among those right at least half as often as the best." if len(usable) < len(rows) else "."
     height = 0.9 + 0.42 * len(rows)
-    return Finding(
+    return FigureContent(
         sentence=text,
         how="Means over all trainings of a recipe with their 95 % interval over clips; the ticks above are the "
         "lowest and the highest training. A small drop means little where few anchors are right.",

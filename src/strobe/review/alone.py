@@ -11,20 +11,20 @@ from typing import Any
 from sqlalchemy import Connection
 
 from strobe.review import tally
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.database import execute, execute_all
-from strobe.review.log import LATEST, Log, round_of, say_latest
-from strobe.review.plan import Task
+from strobe.review.log import LATEST, AnswerLog, round_of, say_latest
+from strobe.review.plan import ReviewTask
 from strobe.review.rows import record_of, row_of
 
-__all__ = ["Alone"]
+__all__ = ["SingleImageQuestion"]
 
 
-class Alone:
+class SingleImageQuestion:
     """What the questions about one picture share; each has a task for a picture at most."""
 
     name: str
-    log: Log
+    log: AnswerLog
     real = "picture"
     controls: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
@@ -41,19 +41,19 @@ class Alone:
         """Whether an answer is one of those that were asked for."""
         return True
 
-    def is_doubtful(self, _answers: Sequence[Any], _settings: ReviewSettings) -> bool:
+    def is_doubtful(self, _answers: Sequence[Any], _settings: ReviewOptions) -> bool:
         """Whether these answers of round one, one of each annotator, call for round two."""
         return False
 
-    def page_of(self, task: Task, _settings: ReviewSettings) -> str:
+    def page_of(self, task: ReviewTask, _settings: ReviewOptions) -> str:
         """A picture stands alone."""
         return task.task_id
 
     # -- who gets what ----------------------------------------------------------------------------------------------
 
     def fresh(
-        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
-    ) -> list[Task]:
+        self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
+    ) -> list[ReviewTask]:
         """What comes first for everyone, then pictures of the conditions this person has seen least of."""
         asked = {"question": self.name, "who": values["who"]}
         tasks = (
@@ -77,7 +77,7 @@ class Alone:
         return tasks
 
     def open_for(
-        self, connection: Connection, _settings: ReviewSettings, who: str, *, whole: tally.Counts, own: tally.Counts
+        self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
         """How many pictures, one of a kin, could still be given to them."""
         del own  # of kins they were given, what they said does not tell
@@ -99,12 +99,12 @@ class Alone:
         given.update(name for name in rows.values() if name in given)
         return given
 
-    def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[Task]:
-        return [record_of(Task, row) for row in execute(connection, statement, values)]
+    def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[ReviewTask]:
+        return [record_of(ReviewTask, row) for row in execute(connection, statement, values)]
 
     # -- what an answer closes --------------------------------------------------------------------------------------
 
-    def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
+    def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
         """The counters of its picture."""
         own = row_of(answer)
         task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()
@@ -124,7 +124,7 @@ class Alone:
         self._recount(connection, settings, [task["task_id"]])
         execute_all(connection, tally.more(settings, where, name, kins=self.mixed))
 
-    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+    def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
         """Every counter anew from the answers."""
         own = {"question": self.name}
         mine = "SELECT task_id FROM tasks WHERE question = :question"
@@ -153,7 +153,7 @@ class Alone:
             "kin": task["kin"],
         }
 
-    def _recount(self, connection: Connection, settings: ReviewSettings, only: list[str] | None) -> None:
+    def _recount(self, connection: Connection, settings: ReviewOptions, only: list[str] | None) -> None:
         """Say anew how many answers these tasks have (None: all), which are in doubt, and which are open."""
         where = "question = :question" + ("" if only is None else " AND task_id IN :only")
         own: dict[str, Any] = {"question": self.name} | ({} if only is None else {"only": only})
@@ -174,7 +174,7 @@ class Alone:
             {**own, "real": self.real, "wanted": settings.votes, "verify": int(settings.verify)},
         )
 
-    def _doubtful(self, connection: Connection, settings: ReviewSettings, only: list[str] | None) -> list[str]:
+    def _doubtful(self, connection: Connection, settings: ReviewOptions, only: list[str] | None) -> list[str]:
         """The tasks whose answers of round one call for round two."""
         table, key = self.log.table, self.log.key
         rows = execute(

@@ -22,7 +22,7 @@ from strobe.review.guard import Guard
 from strobe.review.log import Conflict
 from strobe.review.names import checked_name
 from strobe.review.people import Person
-from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, Release, SetDecision
+from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, ReleaseBody, SetDecision
 from strobe.review.service import TYPES, Access, Service
 from strobe.review.sessions import ABSOLUTE
 from strobe.review.store import Store
@@ -191,7 +191,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
         return {"tasks": tasks, "paused": False, "progress": told, "page_version": server.page_version}
 
     @app.post("/api/release")
-    async def release(body: Release, request: Request) -> dict[str, bool]:
+    async def release(body: ReleaseBody, request: Request) -> dict[str, bool]:
         person = await server.who(request)
         await server.call(partial(leases.release, store, person.name, tab=body.tab))
         return {"ok": True}

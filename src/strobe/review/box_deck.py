@@ -8,9 +8,9 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.people import DISCARDS, BoxAnswer, latest_answers
 from strobe.review.names import checked_note
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Claimed, Task
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import Claimed, ReviewTask
 from strobe.review.question import Deck
 from strobe.review.requests import BoxDecision
 from strobe.review.store import Store
@@ -25,8 +25,8 @@ class BoxDeck(Deck):
         self,
         dataset: Dataset,
         store: Store,
-        places: Places,
-        pictures: Pictures,
+        places: TableLookup,
+        pictures: FrameImages,
         suggestions: Mapping[str, tuple[int, int, int, int]],
     ) -> None:
         self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
@@ -59,7 +59,7 @@ class BoxDeck(Deck):
                 card["votes"] = [{"name": name, **word} for name, word in said.items()]
         return card
 
-    def past(self, answer: BoxAnswer, task: Task) -> dict[str, Any]:
+    def past(self, answer: BoxAnswer, task: ReviewTask) -> dict[str, Any]:
         """An answer already given, for undo: its card and what was said."""
         card = self.card(Claimed(task=task, stage=answer.stage), answer.annotator)
         return {"card": card, "decision": {**_said(answer), "note": answer.note}}
@@ -68,7 +68,7 @@ class BoxDeck(Deck):
         """What the page sent, checked field by field."""
         return BoxDecision.model_validate_json(content)
 
-    def answer(self, body: BoxDecision, task: Task, annotator: str) -> BoxAnswer:
+    def answer(self, body: BoxDecision, task: ReviewTask, annotator: str) -> BoxAnswer:
         """A checked body as an answer: a box with an area inside the picture, of one of its classes."""
         row, space = self._places.frame(task.frame_id), self._dataset.info.label_space
         label, labels = space.index(body.label), self._places.labels(row)

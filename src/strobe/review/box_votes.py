@@ -10,7 +10,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import BoxAnswer
 from strobe.review.names import Spellings, checked_note
-from strobe.review.votes import Imported, Places, Turns, moment_of, picture_rows, seconds_of
+from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
 __all__ = ["read_boxes"]
 
@@ -18,13 +18,15 @@ _SIDES = ("x0", "y0", "x1", "y1")
 _COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage", "seconds", "note", "at")
 
 
-def read_boxes(path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]) -> Imported:
+def read_boxes(
+    path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]
+) -> ImportedAnswers:
     """The answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the picture.
 
     A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on pictures that are not `asked` about are counted apart.
     Another spelling of a `known` name is refused.
     """
-    places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
+    places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, set(asked)):
         if frame is None:
             elsewhere += 1
@@ -33,7 +35,7 @@ def read_boxes(path: Path, dataset: Dataset, asked: Iterable[str], annotator: st
             who = spellings.checked(row.get("annotator", "").strip() or annotator)
             answer = _answer(row, dataset, frame, places.ids[frame], who)
         turns.add(answer, answer.frame_id)
-    return Imported(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
+    return ImportedAnswers(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
 
 
 def _answer(row: dict[str, str], dataset: Dataset, frame: int, frame_id: str, who: str) -> BoxAnswer:

@@ -10,26 +10,26 @@ from strobe.analyses.drawn import AGREE, disagree
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.people import BoxAnswer
-from strobe.review.alone import Alone
+from strobe.review.alone import SingleImageQuestion
 from strobe.review.box_deck import BoxDeck
 from strobe.review.box_summary import asked_pictures, summarise_boxes
 from strobe.review.box_votes import read_boxes
-from strobe.review.conduct import Conduct, ReviewSettings
-from strobe.review.log import Log
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Task, task_name
+from strobe.review.conduct import Conduct, ReviewOptions
+from strobe.review.log import AnswerLog
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import ReviewTask, task_name
 from strobe.review.store import Store
-from strobe.review.votes import Imported
+from strobe.review.votes import ImportedAnswers
 
-__all__ = ["Boxing"]
+__all__ = ["BoxQuestion"]
 
 
-class Boxing(Alone):
+class BoxQuestion(SingleImageQuestion):
     """Where the object of a picture is. `suggestions` are boxes of a detector by frame, to be taken or moved."""
 
     name = "box"
-    log = Log(
+    log = AnswerLog(
         table="drawn",
         record=BoxAnswer,
         key="answer_id",
@@ -42,33 +42,33 @@ class Boxing(Alone):
     def __init__(self) -> None:
         self.suggestions: Mapping[str, tuple[int, int, int, int]] = {}
 
-    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+    def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
         """The labelled anchors of all sets, each picture once, in an order that depends on the seed alone."""
         found = asked_pictures(dataset)
         if not found:
             raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to ask the place of")
         order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(found)).tolist()
         return [
-            Task(
+            ReviewTask(
                 task_id=task_name(secret, "box", frame), kind=self.real, position=position, set_id=set_id,
                 frame_id=frame, question=self.name,
             )
             for position, (frame, set_id) in zip(order, sorted(found.items()), strict=True)
         ]  # fmt: skip
 
-    def stage(self, _task: Task) -> str:
+    def stage(self, _task: ReviewTask) -> str:
         """Boxes of round one are drawn."""
         return "draw"
 
-    def is_doubtful(self, answers: Sequence[BoxAnswer], settings: ReviewSettings) -> bool:
+    def is_doubtful(self, answers: Sequence[BoxAnswer], settings: ReviewOptions) -> bool:
         """Whether two of them disagree: keep or discard, the class, or too little overlap."""
         return disagree(answers, agree=AGREE if settings.agree is None else settings.agree)
 
-    def deck(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> BoxDeck:
+    def deck(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> BoxDeck:
         """The cards of a dataset."""
         return BoxDeck(dataset, store, places, pictures, self.suggestions)
 
-    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
         """Boxes drawn elsewhere, from CSV."""
         return read_boxes(path, dataset, asked_pictures(dataset), annotator, known)
 

@@ -7,7 +7,7 @@ from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.records import Verdict
 
-__all__ = ["ASK", "AT_ONCE", "HINTS", "Conduct", "Example", "ReviewSettings"]
+__all__ = ["ASK", "AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions"]
 
 ASK = ("pairs", "name", "box")
 """The questions that can be asked."""
@@ -31,7 +31,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewSettings:
+class ReviewOptions:
     """How a review is run. Changing them between two starts of the server loses nothing.
 
     `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
@@ -78,14 +78,14 @@ class Conduct:
     votes were shown in round two or hidden, oldest first.
     """
 
-    settings: ReviewSettings
+    settings: ReviewOptions
     people: tuple[str, ...] = ()
     shown: tuple[tuple[str, bool], ...] = ()
 
     def showed_votes(self, at: str) -> bool:
         """Whether the earlier votes were shown in round two at that moment.
 
-        >>> conduct = Conduct(settings=ReviewSettings(), shown=(("", True), ("2026-02", False)))
+        >>> conduct = Conduct(settings=ReviewOptions(), shown=(("", True), ("2026-02", False)))
         >>> conduct.showed_votes("2026-01-31"), conduct.showed_votes("2026-02-01")
         (True, False)
         """

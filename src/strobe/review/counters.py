@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 from strobe.core.derivation import is_clean
 from strobe.core.records import Verdict
 from strobe.review import tally
-from strobe.review.conduct import ReviewSettings
+from strobe.review.conduct import ReviewOptions
 from strobe.review.database import Statement, execute, execute_all
-from strobe.review.log import LATEST, Log, round_of, say_latest
+from strobe.review.log import LATEST, AnswerLog, round_of, say_latest
 from strobe.review.rows import row_of
 
 __all__ = ["VERDICTS", "follow", "rebuild"]
 
-VERDICTS = Log(
+VERDICTS = AnswerLog(
     table="verdicts",
     record=Verdict,
     key="verdict_id",
@@ -30,7 +30,7 @@ VERDICTS = Log(
 """The votes on pairs."""
 
 
-def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -> None:
+def follow(connection: Connection, verdict: Verdict, settings: ReviewOptions) -> None:
     """Bring the counters up to one new vote."""
     found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))
     task = found.first()
@@ -54,7 +54,7 @@ def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -
     )
 
 
-def rebuild(connection: Connection, settings: ReviewSettings) -> None:
+def rebuild(connection: Connection, settings: ReviewOptions) -> None:
     """Make every counter anew from the votes; only what differs is written, as most tasks have none."""
     own = "SELECT 1 FROM tasks t WHERE t.task_id = latest.task_id AND t.question = 'pairs'"
     execute(connection, f"DELETE FROM latest WHERE EXISTS ({own})")
@@ -101,7 +101,7 @@ def _recounted(values: dict[str, Any], where: str) -> Statement:
     )
 
 
-def _reopened(settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
+def _reopened(settings: ReviewOptions, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
     """What says anew which tasks are open in round one and in round two, and before that which of `hold` are held."""
     values = {**values, "labels": int(settings.labels)}
     held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)

@@ -19,7 +19,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.review.schema import migrate
 
-__all__ = ["Database", "Found", "Statement", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
+__all__ = ["Database", "Statement", "StatementResult", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
 
 Statement = tuple[str, Mapping[str, Any]]
 """A statement and its values."""
@@ -265,7 +265,7 @@ def _unusable(shown: str, error: BaseException) -> StrobeError:
     return StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}")
 
 
-class Found:
+class StatementResult:
     """What a statement found, read as it is asked for: rows by the names of their columns, or their first column."""
 
     def __init__(self, cursor: Any) -> None:
@@ -304,14 +304,14 @@ def _names(result: Any) -> list[str]:
 
 def execute(
     connection: Connection, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ()
-) -> Found:
+) -> StatementResult:
     """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`.
 
     By the driver itself: what SQLAlchemy does around each statement takes longer than most of ours.
     """
     cursor = _raw(connection).cursor()
     _run(cursor, connection.dialect.name == "sqlite", statement, values)
-    return Found(cursor)
+    return StatementResult(cursor)
 
 
 def execute_all(connection: Connection, statements: Iterable[Statement]) -> None:

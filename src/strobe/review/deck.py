@@ -9,9 +9,9 @@ from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.review.hints import hints_of
 from strobe.review.names import checked_note
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Claimed, Task, task_name
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import Claimed, ReviewTask, task_name
 from strobe.review.question import Deck
 from strobe.review.requests import Decision, JointVote
 from strobe.review.store import Store
@@ -22,7 +22,7 @@ __all__ = ["PairDeck"]
 class PairDeck(Deck):
     """Makes the cards of a dataset's pairs or of whole sets, and votes of what comes back."""
 
-    def __init__(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> None:
+    def __init__(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> None:
         self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
         self._secret = store.secret()
 
@@ -65,7 +65,7 @@ class PairDeck(Deck):
         anchors = {self._places.anchor(task.set_id) for task in tasks}
         return self._labels_now(anchors | {self._places.frame(task.frame_id) for task in tasks if self._by_own(task)})
 
-    def _by_own(self, task: Task) -> bool:
+    def _by_own(self, task: ReviewTask) -> bool:
         # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
         return self._dataset.info.label_source == "frame" and task.kind == "pair"
 
@@ -121,7 +121,7 @@ class PairDeck(Deck):
         members = [self._card(one, annotator, labels_of) for one in real]
         return {**members[0], "task": task_name(self._secret, "set", set_id), "neighbour": None, "members": members}
 
-    def pasts(self, answers: Sequence[tuple[Verdict, Task]]) -> list[dict[str, Any]]:
+    def pasts(self, answers: Sequence[tuple[Verdict, ReviewTask]]) -> list[dict[str, Any]]:
         """Decisions already made: what was said of one set in round one is one step, wherever in it one comes in."""
         if self._store.settings.at_once == "pair":
             return super().pasts(answers)
@@ -143,7 +143,7 @@ class PairDeck(Deck):
         card = self._set_card(of_set, annotator, self._labels_on(of_set))
         return {"card": card, "decision": {"votes": votes}}
 
-    def past(self, answer: Verdict, task: Task) -> dict[str, Any]:
+    def past(self, answer: Verdict, task: ReviewTask) -> dict[str, Any]:
         """A decision already made, for undo: its card and what was said."""
         stage = answer.stage if answer.stage != "joint" else "verify"
         return {
@@ -155,7 +155,7 @@ class PairDeck(Deck):
         """One decision."""
         return Decision.model_validate_json(content)
 
-    def answer(self, body: Decision, task: Task, annotator: str) -> Verdict:
+    def answer(self, body: Decision, task: ReviewTask, annotator: str) -> Verdict:
         """A checked decision as a vote; a member's in a decision made together is of the stage `joint`."""
         if (task.kind == "anchor") != (body.stage == "anchor"):
             raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
@@ -173,7 +173,7 @@ class PairDeck(Deck):
             **body.model_dump(exclude={"who", "task", "member", "stage", "labels", "note"}),
         )
 
-    def _hints(self, task: Task) -> list[str]:
+    def _hints(self, task: ReviewTask) -> list[str]:
         """What the pixels of a pair suggest; of a control nothing, as of most pairs."""
         hints = self._dataset.hints
         if hints is None or self._store.settings.hints == "never":

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strobe.core.errors import StrobeError, printable
 
-__all__ = ["Guard", "Rate", "ServerAddress"]
+__all__ = ["Guard", "RateLimit", "ServerAddress"]
 
 MAX_BODY = 256 * 1024
 """The largest request body: a decision is well under a kilobyte."""
@@ -114,7 +114,7 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(slots=True)
-class Rate:
+class RateLimit:
     """A bucket per caller: `burst` requests at once, then `per_s` a second."""
 
     per_s: float
@@ -125,7 +125,7 @@ class Rate:
     def allows(self, caller: str) -> bool:
         """Whether this caller may make one more request now.
 
-        >>> rate = Rate(per_s=1, burst=2, clock=lambda: 0.0)
+        >>> rate = RateLimit(per_s=1, burst=2, clock=lambda: 0.0)
         >>> [rate.allows("ann"), rate.allows("ann"), rate.allows("ann"), rate.allows("bo")]
         [True, True, False, True]
         """
@@ -146,10 +146,10 @@ class Guard:
         self._address = address
         self._cookie = cookie.encode() + b"="
         self._rates = {
-            "media": Rate(per_s=200, burst=2000),
-            "other": Rate(per_s=60, burst=600),
+            "media": RateLimit(per_s=200, burst=2000),
+            "other": RateLimit(per_s=60, burst=600),
             # Per address, whatever cookie is sent: made-up sessions do not get a bucket each.
-            "address": Rate(per_s=1500, burst=3000),
+            "address": RateLimit(per_s=1500, burst=3000),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,7 +162,7 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return None
-        sending = _Sending(send, scope["path"])
+        sending = _HeaderSender(send, scope["path"])
         try:
             if scope["method"] == "POST":
                 try:
@@ -240,7 +240,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-class _Sending:
+class _HeaderSender:
     """The answer, with the headers every answer carries."""
 
     def __init__(self, send: Send, path: str) -> None:

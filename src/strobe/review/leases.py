@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from strobe.review.database import Statement, execute, execute_all
-from strobe.review.log import Log, NotAsked, round_of
-from strobe.review.plan import Task
+from strobe.review.log import AnswerLog, NotAsked, round_of
+from strobe.review.plan import ReviewTask
 from strobe.review.rows import Answer, record_of, row_of
 from strobe.review.store import Store
 
@@ -26,7 +26,7 @@ def expire(connection: Connection, now: float) -> None:
     execute(connection, "DELETE FROM leases WHERE expires <= :now", {"now": now})
 
 
-def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[Task], list[Task]]:
+def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[ReviewTask], list[ReviewTask]]:
     """What `who` holds of this `question` and can still decide: in this `tab`, and in their other tabs."""
     rows = list(
         execute(
@@ -36,11 +36,11 @@ def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[Task],
             {name: values[name] for name in ("who", "question", "real")},
         )
     )
-    here = [record_of(Task, row) for row in rows if row["tab"] == values["tab"]]
-    return here, [record_of(Task, row) for row in rows if row["tab"] != values["tab"]]
+    here = [record_of(ReviewTask, row) for row in rows if row["tab"] == values["tab"]]
+    return here, [record_of(ReviewTask, row) for row in rows if row["tab"] != values["tab"]]
 
 
-def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Task]) -> None:
+def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[ReviewTask]) -> None:
     """Give these tasks to `who` in this `tab` until they expire."""
     if not tasks:
         return
@@ -62,7 +62,7 @@ def ask(people: Sequence[str], task_ids: Sequence[str], *, round_number: int) ->
     return [(_ASK, {"who": who, "round": round_number, "given": list(task_ids)}) for who in people if task_ids]
 
 
-def expect_asked(connection: Connection, log: Log, answers: Sequence[Answer]) -> None:
+def expect_asked(connection: Connection, log: AnswerLog, answers: Sequence[Answer]) -> None:
     """Raise NotAsked unless each answer's person was given its task in its round, or answered it before."""
     for answer in answers:
         who = {"who": answer.annotator, "round": round_of(answer)}

@@ -11,7 +11,7 @@ from strobe.review.database import execute
 from strobe.review.moments import NO_TIME, just_after
 from strobe.review.rows import columns, record_of, row_of
 
-__all__ = ["LATEST", "Conflict", "Log", "NotAsked", "round_of", "say_latest"]
+__all__ = ["LATEST", "AnswerLog", "Conflict", "NotAsked", "round_of", "say_latest"]
 
 
 class Conflict(StrobeError):
@@ -28,7 +28,7 @@ def round_of(answer: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class AnswerLog:
     """The answers to one question. `table` is named as that of the dataset folder, `key` is the column of its ids.
 
     `own_task` says in SQL which task an answer's row is about; `shown` which answers (v) to which tasks (t) undo shows.

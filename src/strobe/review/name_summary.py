@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from strobe.analyses.naming import CONTROL, PRACTICE, Naming
+from strobe.analyses.naming import CONTROL, PRACTICE, NamingTable
 from strobe.analyses.people import people_results
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.voting import LEAST_SECONDS, against
@@ -60,7 +60,7 @@ def summarise(
 
 def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
     """How often people are right and how much alike, by what the pictures are; the whole is in the results."""
-    found = people_results(Naming.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
+    found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
             "name": " ".join(filter(None, (one.variant, one.condition))),

@@ -9,7 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import SAID, NameAnswer
 from strobe.review.names import Spellings, checked_note
-from strobe.review.votes import Imported, Places, Turns, moment_of, picture_rows, seconds_of
+from strobe.review.votes import ImportedAnswers, NameLookup, Turns, moment_of, picture_rows, seconds_of
 
 __all__ = ["read_names"]
 
@@ -18,12 +18,12 @@ _COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note
 
 def read_names(
     path: Path, dataset: Dataset, conditions: Mapping[str, str], annotator: str, known: Iterable[str]
-) -> Imported:
+) -> ImportedAnswers:
     """The answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for one that is no class.
 
     `conditions` say what a picture is shown as where the file does not. Another spelling of a `known` name is refused.
     """
-    places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
+    places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, conditions):
         if frame is None:
             elsewhere += 1
@@ -31,7 +31,7 @@ def read_names(
         with in_file(path, where=f"line {place}"):
             answer = _answer(row, dataset, places.ids[frame], conditions, spellings.checked(_who(row, annotator)))
         turns.add(answer, answer.frame_id)
-    return Imported(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
+    return ImportedAnswers(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
 
 
 def _who(row: dict[str, str], annotator: str) -> str:

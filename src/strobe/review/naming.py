@@ -16,27 +16,27 @@ from strobe.core.errors import InvalidValue, expect
 from strobe.core.labels import other_names
 from strobe.core.people import NameAnswer
 from strobe.core.variants import ANCHOR, NO_VARIANT
-from strobe.review.alone import Alone
-from strobe.review.conduct import Conduct, ReviewSettings
-from strobe.review.log import Log
+from strobe.review.alone import SingleImageQuestion
+from strobe.review.conduct import Conduct, ReviewOptions
+from strobe.review.log import AnswerLog
 from strobe.review.name_votes import read_names
 from strobe.review.names import checked_note
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Claimed, Task, task_name
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import Claimed, ReviewTask, task_name
 from strobe.review.question import Deck
 from strobe.review.requests import NameDecision
 from strobe.review.store import Store
-from strobe.review.votes import Imported
+from strobe.review.votes import ImportedAnswers
 
-__all__ = ["Naming", "Shown", "shown"]
+__all__ = ["NameQuestion", "ShownImage", "shown"]
 
 N_PRACTICE = 5
 """Pictures each person begins with where nobody says how many; never more than a quarter of the groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownImage:
     """A picture as people are shown it: its kin (no person sees two of one) and what it is shown as."""
 
     frame_id: str
@@ -44,7 +44,7 @@ class Shown:
     condition: str
 
 
-def shown(dataset: Dataset) -> list[Shown]:
+def shown(dataset: Dataset) -> list[ShownImage]:
     """The pictures of a dataset's sets, each once. Groups that share a picture are one kin.
 
     A member that is its anchor once more, for models that prepare pictures otherwise, is no other picture to people.
@@ -75,13 +75,13 @@ def shown(dataset: Dataset) -> list[Shown]:
     pixels = {row: (frames.sha256[row], frames.media[row], frames.recipe[row]) for row in group}
     whole = {pixels[row] for row in group if condition[row] == ANCHOR and frames.sha256[row]}
     return [
-        Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row])
+        ShownImage(frame_id=ids[row], kin=root(group[row]), condition=condition[row])
         for row in sorted(group)
         if condition[row] == ANCHOR or pixels[row] not in whole
     ]
 
 
-def set_aside(pictures: Sequence[Shown], settings: ReviewSettings) -> dict[str, str]:
+def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
     """The kins that are no part of the study, and what their anchors are for: practice or control."""
     kins = sorted({one.kin for one in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
@@ -91,11 +91,11 @@ def set_aside(pictures: Sequence[Shown], settings: ReviewSettings) -> dict[str, 
     return {kins[place]: kind for place, kind in zip(order, kinds, strict=False)}
 
 
-class Naming(Alone):
+class NameQuestion(SingleImageQuestion):
     """What a picture is called."""
 
     name = "name"
-    log = Log(
+    log = AnswerLog(
         table="names",
         record=NameAnswer,
         key="answer_id",
@@ -105,7 +105,7 @@ class Naming(Alone):
     controls = (CONTROL,)
     first = (PRACTICE,)
 
-    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+    def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
         """Every picture; of the groups set aside only an anchor each."""
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
         aside = set_aside(pictures, settings)
@@ -117,7 +117,7 @@ class Naming(Alone):
             if kind != "picture" and (one.condition != ANCHOR or one.kin in used):
                 continue
             used.add(one.kin)
-            task = Task(
+            task = ReviewTask(
                 task_id=task_name(secret, "name", one.frame_id),
                 kind=kind,
                 position=position,
@@ -130,7 +130,7 @@ class Naming(Alone):
             out.append(task)
         return out
 
-    def stage(self, task: Task) -> str:
+    def stage(self, task: ReviewTask) -> str:
         """`practice`, or `name` for all others: nothing tells a control apart."""
         return "practice" if task.kind == PRACTICE else "name"
 
@@ -138,11 +138,11 @@ class Naming(Alone):
         """A late answer is kept but is none: the picture goes to somebody else."""
         return answer.said != "late"
 
-    def deck(self, dataset: Dataset, store: Store, places: Places, _pictures: Pictures) -> "NameDeck":
+    def deck(self, dataset: Dataset, store: Store, places: TableLookup, _pictures: FrameImages) -> "NameDeck":
         """The cards of a dataset."""
         return NameDeck(dataset, store, places)
 
-    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
         """Answers made elsewhere."""
         return read_names(path, dataset, {one.frame_id: one.condition for one in shown(dataset)}, annotator, known)
 
@@ -159,7 +159,7 @@ class Naming(Alone):
 class NameDeck(Deck):
     """Makes the cards of a dataset's pictures, and answers of what comes back."""
 
-    def __init__(self, dataset: Dataset, store: Store, places: Places) -> None:
+    def __init__(self, dataset: Dataset, store: Store, places: TableLookup) -> None:
         self._dataset, self._store, self._places = dataset, store, places
 
     def told(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class NameDeck(Deck):
             card["right"] = [{"id": space.ids[label], "name": space.names[label]} for label in right]
         return card
 
-    def past(self, answer: NameAnswer, task: Task) -> dict[str, Any]:
+    def past(self, answer: NameAnswer, task: ReviewTask) -> dict[str, Any]:
         """An answer already given, for undo; its seconds, because a time limit runs on."""
         decision = {name: getattr(answer, name) for name in ("said", "label", "note", "seconds")}
         return {"card": self.card(Claimed(task=task, stage="name"), answer.annotator), "decision": decision}
@@ -184,7 +184,7 @@ class NameDeck(Deck):
         """One answer."""
         return NameDecision.model_validate_json(content)
 
-    def answer(self, body: NameDecision, task: Task, annotator: str) -> NameAnswer:
+    def answer(self, body: NameDecision, task: ReviewTask, annotator: str) -> NameAnswer:
         """A checked answer; one that came after the time limit is kept as late, whatever it says."""
         limit, space = self._store.settings.limit_s, self._dataset.info.label_space
         label = space.ids[space.index(body.label)] if body.label else ""

@@ -9,23 +9,23 @@ from sqlalchemy import Connection
 from strobe.core.dataset import Dataset
 from strobe.core.records import Verdict
 from strobe.review import counters, tally
-from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.database import execute
 from strobe.review.deck import PairDeck
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Task, plan
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import ReviewTask, plan
 from strobe.review.rows import record_of
 from strobe.review.store import Store
-from strobe.review.votes import Imported, read_votes
+from strobe.review.votes import ImportedAnswers, read_votes
 
-__all__ = ["Pairs"]
+__all__ = ["PairQuestion"]
 
 MOST_AT_ONCE = 40
 """Pairs of a set that are given at once; the rest of a larger set comes as a set of its own."""
 
 
-class Pairs:
+class PairQuestion:
     """Whether an anchor and a neighbour look the same; before it, where asked for, which labels an anchor has."""
 
     name = "pairs"
@@ -34,27 +34,27 @@ class Pairs:
     controls = ("same", "different")
     together = True
 
-    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+    def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
         """Every pair, every anchor, and the controls."""
         return plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
 
-    def stage(self, task: Task) -> str:
+    def stage(self, task: ReviewTask) -> str:
         """`anchor` for an anchor alone, `pair` for all others."""
         return "anchor" if task.kind == "anchor" else "pair"
 
-    def page_of(self, task: Task, settings: ReviewSettings) -> str:
+    def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
         """A pair stands alone or with the others of its set, an anchor always alone."""
         return task.set_id if settings.at_once == "set" and task.kind != "anchor" else task.task_id
 
     def fresh(
-        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
-    ) -> list[Task]:
+        self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
+    ) -> list[ReviewTask]:
         """Anchors that want their labels first, then pairs, or whole sets of them."""
 
-        def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[Task]:
+        def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[ReviewTask]:
             asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
             rows = execute(connection, _FRESH.replace("{where}", where), asked)
-            return [record_of(Task, row) for row in rows]
+            return [record_of(ReviewTask, row) for row in rows]
 
         tasks = found("anchor", 1, want) if settings.labels else []
         if settings.at_once == "pair":
@@ -69,25 +69,25 @@ class Pairs:
         return tasks + [task for one in of_set for task in one]
 
     def open_for(
-        self, _connection: Connection, settings: ReviewSettings, _who: str, *, whole: tally.Counts, own: tally.Counts
+        self, _connection: Connection, settings: ReviewOptions, _who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
         """What is open in round one, less what they voted on."""
         mine = own["pair"]["open1"] + (own["pair"]["waiting"] if settings.labels else 0)
         return whole["anchor"]["open1"] + whole["pair"]["open1"] - mine
 
-    def follow(self, connection: Connection, answer: Verdict, settings: ReviewSettings) -> None:
+    def follow(self, connection: Connection, answer: Verdict, settings: ReviewOptions) -> None:
         """The counters of the pair and, where its anchor is in doubt, of its set."""
         counters.follow(connection, answer, settings)
 
-    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+    def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
         """Every counter anew."""
         counters.rebuild(connection, settings)
 
-    def deck(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> PairDeck:
+    def deck(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> PairDeck:
         """The cards of a dataset."""
         return PairDeck(dataset, store, places, pictures)
 
-    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
         """The papers' own annotation JSON, or CSV."""
         return read_votes(path, dataset, annotator=annotator, known=known)
 

@@ -9,7 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource
 
-__all__ = ["Picture", "Pictures"]
+__all__ = ["EncodedImage", "FrameImages"]
 
 _NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -21,14 +21,14 @@ _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class EncodedImage:
     """An encoded image and its media type."""
 
     content: bytes
     media_type: str
 
 
-class Pictures:
+class FrameImages:
     """The frames of a dataset as pictures."""
 
     def __init__(self, dataset: Dataset, source: FrameSource, *, secret: bytes) -> None:
@@ -62,7 +62,7 @@ class Pictures:
             height, width = self._source.read(row).shape[:2]
         return width, height
 
-    def get(self, row: int) -> Picture:
+    def get(self, row: int) -> EncodedImage:
         """The picture of a frame. Raises StrobeError where it cannot be read.
 
         Only JPEG and PNG leave as they are stored; anything else is decoded and encoded anew, so that a file that is
@@ -72,8 +72,8 @@ class Pictures:
         if encoded is not None:
             for magic, media_type in _MAGIC:
                 if encoded.startswith(magic):
-                    return Picture(content=encoded, media_type=media_type)
+                    return EncodedImage(content=encoded, media_type=media_type)
         # One at a time: a source that decodes a video keeps its place in it.
         with self._decoding:
             pixels = self._source.read(row)
-        return Picture(content=png_bytes(pixels, compress_level=1), media_type="image/png")
+        return EncodedImage(content=png_bytes(pixels, compress_level=1), media_type="image/png")

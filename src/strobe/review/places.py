@@ -10,10 +10,10 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.records import frame_id
 
-__all__ = ["Places"]
+__all__ = ["TableLookup"]
 
 
-class Places:
+class TableLookup:
     """The rows of frames, sets, labels and members by name, by search in the tables' own columns."""
 
     def __init__(self, dataset: Dataset) -> None:

@@ -10,14 +10,14 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 
-__all__ = ["Claimed", "Kind", "Task", "candidates_digest", "plan", "strangers", "task_name"]
+__all__ = ["Claimed", "Kind", "ReviewTask", "candidates_digest", "plan", "strangers", "task_name"]
 
 Kind = Literal["pair", "anchor", "same", "different"]
 """A pair, an anchor alone, and two kinds of control: an anchor with itself, an anchor with another video's frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ReviewTask:
     """One thing to decide. Of a pair `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
 
     `kind` is one of its question's. One person is given one task of each `kin` at most (empty: it has none but itself);
@@ -38,7 +38,7 @@ class Task:
 class Claimed:
     """A task given to an annotator, and the stage their answer to it belongs to."""
 
-    task: Task
+    task: ReviewTask
     stage: str
 
 
@@ -57,7 +57,7 @@ def candidates_digest(dataset: Dataset) -> str:
     return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
-def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list[Task]:
+def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list[ReviewTask]:
     """Every task of a dataset. Names are opaque, so that a control pair looks like any other.
 
     The order depends on the seed and the candidates alone, not on the order of rows in a file.
@@ -73,10 +73,10 @@ def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list
     return out + _placed("different", strangers(dataset, ids, rng, wanted // 2), rng, secret)
 
 
-def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, secret: bytes) -> list[Task]:
+def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, secret: bytes) -> list[ReviewTask]:
     order = rng.permutation(len(pairs)).tolist()
     return [
-        Task(
+        ReviewTask(
             task_id=task_name(secret, kind, set_id, frame),
             kind=kind,
             position=position,

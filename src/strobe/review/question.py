@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import UnknownName
-from strobe.review.conduct import Conduct, ReviewSettings
-from strobe.review.log import Log
-from strobe.review.pictures import Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Claimed, Task
+from strobe.review.conduct import Conduct, ReviewOptions
+from strobe.review.log import AnswerLog
+from strobe.review.pictures import FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import Claimed, ReviewTask
 from strobe.review.tally import Counts
-from strobe.review.votes import Imported
+from strobe.review.votes import ImportedAnswers
 
 __all__ = ["QUESTIONS", "TABLES", "Deck", "Question", "question_named"]
 
@@ -50,11 +50,11 @@ class Deck(Protocol):
         """The cards of tasks that were claimed together: one each, unless some stand on one page."""
         return [self.card(one, annotator) for one in claimed]
 
-    def past(self, answer: Any, task: Task) -> dict[str, Any]:
+    def past(self, answer: Any, task: ReviewTask) -> dict[str, Any]:
         """An answer already given, for undo: its `card` and the `decision`."""
         ...
 
-    def pasts(self, answers: Sequence[tuple[Any, Task]]) -> list[dict[str, Any]]:
+    def pasts(self, answers: Sequence[tuple[Any, ReviewTask]]) -> list[dict[str, Any]]:
         """Answers already given, in the order they come in, as the page walks back through them."""
         return [self.past(answer, task) for answer, task in answers]
 
@@ -62,7 +62,7 @@ class Deck(Protocol):
         """What the page sent, checked field by field; it has at least `task` and `who`."""
         ...
 
-    def answer(self, body: Any, task: Task, annotator: str) -> Any:
+    def answer(self, body: Any, task: ReviewTask, annotator: str) -> Any:
         """A checked body as an answer without a time; InvalidValue where it cannot be one."""
         ...
 
@@ -71,7 +71,7 @@ class Question(Protocol):
     """One thing asked of people."""
 
     name: str
-    log: Log
+    log: AnswerLog
     """Where its answers lie."""
     real: str
     """The kind of its tasks that is the work itself."""
@@ -80,46 +80,44 @@ class Question(Protocol):
     together: bool
     """Whether a group may decide on one screen."""
 
-    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+    def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
         """Every task of a dataset, opaquely named, in a seeded order."""
         ...
 
-    def stage(self, task: Task) -> str:
+    def stage(self, task: ReviewTask) -> str:
         """The stage of an answer to a task of round one; that of round two is `verify`."""
         ...
 
-    def page_of(self, task: Task, settings: ReviewSettings) -> str:
+    def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
         """The name of the page a task of round one stands on: tasks of one name are shown at once."""
         ...
 
     def fresh(
-        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
-    ) -> list[Task]:
+        self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
+    ) -> list[ReviewTask]:
         """Open tasks for up to `want` pages that `who` may be given and does not hold yet, the first to show first."""
         ...
 
-    def open_for(
-        self, connection: Connection, settings: ReviewSettings, who: str, *, whole: Counts, own: Counts
-    ) -> int:
+    def open_for(self, connection: Connection, settings: ReviewOptions, who: str, *, whole: Counts, own: Counts) -> int:
         """How many open tasks of round one could still be given to `who`, now or when a lease runs out.
 
         `whole` are the counts of all its tasks, `own` those of what they said (`tally`).
         """
         ...
 
-    def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
+    def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
         """Bring the counters up to one new answer: what it closes, what it opens again."""
         ...
 
-    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+    def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
         """Make every counter anew from the answers."""
         ...
 
-    def deck(self, dataset: Dataset, store: Any, places: Places, pictures: Pictures) -> Deck:
+    def deck(self, dataset: Dataset, store: Any, places: TableLookup, pictures: FrameImages) -> Deck:
         """The cards of a dataset, whose answers lie in the store."""
         ...
 
-    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
         """Answers made elsewhere: those of a file; `annotator` gave those that do not say who, `known` are in use."""
         ...
 

@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 
 from strobe.review import leases, tally
 from strobe.review.database import execute, execute_all
-from strobe.review.plan import Claimed, Task
+from strobe.review.plan import Claimed, ReviewTask
 from strobe.review.rows import record_of
 from strobe.review.store import Store
 
-__all__ = ["Progress", "claim", "claim_joint", "progress"]
+__all__ = ["ReviewProgress", "claim", "claim_joint", "progress"]
 
 _TODAY = """SELECT count(*) FROM latest l WHERE l.annotator = :who AND l.at >= :since
     AND EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question)"""
@@ -27,7 +27,7 @@ _CONTROL = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind = 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReviewProgress:
     """How far a question has come, and one annotator's part in it.
 
     `open_for_me` counts what this annotator could still be given, now or when a lease runs out: tasks of round one
@@ -51,10 +51,10 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
     """Up to `want` pages of tasks for this tab, those it already holds first; their leases start anew."""
     now, question = store.clock(), store.question
 
-    def pages(tasks: Sequence[Task]) -> list[str]:
+    def pages(tasks: Sequence[ReviewTask]) -> list[str]:
         return list(dict.fromkeys(question.page_of(task, store.settings) for task in tasks))
 
-    def first(tasks: list[Task], most: int) -> list[Task]:
+    def first(tasks: list[ReviewTask], most: int) -> list[ReviewTask]:
         kept = set(pages(tasks)[:most])
         return [task for task in tasks if question.page_of(task, store.settings) in kept]
 
@@ -87,7 +87,7 @@ def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Clai
         return _verify(connection, store, members, want)
 
 
-def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
+def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress:
     """The counts shown on the page, one annotator's part among them; `since` is when their day began.
 
     All but that day's answers are kept (`tally`), so that it costs the same whatever has been done.
@@ -102,7 +102,7 @@ def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
     real, anchors = whole[question.real], whole["anchor"]
     waiting = real["waiting"] if labels else 0
     verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
-    return Progress(
+    return ReviewProgress(
         tasks=real["tasks"],
         tasks_open=real["open1"] + waiting,
         tasks_waiting=waiting,
@@ -134,14 +134,14 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
         "WHERE l.task_id = t.task_id AND l.round = 2 AND l.annotator IN :members) < :n ORDER BY t.position LIMIT :want",
         {"question": store.question.name, "members": list(members), "n": len(members), "want": want},
     )
-    claimed = [Claimed(task=record_of(Task, row), stage="verify") for row in rows]
+    claimed = [Claimed(task=record_of(ReviewTask, row), stage="verify") for row in rows]
     execute_all(connection, leases.ask(members, [one.task.task_id for one in claimed], round_number=2))
     return claimed
 
 
 def _control(
-    connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task], set_id: str | None = None
-) -> Task | None:
+    connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str | None = None
+) -> ReviewTask | None:
     """The control that is due to this annotator beside these tasks, of that set where one is named; None if none is."""
     hidden, real, share = store.question.controls, store.question.real, store.settings.controls
     n_real = sum(task.kind == real for task in tasks)
@@ -156,11 +156,13 @@ def _control(
     first = []
     for kind in hidden:  # each by itself: of several kinds no index has the order, and all would be sorted
         rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named})
-        first += [record_of(Task, row) for row in rows]
+        first += [record_of(ReviewTask, row) for row in rows]
     return min(first, key=lambda task: (task.position, task.kind), default=None)
 
 
-def _with_control(connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task]) -> list[Task]:
+def _with_control(
+    connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask]
+) -> list[ReviewTask]:
     """The claimed tasks with a control among them where one is due; never the first, never two at once."""
     n_real = sum(task.kind == store.question.real for task in tasks)
     if n_real < 2 or any(task.kind in store.question.controls for task in tasks):
@@ -174,8 +176,8 @@ def _with_control(connection: Connection, store: Store, values: dict[str, Any], 
 
 
 def _control_of_set(
-    connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task], set_id: str
-) -> list[Task]:
+    connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str
+) -> list[ReviewTask]:
     """A control to stand among the pairs of a set, where one is due and the set has one; never two in a set."""
     of_set = [task for task in tasks if task.set_id == set_id and task.kind != "anchor"]
     if len(of_set) < 2 or any(task.kind in store.question.controls for task in of_set):

@@ -9,8 +9,8 @@ from strobe.core.records import REASONS
 from strobe.review.names import MAX_NOTE
 
 __all__ = [
-    "Answered", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
-    "NameDecision", "Pause", "Release", "SetDecision",
+    "AnswerBody", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
+    "NameDecision", "Pause", "ReleaseBody", "SetDecision",
 ]  # fmt: skip
 
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
@@ -48,13 +48,13 @@ class Claim(_Body):
     since: Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)?$")] = ""
 
 
-class Release(_Body):
+class ReleaseBody(_Body):
     """A tab gives back what it holds."""
 
     tab: Opaque
 
 
-class Answered(_Body):
+class AnswerBody(_Body):
     """One answer, whatever the question. It has an id made by the page, so that the same answer sent twice is one.
 
     `who` is who the page thinks they are: where the session says otherwise the answer is sent back, not misfiled.
@@ -67,7 +67,7 @@ class Answered(_Body):
     page_version: Annotated[str, Field(pattern=r"^[0-9a-z.]{0,40}$")] = ""
 
 
-class Decision(Answered):
+class Decision(AnswerBody):
     """One decision on a pair, or on an anchor's labels."""
 
     verdict_id: Opaque
@@ -86,7 +86,7 @@ class SetDecision(_Body):
     votes: Annotated[list[Decision], Field(min_length=1, max_length=60)]
 
 
-class NameDecision(Answered):
+class NameDecision(AnswerBody):
     """What a picture was called."""
 
     answer_id: Opaque
@@ -95,7 +95,7 @@ class NameDecision(Answered):
     label: ShortText = ""
 
 
-class BoxDecision(Answered):
+class BoxDecision(AnswerBody):
     """Where an object is, to the pixel, or why the picture is discarded."""
 
     answer_id: Opaque

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
-from strobe.review.plan import Task
+from strobe.review.plan import ReviewTask
 
 __all__ = ["Answer", "columns", "record_of", "row_of"]
 
 Answer = Verdict | NameAnswer | BoxAnswer
 """What one person said of one task, whatever the question."""
 
-Record = TypeVar("Record", Task, Verdict, NameAnswer, BoxAnswer)
+Record = TypeVar("Record", ReviewTask, Verdict, NameAnswer, BoxAnswer)
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "label_right": bool,
@@ -31,7 +31,7 @@ def columns(record: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(record))
 
 
-def row_of(record: Task | Answer) -> dict[str, Any]:
+def row_of(record: ReviewTask | Answer) -> dict[str, Any]:
     """A record as the values of its row."""
     return {name: _plain(getattr(record, name)) for name in columns(type(record))}
 

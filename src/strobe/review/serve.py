@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from strobe.core.errors import StrobeError, printable
 from strobe.review.guard import Guard
 
-__all__ = ["Seldom", "bind", "config_of", "run"]
+__all__ = ["ThrottledLog", "bind", "config_of", "run"]
 
 HEAD_S = 20.0
 """How long the head of a request may take to come."""
@@ -69,7 +69,7 @@ class _InTime(H11Protocol):
             self._late = None
 
 
-class Seldom(logging.Filter):
+class ThrottledLog(logging.Filter):
     """Lets a message through once in a while and says how many were like it: a stranger cannot fill the log."""
 
     def __init__(self, *, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -116,7 +116,7 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
 
     config = config_of(app)
     for name in ("uvicorn.error", "asyncio", "strobe.review"):
-        logging.getLogger(name).addFilter(Seldom())
+        logging.getLogger(name).addFilter(ThrottledLog())
     # Ctrl-C is how a server is stopped, not an accident; uvicorn has finished what was under way when it raises it.
     with contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])

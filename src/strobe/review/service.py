@@ -21,9 +21,9 @@ from strobe.review.attempts import Attempts
 from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
 from strobe.review.people import People, Person
-from strobe.review.pictures import Picture, Pictures
-from strobe.review.places import Places
-from strobe.review.plan import Task
+from strobe.review.pictures import EncodedImage, FrameImages
+from strobe.review.places import TableLookup
+from strobe.review.plan import ReviewTask
 from strobe.review.rows import Answer
 from strobe.review.sessions import Mode, Sessions
 from strobe.review.store import Saved, Store
@@ -73,7 +73,7 @@ class Service:
         secret = store.secret()
         # What waits in a browser for one question is never sent to another.
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
-        self.places, self.pictures = Places(dataset), Pictures(dataset, source, secret=secret)
+        self.places, self.pictures = TableLookup(dataset), FrameImages(dataset, source, secret=secret)
         self.deck = store.question.deck(dataset, store, self.places, self.pictures)
         self.files = page_files(store.question.name)
         self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
@@ -85,7 +85,7 @@ class Service:
         self._waiting: list[tuple[list[Answer], asyncio.Future[list[Saved] | Conflict]]] = []
         self._saving = False
         self._door = asyncio.Lock()
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, ReviewTask] = {}
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
 
     async def call(self, function: Callable[..., Result], *args: object) -> Result:
@@ -190,13 +190,13 @@ class Service:
             self._know(one.task)
         return self.deck.cards(claimed, name)
 
-    async def picture(self, request: Request, name: str) -> Picture | None:
+    async def picture(self, request: Request, name: str) -> EncodedImage | None:
         """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
         # At one go, on threads of their own: pictures are what is asked for most, and nobody else is to wait for them.
         secret = request.cookies.get(self.cookie, "")
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 
-    def _picture(self, secret: str, name: str) -> Picture | None:
+    def _picture(self, secret: str, name: str) -> EncodedImage | None:
         if self.sessions.find(secret)[0] is None:
             raise HTTPException(401, "log in first")
         row = self.pictures.row(name)
@@ -205,21 +205,21 @@ class Service:
             row = None if task is None else self.places.find(task.frame_id)
         return None if row is None else self.pictures.get(row)
 
-    async def task(self, name: str) -> Task:
+    async def task(self, name: str) -> ReviewTask:
         """A task of this question by its opaque name."""
         found = self._tasks.get(name) or await self.aside(self._found, name)
         if found is None or found.question != self.store.question.name:
             raise HTTPException(404, "no such task")
         return found
 
-    def _found(self, name: str) -> Task | None:
+    def _found(self, name: str) -> ReviewTask | None:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
         found = self._tasks.get(name) or self.store.task(name)
         if found is not None:
             self._know(found)
         return found
 
-    def _know(self, task: Task) -> None:
+    def _know(self, task: ReviewTask) -> None:
         if len(self._tasks) > 100_000:
             self._tasks.clear()
         self._tasks[task.task_id] = task

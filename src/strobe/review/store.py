@@ -17,11 +17,11 @@ from sqlalchemy import Connection
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.database import Database, execute, fill, meta, roomy, set_meta
-from strobe.review.log import Conflict, Log
+from strobe.review.log import AnswerLog, Conflict
 from strobe.review.moments import just_after, timestamp
-from strobe.review.plan import Task, candidates_digest
+from strobe.review.plan import ReviewTask, candidates_digest
 from strobe.review.question import TABLES, Question, question_named
 from strobe.review.rows import Answer, columns, record_of, row_of
 
@@ -30,7 +30,7 @@ __all__ = ["Check", "Content", "Saved", "Store"]
 Content = tuple[str, str]
 """What lies in the folder of a dataset, a digest each: its tables, and what people said (`datasets.folder.content`)."""
 
-Check = Callable[[Connection, Log, Sequence[Answer]], None]
+Check = Callable[[Connection, AnswerLog, Sequence[Answer]], None]
 """Raises Conflict where answers must not be taken."""
 
 
@@ -49,7 +49,7 @@ class Store:
         self.question: Question = question_named(ask)
         self.database = Database(url)
         self.clock = clock
-        self.settings = ReviewSettings()
+        self.settings = ReviewOptions()
 
     @property
     def suffix(self) -> str:
@@ -63,7 +63,7 @@ class Store:
     # -- the dataset -----------------------------------------------------------------------------------------------
 
     def prepare(
-        self, dataset: Dataset, settings: ReviewSettings, *, remember: bool = True, content: Content | None = None
+        self, dataset: Dataset, settings: ReviewOptions, *, remember: bool = True, content: Content | None = None
     ) -> None:
         """Bind the store to a dataset's candidates, lay out the question's tasks, take in what the folder already has.
 
@@ -87,7 +87,7 @@ class Store:
         if anew:
             self.database.tidy()
 
-    def is_laid_out(self, settings: ReviewSettings, content: Content) -> bool:
+    def is_laid_out(self, settings: ReviewOptions, content: Content) -> bool:
         """Whether `prepare` has nothing to do: then it asks nothing of the dataset."""
         with self.database.read() as connection:
             return self._laid_out(connection) == _laid_out(content, settings)
@@ -122,7 +122,7 @@ class Store:
         if gone:
             asked_no_more = "UPDATE tasks SET position = -1 WHERE task_id = :task"
             execute(connection, asked_no_more, [{"task": name} for name in sorted(gone)])
-        names = columns(Task)
+        names = columns(ReviewTask)
         # A new task is taken for open; `rebuild` closes those that are not, which are few.
         if execute(connection, "SELECT 1 FROM tasks LIMIT 1").first() is None:
             fill(connection, "tasks", [*names, "open1"], ((*_task_row(task, names), 1) for task in tasks))
@@ -148,7 +148,7 @@ class Store:
                 set_meta(connection, f"laid_out{_suffix(name)}", "[]")
         return fresh
 
-    def _remember(self, connection: Connection, settings: ReviewSettings) -> None:
+    def _remember(self, connection: Connection, settings: ReviewOptions) -> None:
         """Keep the settings, and since when earlier votes are shown or hidden: agreement asks that of each vote."""
         before = meta(connection, self._kept("settings"))
         kept = meta(connection, self._kept("shown_votes"))
@@ -178,7 +178,7 @@ class Store:
                 return None
             people = execute(connection, "SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0")
             return Conduct(
-                settings=decode(ReviewSettings, json.loads(kept)),
+                settings=decode(ReviewOptions, json.loads(kept)),
                 people=tuple(sorted(people.values())),
                 shown=tuple(
                     (since, on) for since, on in json.loads(meta(connection, self._kept("shown_votes")) or "[]")
@@ -275,7 +275,9 @@ class Store:
             found = self.question.log.select(connection, "1 = 1", {})
         yield from found
 
-    def history(self, annotator: str, *, before: int | None = None, limit: int = 50) -> list[tuple[int, Any, Task]]:
+    def history(
+        self, annotator: str, *, before: int | None = None, limit: int = 50
+    ) -> list[tuple[int, Any, ReviewTask]]:
         """What an annotator said last of each task, newest first: what undo walks back through.
 
         An answer that a later one overtook, whatever the round, is not shown as theirs.
@@ -299,7 +301,7 @@ class Store:
             answers = {log.id_of(one): one for one in log.select(connection, f"{log.key} IN :ids", ids)}
             names = {"names": [row["of_task"] for row in rows]}
             found = execute(connection, "SELECT * FROM tasks WHERE task_id IN :names", names)
-            tasks = {row["task_id"]: record_of(Task, row) for row in found}
+            tasks = {row["task_id"]: record_of(ReviewTask, row) for row in found}
         return [(int(row["seq"]), answers[row["id"]], tasks[row["of_task"]]) for row in rows]
 
     def names(self) -> list[str]:
@@ -316,18 +318,18 @@ class Store:
         with self.database.read() as connection:
             return self.question.log.select(connection, where, values)
 
-    def task_of(self, answer: Answer) -> Task | None:
+    def task_of(self, answer: Answer) -> ReviewTask | None:
         """The task an answer is about."""
         with self.database.read() as connection:
             own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"
             row = execute(connection, own, row_of(answer)).first()
-        return None if row is None else record_of(Task, row)
+        return None if row is None else record_of(ReviewTask, row)
 
-    def task(self, task_id: str) -> Task | None:
+    def task(self, task_id: str) -> ReviewTask | None:
         """A task by its opaque name."""
         with self.database.read() as connection:
             row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).first()
-        return None if row is None else record_of(Task, row)
+        return None if row is None else record_of(ReviewTask, row)
 
 
 _SPOKE = """WITH RECURSIVE spoke(name) AS (SELECT min(annotator) FROM {table} UNION ALL
@@ -336,7 +338,7 @@ _SPOKE = """WITH RECURSIVE spoke(name) AS (SELECT min(annotator) FROM {table} UN
 """Who answered, from name to name by the index: there are few of them and many answers."""
 
 
-def _task_row(task: Task, names: Sequence[str]) -> list[Any]:
+def _task_row(task: ReviewTask, names: Sequence[str]) -> list[Any]:
     """The values of a task's columns; its kin is itself where it has no other."""
     return [getattr(task, name) or (task.task_id if name == "kin" else getattr(task, name)) for name in names]
 
@@ -348,7 +350,7 @@ _NO_MATTER = ("lease_s", "show_votes", "limit_s", "at_once", "hints", "examples"
 """Settings by which neither the tasks nor what is open differ."""
 
 
-def _laid_out(content: Content | None, settings: ReviewSettings) -> list[str]:
+def _laid_out(content: Content | None, settings: ReviewOptions) -> list[str]:
     if content is None:
         return ["", ""]
     asked = {name: value for name, value in encode(settings).items() if name not in _NO_MATTER}

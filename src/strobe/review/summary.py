@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from strobe.analyses.voting import Asked, asked, control_answers, is_alone, ratings_of, reviewers, warnings
+from strobe.analyses.voting import PairVotes, asked, control_answers, is_alone, ratings_of, reviewers, warnings
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes
@@ -59,7 +59,7 @@ def _table(dataset: Dataset, derivation: Derivation | None) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _annotators(verdicts: Sequence[Verdict], found: Asked) -> list[dict[str, Any]]:
+def _annotators(verdicts: Sequence[Verdict], found: PairVotes) -> list[dict[str, Any]]:
     of_name: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         of_name[verdict.annotator].append(verdict)

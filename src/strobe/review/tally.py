@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from strobe.review.conduct import ReviewSettings
-from strobe.review.database import Found, Statement, execute, execute_all
+from strobe.review.conduct import ReviewOptions
+from strobe.review.database import Statement, StatementResult, execute, execute_all
 
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
@@ -22,7 +22,7 @@ Counts = Mapping[str, Mapping[str, int]]
 """Counts by kind and name; what was never counted is 0."""
 
 
-def less(settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
+def less(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
     """What takes the tasks of which `where` is true, and what was said of them, off the counts: before they change.
 
     `where` must be true of the same tasks when they are put on again (`more`). With `kins` the open kins are counted
@@ -31,12 +31,12 @@ def less(settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kin
     return _added(settings, where, values, sign="-", kins=kins)
 
 
-def more(settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
+def more(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
     """What puts them on the counts again, as they are then."""
     return _added(settings, where, values, sign="", kins=kins)
 
 
-def renew(connection: Connection, settings: ReviewSettings, question: str, *, kins: bool = False) -> None:
+def renew(connection: Connection, settings: ReviewOptions, question: str, *, kins: bool = False) -> None:
     """Count all tasks of a question anew."""
     own = {"question": question}
     # In the order the tasks lie in; by an index the file would be read in jumps.
@@ -74,14 +74,12 @@ def open_conditions(connection: Connection, question: str, kind: str) -> list[st
     return list(execute(connection, still, own).values())
 
 
-def _by_kind(rows: Found, names: tuple[str, ...]) -> Counts:
+def _by_kind(rows: StatementResult, names: tuple[str, ...]) -> Counts:
     found: Counts = {row["kind"]: {name: int(row[name]) for name in names} for row in rows}
     return defaultdict(lambda: dict.fromkeys(names, 0), found)
 
 
-def _added(
-    settings: ReviewSettings, where: str, values: Mapping[str, Any], *, sign: str, kins: bool
-) -> list[Statement]:
+def _added(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, sign: str, kins: bool) -> list[Statement]:
     wanted = {**values, "wanted": settings.votes}
     found = [(_WHOLE, wanted), (_OWN, wanted), *([(_KINS, dict(values))] if kins else [])]
     return [(said.replace("{where}", where).replace("{sign}", sign), asked) for said, asked in found]

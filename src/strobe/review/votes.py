@@ -18,7 +18,16 @@ from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
 
-__all__ = ["Imported", "Places", "Turns", "csv_rows", "moment_of", "picture_rows", "read_votes", "seconds_of"]
+__all__ = [
+    "ImportedAnswers",
+    "NameLookup",
+    "Turns",
+    "csv_rows",
+    "moment_of",
+    "picture_rows",
+    "read_votes",
+    "seconds_of",
+]
 
 MAX_SECONDS = 86_400
 """The longest time a decision can have taken, as on the page: a day."""
@@ -28,13 +37,13 @@ _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedAnswers:
     """The answers of a file that speak of this dataset, in its order, and how many lines speak of other frames."""
 
     answers: tuple[Any, ...]
     elsewhere: int
 
-    def checked(self, path: Path, dataset: Dataset) -> "Imported":
+    def checked(self, path: Path, dataset: Dataset) -> "ImportedAnswers":
         """Itself, or InvalidFile where nothing of the file speaks of this dataset."""
         if not self.answers:
             raise InvalidFile(
@@ -45,7 +54,7 @@ class Imported:
         return self
 
 
-class Places:
+class NameLookup:
     """The sets and frames of a dataset by every name a file may use: id, key, last two parts of the key."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -79,7 +88,7 @@ class Places:
         return None if row is None else self.set_of_anchor.get(row)
 
 
-def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> Imported:
+def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedAnswers:
     """The votes in a .json (the papers' schema) or .csv file; `annotator` names who cast those that do not say.
 
     `known` are the names already in use: another spelling of one of them is refused.
@@ -94,8 +103,8 @@ def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[
     return found.checked(path, dataset)
 
 
-def _from_json(path: Path, dataset: Dataset, annotator: str) -> Imported:
-    names = Places(dataset)
+def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
+    names = NameLookup(dataset)
     space = dataset.info.label_space
     given = dataset.labels.by_frame()
     turns = Turns("verdict_id")
@@ -116,7 +125,7 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> Imported:
         else:
             labels = tuple(sorted(space.names[label] for label in given.get(frame, ())))
             _add(turns, _known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
-    return Imported(answers=tuple(turns.all), elsewhere=elsewhere)
+    return ImportedAnswers(answers=tuple(turns.all), elsewhere=elsewhere)
 
 
 class Turns:
@@ -180,7 +189,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
 
 
 def picture_rows(
-    path: Path, columns: Sequence[str], places: Places, asked: Collection[str]
+    path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str], int | None]]:
     """The lines of a .csv file about single pictures: number, values, and the frame's row where it is `asked` about."""
     if path.suffix.lower() != ".csv":
@@ -193,8 +202,8 @@ def picture_rows(
         yield place, row, None if frame is None or places.ids[frame] not in asked else frame
 
 
-def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> Imported:
-    names = Places(dataset)
+def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> ImportedAnswers:
+    names = NameLookup(dataset)
     turns = Turns("verdict_id")
     elsewhere = 0
     for place, row in csv_rows(path, (*_COLUMNS, "at", "stage"), wanted=("set", "frame", "decision")):
@@ -204,11 +213,11 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
             elsewhere += 1
         else:
             _add(turns, verdict)
-    return Imported(answers=tuple(turns.all), elsewhere=elsewhere)
+    return ImportedAnswers(answers=tuple(turns.all), elsewhere=elsewhere)
 
 
 def _csv_verdict(
-    row: dict[str, str], names: Places, dataset: Dataset, annotator: str, spellings: Spellings
+    row: dict[str, str], names: NameLookup, dataset: Dataset, annotator: str, spellings: Spellings
 ) -> Verdict | None:
     number, frame = names.set(row["set"].strip()), names.frame(row["frame"].strip())
     if number is None or frame is None:

@@ -13,7 +13,7 @@ from strobe.core.errors import InvalidFile
 from strobe.core.files import regular, sha256_of_file
 from strobe.core.inside import matching
 from strobe.core.tasks import Task
-from strobe.runs.formats import BROUGHT, Piece, Whole, read_columns, write_columns
+from strobe.runs.formats import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import plain_name
 
@@ -72,6 +72,6 @@ def read_brought(
     `digest` is that of the frames it was brought for, where they may have changed since; `sha256` the kept file's own.
     """
     table = read_columns(path, needs=["frame_id"], hint=_AGAIN, sha256=sha256)
-    whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
-    piece = Piece(path, table, frames.places(table, digest or frames.digest))
+    whole = AnswerShape(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
+    piece = TablePart(path, table, frames.places(table, digest or frames.digest))
     return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].read(whole, [piece], hint=_AGAIN)

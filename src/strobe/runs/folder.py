@@ -28,7 +28,7 @@ from strobe.runs.brought import brought_files, read_brought
 from strobe.runs.frames import FRAMES, FrameNames, keep_frames
 from strobe.runs.shards import ModelShards, facts_of, shard_models
 
-__all__ = ["SCHEMA", "Held", "Incomplete", "Run", "Subset", "versions"]
+__all__ = ["SCHEMA", "Incomplete", "Run", "StoredModel", "Subset", "versions"]
 
 SCHEMA = 1
 
@@ -71,7 +71,7 @@ def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredModel:
     """A model a run holds answers of, and what is known of how they were made.
 
     `file` is None where it was run here; else `frames_digest` is that of the frames it was brought for, and `sha256`
@@ -298,7 +298,7 @@ class Run:
         allow_missing: bool = False,
         k: int | None = None,
         stage: Path | None = None,
-    ) -> list[Held]:
+    ) -> list[StoredModel]:
         """The models of the run, those run here first, then those brought as files; `only` keeps some, in that order.
 
         Files that are coming in with `stage` count as brought. A detector that was run for another model's sake alone
@@ -307,12 +307,12 @@ class Run:
         frames = FrameNames(dataset, self.path)
         about = self.about() if self.exists else {}
 
-        def held(name: str, facts: Mapping[str, Any], file: Path | None) -> Held:
+        def held(name: str, facts: Mapping[str, Any], file: Path | None) -> StoredModel:
             task, here = (
                 Task(str(facts.get("task", Task.CLASSIFICATION))),
                 not (stage and file and stage in file.parents),
             )
-            return Held(
+            return StoredModel(
                 name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
                 allow_missing=allow_missing, k=k, file=file,
                 frames_digest=about.get("brought_for", {}).get(name) if here else None,
@@ -332,7 +332,9 @@ class Run:
             raise StrobeError(f"{printable(self.path)} has no predictions of {printable(missing[0])}; it has {names}")
         return [by_name[name] for name in dict.fromkeys(only)]
 
-    def models_as_asked(self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None) -> list[Held]:
+    def models_as_asked(
+        self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None
+    ) -> list[StoredModel]:
         """The models of the run in the order in which they were asked for, others after them."""
         asked = self.asked()
         found = self.models(dataset, allow_missing=allow_missing, k=k)

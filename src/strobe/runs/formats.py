@@ -19,14 +19,14 @@ from strobe.core.parquet import read_bounded
 from strobe.core.tasks import Task
 from strobe.runs.score_file import scores_of
 
-__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "parquet_of", "read_columns", "write_columns"]
+__all__ = ["BROUGHT", "SHARDS", "AnswerShape", "Format", "TablePart", "parquet_of", "read_columns", "write_columns"]
 
 Rows = NDArray[np.int64]
 Columns = dict[str, pa.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class AnswerShape:
     """What answers are read into: whose they are, what their scores are, and how many frames and classes there are."""
 
     model: str
@@ -39,7 +39,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TablePart:
     """A table read from `path`, and the dataset's row of each of its own (−1: not to be used)."""
 
     path: Path
@@ -52,14 +52,14 @@ class Format:
     """How answers of one task lie in a file: the columns of some rows, and the answers of pieces put together."""
 
     columns: Callable[[Answers, Rows], Columns]
-    answers: Callable[[Whole, Iterable[Piece]], Answers]
+    answers: Callable[[AnswerShape, Iterable[TablePart]], Answers]
 
-    def read(self, whole: Whole, pieces: Iterable[Piece], *, hint: str) -> Answers:
+    def read(self, whole: AnswerShape, pieces: Iterable[TablePart], *, hint: str) -> Answers:
         """The answers of pieces put together, one after the other; one line where a piece is not what its columns'
         names promise."""
         at = Path()
 
-        def each() -> Iterator[Piece]:
+        def each() -> Iterator[TablePart]:
             nonlocal at
             for piece in pieces:
                 at = piece.path
@@ -137,7 +137,7 @@ def _reasons(answers: Answers, rows: Rows) -> pa.Array:
     return pa.array([answers.reasons.get(row) for row in rows.tolist()], pa.string())
 
 
-def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+def _classes_of_shards(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
     n = whole.n_frames
     scores = scores_of(n, whole.n_classes)
     own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
@@ -163,19 +163,19 @@ def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     )  # fmt: skip
 
 
-def _without(piece: Piece, name: str) -> NDArray[np.bool_]:
+def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:
     """Which rows have no value in the column."""
     return numbers_of(piece.table.column(name).is_null())
 
 
-def _numbers(piece: Piece, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
+def _numbers(piece: TablePart, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
     """The column's numbers in these rows; one that has none there is an error."""
     if _without(piece, name)[good].any():
         raise InvalidFile(piece.path, f"{name} has rows without a value")
     return np.asarray(numbers_of(piece.table.column(name))[good])
 
 
-def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
+def _matrix(piece: TablePart, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
     """A column of lists of one length as a matrix, NaN where a row is null."""
     column = piece.table.column(name).combine_chunks()
     width = column.type.list_size
@@ -201,7 +201,7 @@ def _class_file(answers: Answers, rows: Rows) -> Columns:
     return columns
 
 
-def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+def _classes_of_file(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
     label = np.full(whole.n_frames, -1, dtype=np.int64)
     state = np.full(whole.n_frames, State.MISSING, dtype=np.uint8)
     shares = best = None
@@ -251,7 +251,7 @@ def _box_file(answers: Answers, rows: Rows) -> Columns:
     }
 
 
-def _boxes(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+def _boxes(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
     columns: list[tuple[Rows, NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]] = []
     seen = np.zeros(whole.n_frames, dtype=bool)
     for piece in pieces:

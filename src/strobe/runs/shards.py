@@ -28,7 +28,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, replacing, sha256_of_file, write_json
 from strobe.core.inside import inside, matching
 from strobe.core.tasks import Task
-from strobe.runs.formats import SHARDS, Columns, Piece, Rows, Whole, parquet_of, read_columns
+from strobe.runs.formats import SHARDS, AnswerShape, Columns, Rows, TablePart, parquet_of, read_columns
 from strobe.runs.frames import FrameNames
 
 __all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key", "shard_models"]
@@ -249,11 +249,11 @@ class ModelShards:
         With `every_box` also the boxes of classes that the dataset does not have, which earlier versions did not keep.
         """
         done = np.zeros(len(self._frames), dtype=bool)
-        whole = Whole(
+        whole = AnswerShape(
             model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, every_box=every_box
         )
 
-        def pieces() -> Iterator[Piece]:
+        def pieces() -> Iterator[TablePart]:
             for path, digest in self._shards():
                 table = self._table(path, needs=["frame_id", "error"])
                 if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
@@ -262,7 +262,7 @@ class ModelShards:
                 if table.column("error").null_count < len(table):
                     said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
                     whole.reasons.update({place: why for place, why in said if place >= 0 and why is not None})
-                yield Piece(path, table, places)
+                yield TablePart(path, table, places)
 
         return SHARDS[self.task].read(whole, pieces(), hint=_AGAIN)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from strobe.core.answers import ANSWERS, Answers
 from strobe.core.tasks import Task
-from strobe.runs.formats import SHARDS, Piece, Rows, Whole
+from strobe.runs.formats import SHARDS, AnswerShape, Rows, TablePart
 
 __all__ = ["answers_of", "table_of"]
 
@@ -24,9 +24,9 @@ def answers_of(table: pa.Table, *, n_classes: int) -> tuple[Rows, Answers]:
     """The rows and the answers to them, as they were before `table_of`."""
     said = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     problems = enumerate(table.column("error").to_pylist())
-    whole = Whole(
+    whole = AnswerShape(
         model=said["model"], kind=said["kind"], n_frames=len(table), n_classes=n_classes, every_box=True,
         reasons={place: why for place, why in problems if why is not None},
     )  # fmt: skip
-    piece = Piece(Path(), table, np.arange(len(table)))
+    piece = TablePart(Path(), table, np.arange(len(table)))
     return np.array(table.column("row")), SHARDS[Task(said["task"])].answers(whole, [piece])

@@ -155,7 +155,7 @@ def synthetic_dataset(
     >>> made.dataset.n_sets, made.source().read(0).shape
     (2, (32, 32, 3))
     """
-    rows = _Rows(options, in_folder=folder is not None)
+    rows = _DatasetTables(options, in_folder=folder is not None)
     kept: list[NDArray[np.uint8]] = []
     made = clips or (stored_clip(options, folder, place) for place in range(options.videos))
     with (progress or Silent()).task("clips", options.videos) as advance:
@@ -183,7 +183,7 @@ def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
             write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))
 
 
-class _Rows:
+class _DatasetTables:
     """The tables of a dataset, grown clip by clip."""
 
     def __init__(self, options: SyntheticOptions, *, in_folder: bool) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.train.draws import Schedule
-from strobe.train.optimising import Optimising, parts_of
+from strobe.train.optimising import Optimisation, parts_of
 from strobe.train.pixels import Pixels
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
@@ -41,7 +41,7 @@ class Truth:
         return corners[seen], self._label[part][seen]
 
 
-class BoxTrainer(Optimising):
+class BoxTrainer(Optimisation):
     """A detector in training. `pixels` holds each frame in the top left corner of one canvas.
 
     `first_label` is the number of the first class: 1 where 0 is the background.

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from strobe.core.errors import expect
 from strobe.core.records import Box
-from strobe.train.optimising import Optimising
+from strobe.train.optimising import Optimisation
 from strobe.train.recipe import Recipe
 
 __all__ = ["GridNet", "GridTrainer", "Samples", "targets"]
@@ -86,7 +86,7 @@ def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np
     return classes, corners
 
 
-class GridTrainer(Optimising):
+class GridTrainer(Optimisation):
     """A network of cells in training. Draws come one after the other from the seed; resuming makes them again.
 
     With one thread the same recipe, seed and samples give the same weights, bit for bit, on one machine.

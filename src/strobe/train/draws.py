@@ -10,7 +10,7 @@ from strobe.core.arrays import Ints
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["Draw", "Purpose", "Schedule", "generator", "mixed"]
+__all__ = ["BatchDraw", "Purpose", "Schedule", "generator", "mixed"]
 
 
 class Purpose(IntEnum):
@@ -44,7 +44,7 @@ def mixed(seed: int, purpose: Purpose, *numbers: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class BatchDraw:
     """One step's batch of B: `rows` (B,) of the training table; for losses over sets, `member` (B, M) rows padded with
     −1 and `partner` (B,), a random row of each; `crops` (B, 3) as Pixels.take wants them; `place` (B,) in the batch.
     """
@@ -55,11 +55,11 @@ class Draw:
     member: Ints | None = None
     partner: Ints | None = None
 
-    def part(self, which: slice) -> "Draw":
+    def part(self, which: slice) -> "BatchDraw":
         """Some of the batch."""
         member = None if self.member is None else self.member[which]
         partner = None if self.partner is None else self.partner[which]
-        return Draw(self.rows[which], self.crops[which], self.place[which], member, partner)
+        return BatchDraw(self.rows[which], self.crops[which], self.place[which], member, partner)
 
 
 class Schedule:
@@ -80,7 +80,7 @@ class Schedule:
         """The epoch a step is in, from 0."""
         return step // self.steps_per_epoch
 
-    def draw(self, step: int) -> Draw:
+    def draw(self, step: int) -> BatchDraw:
         """What the step takes."""
         epoch, within = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
@@ -88,16 +88,16 @@ class Schedule:
         unit = self._order[within * self.batch : (within + 1) * self.batch]
         crops, place = self._crops(step, len(unit)), np.arange(len(unit))
         if self._by_frame:
-            return Draw(unit, crops, place)
+            return BatchDraw(unit, crops, place)
         sets, recipe = self._sets, self._recipe
         if recipe.frames == "anchor" and not recipe.takes_sets:
-            return Draw(sets.anchor[unit], crops, place)
+            return BatchDraw(sets.anchor[unit], crops, place)
         lengths = self._lengths[unit]
         rows = sets.member[unit, generator(self._seed, Purpose.FRAME, step).integers(0, lengths)]
         if not recipe.takes_sets:
-            return Draw(rows, crops, place)
+            return BatchDraw(rows, crops, place)
         other = sets.member[unit, generator(self._seed, Purpose.PARTNER, step).integers(0, lengths)]
-        return Draw(rows, crops, place, sets.member[unit], other)
+        return BatchDraw(rows, crops, place, sets.member[unit], other)
 
     def _crops(self, step: int, count: int) -> Ints:
         draw, crops = generator(self._seed, Purpose.CROP, step), np.zeros((count, 3), dtype=np.int64)

@@ -15,12 +15,12 @@ from torch.nn import functional
 from strobe.core.arrays import Ints
 from strobe.core.ports import Progress
 from strobe.train.draws import Purpose, Schedule, mixed
-from strobe.train.optimising import Optimising
+from strobe.train.optimising import Optimisation
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["Critic", "GanTrainer", "LatentNet"]
+__all__ = ["DiscriminatorNet", "GanTrainer", "LatentNet"]
 
 _STANDING = 32
 """Batches over which the norms of averaged weights are measured at the end."""
@@ -33,7 +33,7 @@ class LatentNet(Protocol):
         """The images."""
 
 
-class Critic(Protocol):
+class DiscriminatorNet(Protocol):
     """A torch module that says of images and classes how real each is (N,), and names the class (N, K)."""
 
     def __call__(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ class Critic(Protocol):
         """What is done once before every step."""
 
 
-class GanTrainer(Optimising):
+class GanTrainer(Optimisation):
     """A generator and its discriminator in training: hinge loss, one step of each in turn, weights averaged.
 
     `settle` makes the norms of the averaged generator its own, which has to be done before it is used. With `compiles`

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from strobe.core.errors import CannotWrite, StrobeError, out_of_memory, printable
 from strobe.core.ports import MetricLog, Progress, Silent
 from strobe.train.folder import FIGURES, Point, TrainFolder
-from strobe.train.optimising import Diverged, Optimising
+from strobe.train.optimising import Diverged, Optimisation
 from strobe.train.pixels import Pixels
-from strobe.train.probe import Features
+from strobe.train.probe import StoredFeatures
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
-__all__ = ["Measure", "Measured", "Plateau", "run"]
+__all__ = ["ClassifierMeasure", "HeldOutMeasure", "Plateau", "run"]
 
 
 class Plateau:
@@ -44,7 +44,7 @@ class Plateau:
         return 0.1
 
 
-class Measure(Protocol):
+class HeldOutMeasure(Protocol):
     """What a model is measured on while it trains, and the names of the two figures that come of it."""
 
     @property
@@ -60,11 +60,11 @@ class Measure(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class ClassifierMeasure:
     """The sets a classifier is measured on, and the prepared frames they are in."""
 
     held: HeldOut
-    pixels: Pixels | Features
+    pixels: Pixels | StoredFeatures
 
     @property
     def names(self) -> tuple[str, str]:
@@ -86,8 +86,8 @@ class Measured:
 
 
 def run(
-    trainer: Optimising,
-    measured: Measure,
+    trainer: Optimisation,
+    measured: HeldOutMeasure,
     folder: TrainFolder,
     *,
     evaluations: int,
@@ -168,7 +168,7 @@ def run(
     return history
 
 
-def _measure(trainer: Optimising, measured: Measure, step: int, seconds: float, say: Progress) -> Point:
+def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
     orig, worst = measured.measure(trainer)
     largest = trainer.mean_largest() if step else None

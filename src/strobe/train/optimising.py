@@ -13,7 +13,7 @@ from strobe.train.draws import Purpose, mixed
 from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 
-__all__ = ["Diverged", "Length", "Optimising", "parts_of"]
+__all__ = ["Diverged", "Length", "Optimisation", "parts_of"]
 
 _NO_PARAMETER = "the model has no parameter that can be trained"
 
@@ -34,7 +34,7 @@ class Length(Protocol):
         """One round over the data."""
 
 
-class Optimising:
+class Optimisation:
     """A network and its optimiser. A subclass adds `backward`, the loss of a step and its gradients.
 
     `step` is a function of its number and of the state before it, and of nothing else.

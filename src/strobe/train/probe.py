@@ -12,10 +12,10 @@ from strobe.core.arrays import Ints
 from strobe.core.ports import Progress
 from strobe.train.pixels import Pixels
 
-__all__ = ["Features", "Probe", "fill_features"]
+__all__ = ["Probe", "StoredFeatures", "fill_features"]
 
 
-class Features:
+class StoredFeatures:
     """Features of prepared frames (N, D), where a step finds them as it would find pixels; nothing is cropped."""
 
     side_hw = (0, 0)

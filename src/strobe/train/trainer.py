@@ -16,11 +16,11 @@ from torch import Tensor
 from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Image
-from strobe.train.draws import Draw, Purpose, Schedule, generator, mixed
+from strobe.train.draws import BatchDraw, Purpose, Schedule, generator, mixed
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
-from strobe.train.optimising import Optimising, parts_of
+from strobe.train.optimising import Optimisation, parts_of
 from strobe.train.pixels import Pixels
-from strobe.train.probe import Features
+from strobe.train.probe import StoredFeatures
 from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
@@ -79,7 +79,7 @@ def quick_precision(device: str, precision: str) -> str:
     return "bfloat16" if "avx512_bf16" in flags or "amx_bf16" in flags else precision
 
 
-class Trainer(Optimising):
+class Trainer(Optimisation):
     """A classifier in training.
 
     `precision` is that of what is trained, `scoring` that in which members of a set are told apart (None: the same).
@@ -91,7 +91,7 @@ class Trainer(Optimising):
         module: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        pixels: Pixels | Features,
+        pixels: Pixels | StoredFeatures,
         normal: Normal | None,
         *,
         seed: int = 0,
@@ -127,7 +127,7 @@ class Trainer(Optimising):
             losses.append(loss.detach())
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
-    def _loss_of(self, draw: Draw, number: int) -> Tensor:
+    def _loss_of(self, draw: BatchDraw, number: int) -> Tensor:
         """The loss of each of a part of the batch."""
         recipe = self.recipe
         if draw.member is None or draw.partner is None:
@@ -227,7 +227,7 @@ class Trainer(Optimising):
 
     # -- what has come of it -------------------------------------------------------------------------------------
 
-    def answers(self, pixels: Pixels | Features, places: Ints) -> NDArray[np.int64]:
+    def answers(self, pixels: Pixels | StoredFeatures, places: Ints) -> NDArray[np.int64]:
         """The class of each prepared frame by the network to be used; each process answers its part."""
         found = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result

@@ -19,7 +19,7 @@ from strobe.vary.apgd import best_of_apgd, likeliest_wrong
 from strobe.vary.pgd import LEAST, Ball, Norm, Pgd, Scores, best_of_steps
 from strobe.vary.searched_sets import Finding
 
-__all__ = ["METHODS", "AttackOptions", "Attacking", "Method", "attack", "checked_levels", "fine_grid"]
+__all__ = ["METHODS", "AttackOptions", "AttackPlan", "Method", "attack", "checked_levels", "fine_grid"]
 
 Method = Literal["pgd", "apgd"]
 METHODS: tuple[Method, ...] = ("pgd", "apgd")
@@ -54,7 +54,7 @@ class AttackOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attacking:
+class AttackPlan:
     """One variant: a norm against a model, the grid and how it is searched."""
 
     target: Target
@@ -133,7 +133,7 @@ def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
 
 
 @dataclass(slots=True)
-class _Item:
+class _AttackItem:
     """One picture's way along the grid: the highest level that failed, the lowest at which something was found."""
 
     failed: int = -1
@@ -187,7 +187,7 @@ def attack(
     grid = checked_levels(levels, norm=options.pgd.norm, rounded=options.pgd.rounded)
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
     right = torch.from_numpy(np.ascontiguousarray(truth)).to(device)
-    items, targets = [_Item() for _ in names], None
+    items, targets = [_AttackItem() for _ in names], None
     if options.method == "apgd" and options.targets:
         targets = likeliest_wrong(scores, pixels, right, options.targets)
     while True:

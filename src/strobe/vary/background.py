@@ -14,7 +14,7 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ladders import RUNGS
 from strobe.core.ports import Image
 
-__all__ = ["LEAST_STRIP", "VERSION", "Beside", "has_ground", "rung"]
+__all__ = ["LEAST_STRIP", "VERSION", "SiblingFiles", "has_ground", "rung"]
 
 VERSION = 1
 """Of what draws rungs: another one where the same recipe gives other pixels."""
@@ -32,7 +32,7 @@ Mask = NDArray[np.bool_]
 Recipe = Mapping[str, Any]
 
 
-class Beside(Protocol):
+class SiblingFiles(Protocol):
     """What a recipe may name besides its own picture: files of the same folder, by name and digest."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
@@ -45,7 +45,7 @@ class Beside(Protocol):
         """The photograph of ice."""
 
 
-def rung(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     """The image as the rung of its ladder that the recipe says; StrobeError for one this version cannot make."""
     if recipe.get("version") != VERSION:
         raise StrobeError(
@@ -76,7 +76,7 @@ def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
     return x0, y0, x1, y1
 
 
-def _mask(image: Image, recipe: Recipe, beside: Beside) -> Mask:
+def _mask(image: Image, recipe: Recipe, beside: SiblingFiles) -> Mask:
     named = recipe.get("mask")
     if not isinstance(named, dict):
         raise _unusable(recipe)
@@ -86,25 +86,25 @@ def _mask(image: Image, recipe: Recipe, beside: Beside) -> Mask:
 # -- rungs -------------------------------------------------------------------------------------------------------
 
 
-def _whole(image: Image, _: Recipe, __: Beside) -> Image:
+def _whole(image: Image, _: Recipe, __: SiblingFiles) -> Image:
     return image
 
 
-def _crop(image: Image, recipe: Recipe, _: Beside) -> Image:
+def _crop(image: Image, recipe: Recipe, _: SiblingFiles) -> Image:
     x0, y0, x1, y1 = _cut(image, recipe)
     return image[y0:y1, x0:x1]
 
 
-def _grey(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _grey(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     return _over(image, _mask(image, recipe, beside), np.uint8(GREY))
 
 
-def _blur(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _blur(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     mask = _mask(image, recipe, beside)
     return _over(image, mask, _blurred(image, mask))
 
 
-def _plain(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _plain(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     colour = recipe.get("colour")
     fine = isinstance(colour, list) and len(colour) == 3 and all(type(one) is int and 0 <= one < 256 for one in colour)
     if not fine:
@@ -112,7 +112,7 @@ def _plain(image: Image, recipe: Recipe, beside: Beside) -> Image:
     return _over(image, _mask(image, recipe, beside), np.array(colour, dtype=np.uint8))
 
 
-def _mixed(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _mixed(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     mask, named = _mask(image, recipe, beside), recipe.get("donor")
     if not isinstance(named, dict):
         raise _unusable(recipe)
@@ -121,15 +121,15 @@ def _mixed(image: Image, recipe: Recipe, beside: Beside) -> Image:
     return _over(image, mask, _covering(ground, (image.shape[1], image.shape[0])))
 
 
-def _object(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _object(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     return _over(image, _mask(image, recipe, beside), np.uint8(0))
 
 
-def _tight(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _tight(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     return _crop(_grey(image, recipe, beside), recipe, beside)
 
 
-def _removed(image: Image, recipe: Recipe, beside: Beside) -> Image:
+def _removed(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     from scipy.ndimage import binary_dilation
 
     mask = _mask(image, recipe, beside)
@@ -137,11 +137,11 @@ def _removed(image: Image, recipe: Recipe, beside: Beside) -> Image:
     return _filled(image, np.asarray(binary_dilation(mask, iterations=rim)))
 
 
-def _ground(image: Image, recipe: Recipe, _: Beside) -> Image:
+def _ground(image: Image, recipe: Recipe, _: SiblingFiles) -> Image:
     return _tiled(image, _cut(image, recipe))
 
 
-_DRAWN: Mapping[str, Callable[[Image, Recipe, Beside], Image]] = {
+_DRAWN: Mapping[str, Callable[[Image, Recipe, SiblingFiles], Image]] = {
     "whole": _whole, "usual": _whole, "zoom": _crop, "random": _crop, "crop": _crop, "grey": _grey, "blur": _blur,
     "plain": _plain, "same": _mixed, "other": _mixed, "object": _object, "tight": _tight, "removed": _removed,
     "ground": _ground,

@@ -15,16 +15,16 @@ from strobe.core.ladders import CONTEXTS, CONTROLS, LADDER, NEEDS_BOX, NEEDS_MAS
 from strobe.core.variants import Variant
 from strobe.vary.background import VERSION, has_ground
 from strobe.vary.donors import Ground, donors_of
-from strobe.vary.pictures import Picture
+from strobe.vary.pictures import AnchorImage
 
-__all__ = ["Ladder", "Laddering", "Thing", "known_rungs", "ladder_dataset", "ladder_of", "member_index"]
+__all__ = ["AnchorObject", "LadderOptions", "LadderPlan", "known_rungs", "ladder_dataset", "ladder_of", "member_index"]
 
 _APART = 1_000_000
 """Rungs of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laddering:
+class LadderOptions:
     """Which rungs, at which contexts, fitted how; whose boxes and masks (`true`, `estimated:WHO`, empty: none)."""
 
     rungs: tuple[str, ...] = tuple(RUNGS)
@@ -83,7 +83,7 @@ def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class AnchorObject:
     """What is known of an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
 
     `mask` is the file of the mask and its digest, `mask_share` the object's share of the picture. `why_no_box` and
@@ -99,7 +99,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class LadderPlan:
     """Every anchor by its row: what is known of it, and the recipes of its frames by name; none where left out."""
 
     pictures: Mapping[int, LadderPicture]
@@ -113,7 +113,9 @@ class Ladder:
         }
 
 
-def ladder_of(source: Dataset, pictures: Mapping[int, Picture], things: Mapping[int, Thing], how: Laddering) -> Ladder:
+def ladder_of(
+    source: Dataset, pictures: Mapping[int, AnchorImage], things: Mapping[int, AnchorObject], how: LadderOptions
+) -> LadderPlan:
     """Which rungs each picture gets, and how they are made; where one cannot be made, why."""
     ids, frames = source.frame_ids(), source.frames
     labels = source.labels.by_frame()
@@ -156,10 +158,10 @@ def ladder_of(source: Dataset, pictures: Mapping[int, Picture], things: Mapping[
             donor = None if other is None else (pictures[other], cuts[other][1])
             recipes[row] |= {member: made.recipe(name, level, donor=donor) for member, level in how.members(name)}
         about[row] = replace(about[row], absent=reasons)
-    return Ladder(pictures=about, recipes=recipes)
+    return LadderPlan(pictures=about, recipes=recipes)
 
 
-def _left_out(thing: Thing, cut: Cut | None, picture: Picture, labels: Sequence[int]) -> str:
+def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels: Sequence[int]) -> str:
     """Why a picture gets no ladder; empty where it gets one."""
     if not labels:
         return "it has no label"
@@ -180,10 +182,10 @@ def _left_out(thing: Thing, cut: Cut | None, picture: Picture, labels: Sequence[
 class _Rungs:
     """The recipes of one picture's rungs."""
 
-    how: Laddering
+    how: LadderOptions
     name: str
-    picture: Picture
-    thing: Thing
+    picture: AnchorImage
+    thing: AnchorObject
     cut: Cut
     around: Cut
 
@@ -197,7 +199,7 @@ class _Rungs:
             return f"no picture of {'its' if rung == 'same' else 'another'} class has a ground to lend"
         return ""
 
-    def recipe(self, rung: str, level: float, *, donor: tuple[Picture, Cut] | None = None) -> dict[str, Any]:
+    def recipe(self, rung: str, level: float, *, donor: tuple[AnchorImage, Cut] | None = None) -> dict[str, Any]:
         """Everything the frame is made from."""
         out: dict[str, Any] = {"kind": "rung", "rung": rung, "fit": self.how.fit, "version": VERSION}
         if rung in ("zoom", "random", "crop", "tight"):
@@ -249,12 +251,12 @@ def member_index(anchor: int, name: str, level: float) -> int:
 
 
 def ladder_dataset(
-    source: Dataset, pictures: Mapping[int, Picture], ladder: Ladder, how: Laddering, *, name: str,
+    source: Dataset, pictures: Mapping[int, AnchorImage], ladder: LadderPlan, how: LadderOptions, *, name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:  # fmt: skip
     """One set per picture and rung. `pictures` are by the anchors' rows in the source, with the members' files where
     these are stored. Members are judged by their anchor's labels."""
-    grown, made = _Grown(source, how), _made(ladder, how)
+    grown, made = _LadderTables(source, how), _made(ladder, how)
     for rung in made:
         grown.tables.variant(how.variant(rung))
     for anchor, recipes in ladder.recipes.items():
@@ -274,16 +276,16 @@ def ladder_dataset(
     return grown.tables.build(info)
 
 
-class _Grown:
+class _LadderTables:
     """The tables of a ladder, grown picture by picture."""
 
-    def __init__(self, source: Dataset, how: Laddering) -> None:
+    def __init__(self, source: Dataset, how: LadderOptions) -> None:
         self.tables = DatasetBuilder()
         self._source, self._how = source, how
         self._labels = source.labels.by_frame()
         self._videos: dict[int, int] = {}
 
-    def add(self, anchor: int, picture: Picture, recipes: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(self, anchor: int, picture: AnchorImage, recipes: Mapping[str, Mapping[str, Any]]) -> None:
         """Take a picture's sets in."""
         how, frames = self._how, self._source.frames
         video, index, key = self._video(int(frames.video[anchor])), int(frames.index[anchor]), str(frames.key[anchor])
@@ -317,12 +319,12 @@ class _Grown:
         return self._videos[row]
 
 
-def _whole(how: Laddering) -> dict[str, Any] | None:
+def _whole(how: LadderOptions) -> dict[str, Any] | None:
     """The recipe of the anchors: squashed, they are their own files."""
     return {"kind": "rung", "rung": "whole", "fit": how.fit, "version": VERSION} if how.fit == "pad" else None
 
 
-def _made(ladder: Ladder, how: Laddering) -> list[str]:
+def _made(ladder: LadderPlan, how: LadderOptions) -> list[str]:
     """The rungs some picture has."""
     have = {member for recipes in ladder.recipes.values() for member in recipes}
     return [rung for rung in how.rungs if have & {member for member, _ in how.members(rung)}]

@@ -21,7 +21,7 @@ from strobe.core.ports import LayeredGenerator
 __all__ = [
     "STILL",
     "Base",
-    "Changing",
+    "ChangeableGenerator",
     "drawn_latents",
     "eight_bits",
     "granularities",
@@ -118,7 +118,7 @@ class Base:
         return len(self.latents)
 
 
-class Changing:
+class ChangeableGenerator:
     """A generator, and the places of it that may change together."""
 
     def __init__(

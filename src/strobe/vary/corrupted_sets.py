@@ -13,17 +13,17 @@ from strobe.core.errors import expect
 from strobe.core.records import frame_id
 from strobe.core.variants import Variant
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
-from strobe.vary.pictures import Picture
+from strobe.vary.pictures import AnchorImage
 from strobe.vary.rendering import corruption_recipe
 
-__all__ = ["Corrupting", "corrupted_dataset", "member_index"]
+__all__ = ["CorruptionPlan", "corrupted_dataset", "member_index"]
 
 _APART = 1_000_000
 """Members of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Corrupting:
+class CorruptionPlan:
     """Which corruptions and severities; whether members are stored as files or rendered when they are read.
 
     `panes` are the photographs that frost is drawn with, each a file of the new folder and its digest.
@@ -90,7 +90,12 @@ def seed_of(frame: str) -> int:
 
 
 def corrupted_dataset(
-    source: Dataset, pictures: Mapping[int, Picture], how: Corrupting, *, name: str, provenance: Mapping[str, Any]
+    source: Dataset,
+    pictures: Mapping[int, AnchorImage],
+    how: CorruptionPlan,
+    *,
+    name: str,
+    provenance: Mapping[str, Any],
 ) -> Dataset:
     """One set per picture and corruption, severity the distance. `pictures` are by the anchors' rows in the source.
 

@@ -12,16 +12,16 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.generators import GeneratorSpec
 from strobe.core.variants import Target, Variant
-from strobe.vary.generator_search import ChangeOptions
+from strobe.vary.generator_search import GeneratorSearchOptions
 from strobe.vary.searched_sets import Stored
 
-__all__ = ["AXIS", "GeneratorSearch", "Sampled", "generated_dataset"]
+__all__ = ["AXIS", "GeneratorSearchPlan", "Sampled", "generated_dataset"]
 
 AXIS, UNIT = "magnitude", "std"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSearch:
+class GeneratorSearchPlan:
     """One variant: the places of a generator that change together, against a model, the grid and how it is searched.
 
     `aim` is `untargeted`, `runner-up` or a class of the generator; `generator` the digest of its weights, `scale` that
@@ -34,7 +34,7 @@ class GeneratorSearch:
     layers: tuple[str, ...]
     neurons: int
     levels: tuple[float, ...]
-    how: ChangeOptions
+    how: GeneratorSearchOptions
     generator: str
     weights: str
     scale: str

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import expect
 from strobe.core.late import require
-from strobe.vary.changing import Base, Changing, eight_bits
+from strobe.vary.changing import Base, ChangeableGenerator, eight_bits
 from strobe.vary.pgd import Scores, wrong_by
 from strobe.vary.searched_sets import Finding
 
-__all__ = ["OCTAVES", "SEARCHES", "ChangeOptions", "levels_of", "search_changes"]
+__all__ = ["OCTAVES", "SEARCHES", "GeneratorSearchOptions", "levels_of", "search_changes"]
 
 SEARCHES = ("minimal", "reference", "budget")
 """`minimal` measures: normalised gradient steps in a growing ball, then halving. `reference` is as published: Adam in a
@@ -37,7 +37,7 @@ _STEPS = {"minimal": 120, "reference": 500, "budget": 40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeOptions:
+class GeneratorSearchOptions:
     """How to search. `steps` None: 120 for minimal, 500 for reference, 40 a ball for budget.
 
     `restarts` are further tries from random directions. `margin` is the lead a finding must have, in nats.
@@ -83,7 +83,7 @@ class _Items:
     """What is searched: images under changes, and what was found of each so far."""
 
     scores: Scores
-    changing: Changing
+    changing: ChangeableGenerator
     base: Base
     right: Any
     margin: float
@@ -195,7 +195,7 @@ class _Adam:
         return _LR * mean / (square.sqrt() + 1e-8)
 
 
-def _minimal(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions) -> None:
+def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
     """Grow until something is found, then halve; restarts from random directions can only make it smaller."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
@@ -233,7 +233,7 @@ def _minimal(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions
                 low = middle.where(~hit, low)
 
 
-def _reference(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions) -> None:
+def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
     """Adam in a ball whose radius grows evenly to the cap; the first success counts."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
@@ -249,7 +249,7 @@ def _reference(items: _Items, names: Sequence[str], cap: float, how: ChangeOptio
         items.climb(todo, start, growing, how.n_steps, _Adam(start), attempt)
 
 
-def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: ChangeOptions) -> None:
+def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: GeneratorSearchOptions) -> None:
     """Each ball in turn, smallest first, from nothing and from random directions, until something is found."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
@@ -268,13 +268,13 @@ def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: C
             items.climb(todo, start, held, how.n_steps, _along(lambda _: 2.5 / how.n_steps), attempt)
 
 
-def _random(items: _Items, rows: Any, names: Sequence[str], how: ChangeOptions, *said: object) -> Any:
+def _random(items: _Items, rows: Any, names: Sequence[str], how: GeneratorSearchOptions, *said: object) -> Any:
     return items.changing.direction([names[row] for row in rows.tolist()], how.seed, "start", *said)
 
 
 def search_changes(
-    scores: Scores, changing: Changing, base: Base, right: NDArray[np.bool_], names: Sequence[str], *,
-    levels: Sequence[float], options: ChangeOptions, strips: Sequence[bool] = (), keep: bool = True,
+    scores: Scores, changing: ChangeableGenerator, base: Base, right: NDArray[np.bool_], names: Sequence[str], *,
+    levels: Sequence[float], options: GeneratorSearchOptions, strips: Sequence[bool] = (), keep: bool = True,
     tell: Callable[[float], None] = lambda _: None,
 ) -> list[Finding]:  # fmt: skip
     """What became of each image: the change of the least magnitude M at which the model errs, and what lies beside it.
@@ -336,7 +336,7 @@ class _Chance:
     image: list[Any]
 
 
-def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], how: ChangeOptions) -> _Chance:
+def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], how: GeneratorSearchOptions) -> _Chance:
     torch = require("torch", what="a search", extra="models")
     changing, n = items.changing, len(names)
     every, toward = torch.arange(n, device=changing.device), changing.direction(names, how.seed, "random")

@@ -14,11 +14,11 @@ from strobe.vary.background import Mask
 from strobe.vary.masks import read_mask, read_pane
 from strobe.vary.rendering import rendered
 
-__all__ = ["Picture", "StoreJob", "anchors_of", "store_members"]
+__all__ = ["AnchorImage", "StoreJob", "anchors_of", "store_members"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class AnchorImage:
     """An anchor's picture in the new folder, and the files of its members where they are stored."""
 
     media: str

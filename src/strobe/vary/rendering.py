@@ -13,11 +13,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, SendableSource
 from strobe.core.tables import recipe_of
-from strobe.vary.background import Beside, Mask, rung
+from strobe.vary.background import Mask, SiblingFiles, rung
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from strobe.vary.masks import read_mask, read_pane
 
-__all__ = ["Nothing", "corruption_recipe", "rendered", "with_rendered_frames"]
+__all__ = ["NoSiblings", "corruption_recipe", "rendered", "with_rendered_frames"]
 
 _FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers"}
 """What recipes of version 1 call two corruptions that have names of their own since."""
@@ -43,7 +43,7 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
     return made if pane is None else {**made, "pane": dict(pane)}
 
 
-class Nothing:
+class NoSiblings:
     """What lies beside a picture that stands alone: no masks and no other pictures."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
@@ -59,7 +59,7 @@ class Nothing:
         raise StrobeError("a frame's recipe names a photograph of ice, and its picture lies in no folder")
 
 
-def rendered(image: Image, recipe: Mapping[str, Any], beside: Beside | None = None) -> Image:
+def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:
     """The image with what the recipe says done to it; StrobeError for one this version cannot make.
 
     `beside` has the masks and other pictures that recipes may name.
@@ -67,10 +67,10 @@ def rendered(image: Image, recipe: Mapping[str, Any], beside: Beside | None = No
     draw = _KINDS.get(str(recipe.get("kind")))
     if draw is None:
         raise StrobeError(f"a frame's recipe is of a kind this version does not know: {printable(recipe, limit=80)}")
-    return draw(image, recipe, beside or Nothing())
+    return draw(image, recipe, beside or NoSiblings())
 
 
-def _corrupted(image: Image, recipe: Mapping[str, Any], beside: Beside) -> Image:
+def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) -> Image:
     severity, seed, version = (recipe.get(key) for key in ("severity", "seed", "version"))
     name = str(recipe.get("name"))
     if version == 1:
@@ -88,12 +88,15 @@ def _corrupted(image: Image, recipe: Mapping[str, Any], beside: Beside) -> Image
     return corrupt(image, name, int(severity), np.random.default_rng(seed), pane=pane)
 
 
-_KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], Beside], Image]] = {"corruption": _corrupted, "rung": rung}
+_KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], SiblingFiles], Image]] = {
+    "corruption": _corrupted,
+    "rung": rung,
+}
 """What a recipe can be, and who carries it out."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Cooked:
+class _RenderedRow:
     """A row's recipe, the name of its picture, and the row of the other picture the recipe names, −1 without one."""
 
     text: str
@@ -107,7 +110,7 @@ class _Rendered:
     A picture is decoded once for all frames made from it, as long as they are read near each other.
     """
 
-    def __init__(self, inner: FrameSource, recipes: Mapping[int, _Cooked], root: Path | None) -> None:
+    def __init__(self, inner: FrameSource, recipes: Mapping[int, _RenderedRow], root: Path | None) -> None:
         self._inner, self._recipes, self._root = inner, recipes, root
         self._guard = threading.Lock()
         self._kept: OrderedDict[str, Any] = OrderedDict()
@@ -127,7 +130,7 @@ class _Rendered:
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
         """A mask of the folder."""
         if self._root is None:
-            return Nothing().mask(named, size_wh)
+            return NoSiblings().mask(named, size_wh)
         root, file, sha256 = self._root, named.get("file"), named.get("sha256")
         found: Mask = self._once(f"mask {file} {sha256} {size_wh}", lambda: read_mask(root, file, sha256, size_wh))
         return found
@@ -135,7 +138,7 @@ class _Rendered:
     def pane(self, named: Mapping[str, Any]) -> Image:
         """A photograph of ice of the folder."""
         if self._root is None:
-            return Nothing().pane(named)
+            return NoSiblings().pane(named)
         root, file, sha256 = self._root, named.get("file"), named.get("sha256")
         found: Image = self._once(f"pane {file} {sha256}", lambda: read_pane(root, file, sha256))
         return found
@@ -213,6 +216,6 @@ def with_rendered_frames(source: FrameSource, dataset: Dataset) -> FrameSource:
             named = (recipe_of(text) or {}).get("donor")
             donor = at.get((str(named.get("media")), str(named.get("sha256"))), -1) if isinstance(named, dict) else -1
         # A frame without a file of its own is made from the frame of its video at the same place.
-        recipes[row] = _Cooked(text, str(frames.media[row]) or f"row {row}", donor)
+        recipes[row] = _RenderedRow(text, str(frames.media[row]) or f"row {row}", donor)
     made = _SendableRendered if isinstance(source, SendableSource) else _Rendered
     return made(source, recipes, dataset.root)

@@ -18,7 +18,7 @@ from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.inside import inside
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
-from strobe.vary.searched_sets import Finding, Search, Searched, Stored
+from strobe.vary.searched_sets import Finding, Searched, SearchPlan, Stored
 
 __all__ = ["SearchWork", "npy_bytes"]
 
@@ -70,7 +70,7 @@ class SearchWork:
         digest = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
         return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
 
-    def kept(self, one: Search, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
+    def kept(self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
         """What became of a batch before; None where it has to be searched, or a picture is not what it was."""
         place = self._record(one, names)
         try:
@@ -100,7 +100,7 @@ class SearchWork:
         return found
 
     def keep(
-        self, one: Search, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
+        self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
     ) -> list[Searched]:
         """Store what was found in a batch, then the record of it."""
         with ThreadPoolExecutor(_WRITERS) as pool:  # a search waits for the disk longer than for anything else
@@ -108,7 +108,7 @@ class SearchWork:
         write_json(self._record(one, names), [record for _, record in pairs])
         return [done for done, _ in pairs]
 
-    def _kept(self, one: Search, finding: Finding, picture: Stored) -> tuple[Searched, dict[str, Any]]:
+    def _kept(self, one: SearchPlan, finding: Finding, picture: Stored) -> tuple[Searched, dict[str, Any]]:
         """What became of one picture, its files stored, and the record of it."""
         head = f"{_short(one.name, 8)}-{picture.sha256[:8]}"
         parent = Path(picture.media).parent.as_posix()
@@ -152,7 +152,7 @@ class SearchWork:
             write_bytes(place, content)
         return Stored(media=media, sha256=digest, size_wh=(pixels.shape[1], pixels.shape[0]))
 
-    def _record(self, one: Search, names: Sequence[str]) -> Path:
+    def _record(self, one: SearchPlan, names: Sequence[str]) -> Path:
         said = json.dumps([VERSION, one.to_json(), list(names)], sort_keys=True)
         return self._records / f"{hashlib.sha256(said.encode()).hexdigest()[:24]}.json"
 

@@ -12,7 +12,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.ports import Image
 from strobe.core.variants import Variant
 
-__all__ = ["Finding", "Search", "Searched", "Stored", "searched_dataset"]
+__all__ = ["Finding", "SearchPlan", "Searched", "Stored", "searched_dataset"]
 
 _APART = 1_000_000
 """Frames made of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
@@ -44,7 +44,7 @@ class Finding:
     beside: Mapping[str, Sequence[tuple[float, Image]]] = field(default_factory=dict)
 
 
-class Search(Protocol):
+class SearchPlan(Protocol):
     """One variant to search: what it is called, its grid, and everything that decides what is found."""
 
     @property
@@ -109,7 +109,7 @@ class _Anchor:
             self.inputs[picture.sha256] = self._frame(grown, picture, place, f"{head}/{self.key}", self.labels)
         return self.inputs[picture.sha256]
 
-    def add(self, grown: DatasetBuilder, search: Search, number: int, outcome: Searched) -> None:
+    def add(self, grown: DatasetBuilder, search: SearchPlan, number: int, outcome: Searched) -> None:
         """The set of a search, and those of the pictures beside its finding."""
         first, members = self.input_row(grown, outcome.picture), []
         if outcome.found is not None and outcome.reach is not None:
@@ -139,7 +139,7 @@ class _Anchor:
 
 def searched_dataset(
     source: Dataset,
-    searches: Sequence[Search],
+    searches: Sequence[SearchPlan],
     found: Mapping[tuple[int, int], Searched],
     *,
     name: str,

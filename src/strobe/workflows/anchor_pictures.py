@@ -14,7 +14,7 @@ from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.datasets.media import decode_image
-from strobe.vary.pictures import Picture, StoreJob, anchors_of, store_members
+from strobe.vary.pictures import AnchorImage, StoreJob, anchors_of, store_members
 from strobe.workflows.sources import frame_source
 
 __all__ = ["is_whole", "stored_anchors", "stored_members"]
@@ -28,13 +28,13 @@ def is_whole(dataset: Dataset) -> bool:
 
 def stored_anchors(
     opened: Dataset, destination: Path, *, version: int, say: Progress
-) -> tuple[dict[int, Picture], list[str]]:
+) -> tuple[dict[int, AnchorImage], list[str]]:
     """The anchors' pictures in the new folder by their rows, and a line for each that cannot be read.
 
     Files are copied as they are, frames of a video become PNG. `version` is that of what draws the others.
     """
     anchors, source, ids = anchors_of(opened), frame_source(opened), opened.frame_ids()
-    pictures: dict[int, Picture] = {}
+    pictures: dict[int, AnchorImage] = {}
     problems: list[str] = []
     with say.task("pictures", len(anchors)) as advance:
         for row in sorted(anchors, key=lambda row: (int(opened.frames.video[row]), int(opened.frames.index[row]))):
@@ -51,7 +51,7 @@ def stored_anchors(
             # A file that is there is whole, and its folder is named by what it holds.
             if not place.is_file():
                 write_bytes(place, content)
-            pictures[row] = Picture(media=media, sha256=digest, size_wh=(image.shape[1], image.shape[0]))
+            pictures[row] = AnchorImage(media=media, sha256=digest, size_wh=(image.shape[1], image.shape[0]))
     return {row: pictures[row] for row in anchors if row in pictures}, problems
 
 
@@ -69,15 +69,15 @@ def _folder(anchor: str, digest: str, version: int) -> str:
 
 
 def stored_members(
-    destination: Path, pictures: Mapping[int, Picture], wanted: Mapping[int, Mapping[str, Mapping[str, Any]]],
+    destination: Path, pictures: Mapping[int, AnchorImage], wanted: Mapping[int, Mapping[str, Mapping[str, Any]]],
     *, what: str, workers: int, say: Progress,
-) -> dict[int, Picture]:  # fmt: skip
+) -> dict[int, AnchorImage]:  # fmt: skip
     """The pictures with files of their members, rendered by several processes; `wanted` are recipes by row and name."""
     jobs = [
         StoreJob(root=destination, media=picture.media, wanted=wanted[row], decode=_decode)
         for row, picture in pictures.items()
     ]
-    done: dict[int, Picture] = {}
+    done: dict[int, AnchorImage] = {}
     with say.task(what, sum(len(job.wanted) for job in jobs)) as advance, _mapped(jobs, workers) as made:
         for (row, picture), job in zip(pictures.items(), made, strict=True):
             paths = {name: job.path(name) for name in job.wanted}

@@ -12,7 +12,7 @@ from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.datasets.read_detections import Absent, BoxFormat, BoxUnits, read_detections, task_of_file
 from strobe.datasets.read_predictions import Kind, read_predictions
-from strobe.models.asked import Asked
+from strobe.models.requested import RequestedModel
 from strobe.runs.brought import keep_brought
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
@@ -47,7 +47,13 @@ class _File:
 
 
 def bring(
-    dataset: Dataset, run: Run, files: Sequence[Asked], options: FileOptions, progress: Progress, *, stage: Path
+    dataset: Dataset,
+    run: Run,
+    files: Sequence[RequestedModel],
+    options: FileOptions,
+    progress: Progress,
+    *,
+    stage: Path,
 ) -> None:
     """Read prediction files into the stage of a run, one at a time; what is refused comes in with nothing.
 

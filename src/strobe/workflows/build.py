@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from strobe.build.extract import WORK_FOLDER, Job, Outcome, run_job, versions
+from strobe.build.extract import WORK_FOLDER, ExtractJob, ExtractOutcome, run_job, versions
 from strobe.build.gather import drop_by_hints, gather, label_space_of
 from strobe.build.hints import DropRules
 from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anchors, read_boxes, read_labels
 from strobe.build.pool import worker_pool
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
@@ -33,7 +33,7 @@ from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.datasets.media import FILE_DIGESTS, has_file_digests
 from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import Engine, away
+from strobe.workflows.engines import ExecutorOptions, away
 
 __all__ = ["BuildOptions", "Built", "build"]
 
@@ -47,7 +47,7 @@ class BuildOptions:
     `store` None is what the folder holds already, zstd in a new one. `engine` is where videos are decoded.
     """
 
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: AnchorOptions = field(default_factory=AnchorOptions)
     labels: Path | Sequence[LabelRow] | None = None
     label: tuple[str, ...] = ()
     boxes: Path | None = None
@@ -64,7 +64,7 @@ class BuildOptions:
     licence: str = ""
     strict: bool = False
     workers: int = 1
-    engine: Engine = field(default_factory=Engine)
+    engine: ExecutorOptions = field(default_factory=ExecutorOptions)
 
     def __post_init__(self) -> None:
         expect(self.workers >= 1, "--workers", ">= 1", self.workers)
@@ -313,10 +313,10 @@ def _job(
     n_jobs: int,
     store: Store,
     file_digest: bool,
-) -> Job:
+) -> ExtractJob:
     plain = re.fullmatch(r"[\w][\w .+@=,-]{0,99}", name) is not None and not name.endswith((".", " "))
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Job(
+    return ExtractJob(
         path=path,
         name=name,
         # A name that is no good as a folder's is replaced by a digest of it; the frames' keys keep the name.
@@ -334,7 +334,7 @@ def _job(
     )
 
 
-def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
+def _each_once(outcomes: Sequence[ExtractOutcome], say: Progress) -> list[ExtractOutcome]:
     """The outcomes with copies of one file left out: the same bytes would be the same frames under two names."""
     seen: dict[str, str] = {}
     kept = []
@@ -343,7 +343,7 @@ def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
         if video_id and video_id in seen:
             problem = f"{printable(outcome.name)}: the same content as {printable(seen[video_id])}"
             say.note(f"left out: {problem}")
-            kept.append(Outcome(name=outcome.name, problem=problem))
+            kept.append(ExtractOutcome(name=outcome.name, problem=problem))
             continue
         if video_id:
             seen[video_id] = outcome.name
@@ -354,7 +354,7 @@ def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
-def _run_all(jobs: Sequence[Job], options: BuildOptions, held: Lock, say: Progress) -> list[Outcome]:
+def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say: Progress) -> list[ExtractOutcome]:
     """Do every job, and say how far it has come: in frames where there is one video, else in videos."""
     if len(jobs) == 1 and options.engine.name == "local":
         return [run_job(jobs[0], say)]
@@ -374,7 +374,7 @@ def _remove_empty(destination: Path) -> None:
         (destination / WORK_FOLDER).rmdir()
 
 
-def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
+def _outcomes(jobs: Sequence[ExtractJob], workers: int) -> Iterator[ExtractOutcome]:
     """The outcome of every job as it comes. A job whose process dies is tried alone, and reported if it dies again."""
     if workers == 1:
         yield from map(run_job, jobs)
@@ -382,7 +382,7 @@ def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
     done: set[str] = set()
     broken = False
     with worker_pool(min(workers, len(jobs))) as pool:
-        futures: list[Future[Outcome]] = [pool.submit(run_job, job) for job in jobs]
+        futures: list[Future[ExtractOutcome]] = [pool.submit(run_job, job) for job in jobs]
         for future in as_completed(futures):
             try:
                 outcome = future.result()
@@ -397,9 +397,9 @@ def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
                 yield _alone(job)
 
 
-def _alone(job: Job) -> Outcome:
+def _alone(job: ExtractJob) -> ExtractOutcome:
     with worker_pool(1) as pool:
         try:
             return pool.submit(run_job, job).result()
         except BrokenProcessPool:
-            return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")
+            return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")

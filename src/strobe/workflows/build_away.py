@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from strobe.build.extract import Job, Outcome, done_before, land, run_job
+from strobe.build.extract import ExtractJob, ExtractOutcome, done_before, land, run_job
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.workflows.ray_pool import RayPool
@@ -24,11 +24,11 @@ _PIECE = 2**26
 class _Extracted:
     """What an actor made of a job: the outcome, and where in the object store its media lie, some files a piece."""
 
-    job: Job
-    outcome: Outcome
+    job: ExtractJob
+    outcome: ExtractOutcome
     pieces: list[Any]
 
-    def fetched(self, get: Callable[[Any], Any]) -> Outcome:
+    def fetched(self, get: Callable[[Any], Any]) -> ExtractOutcome:
         """Fetch the media and put everything in place, in the driver."""
         if self.outcome.fragment is not None and not self.outcome.reused:
             land(self.job, self.outcome.fragment, self._files(get))
@@ -43,7 +43,7 @@ class _Extracted:
 class _Extracting:
     """Does a job in a folder of its own and sends what came of it."""
 
-    def __call__(self, job: Job) -> _Extracted:
+    def __call__(self, job: ExtractJob) -> _Extracted:
         """What came of the video."""
         if not job.path.is_file():
             raise StrobeError(
@@ -73,11 +73,11 @@ def _pieces(folder: Path) -> Iterator[pa.Table]:
         yield pa.table({"name": names, "content": pa.array(contents, pa.large_binary())})
 
 
-def outcomes_away(jobs: Sequence[Job], pool: RayPool) -> Iterator[Outcome]:
+def outcomes_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[ExtractOutcome]:
     """The outcome of every job as it comes. One over which workers die again and again is reported."""
 
-    def given_up(job: Job, why: str) -> Outcome:
-        return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
+    def given_up(job: ExtractJob, why: str) -> ExtractOutcome:
+        return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
 
     sent = [
         replace(job, path=job.path.absolute(), threads=pool.cores, done=done_before(job))

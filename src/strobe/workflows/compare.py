@@ -21,7 +21,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.report.subject import Subject, kinds_of
-from strobe.runs.folder import Held, Run, Subset
+from strobe.runs.folder import Run, StoredModel, Subset
 from strobe.workflows.opening import Opened
 
 __all__ = ["compare_runs", "compare_scores", "in_words", "of_one_dataset", "scores_of"]
@@ -113,7 +113,7 @@ def _ids(part: Subset | None) -> frozenset[str] | None:
 
 
 def scores_of(
-    dataset: Dataset, models: Mapping[str, Held], options: ScoreOptions, progress: Progress
+    dataset: Dataset, models: Mapping[str, StoredModel], options: ScoreOptions, progress: Progress
 ) -> dict[str, ClassificationScore | DetectionScore]:
     """Every model scored as what it is: a classifier, or a detector (StrobeError where the dataset has no boxes).
 
@@ -150,7 +150,9 @@ def _of_boxes(options: ScoreOptions) -> DetectionOptions:
     return DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
 
 
-def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[Held]]) -> list[tuple[str, Held]]:
+def _wanted(
+    runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[StoredModel]]
+) -> list[tuple[str, StoredModel]]:
     """The models to compare, each under a name of its own."""
     here = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
     known = Counter(model.name for _, model in here)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strobe.build.camera_path import CameraOptions
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.core.dataset import Dataset, DatasetInfo, joined
 from strobe.core.files import make_folder, write_text
 from strobe.core.labels import space
@@ -21,7 +21,7 @@ from strobe.models.options import LoadOptions
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
+from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.simulate import SimulateOptions, simulate
 
 __all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label", "write_photo_labels"]
@@ -74,7 +74,7 @@ def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
         options.models,
         out / "run",
         prediction=PredictOptions(load=LoadOptions(offline=options.offline)),
-        request=ScoreRequest(),
+        request=ScoreRunOptions(),
         progress=progress,
     )
 
@@ -89,7 +89,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
         clip,
         target / "clip",
         BuildOptions(
-            sampling=Sampling(k=10, every=options.every), label=(_COCKATOO,), label_space="ilsvrc-2012",
+            sampling=AnchorOptions(k=10, every=options.every), label=(_COCKATOO,), label_space="ilsvrc-2012",
             reference=True, name="cockatoo", licence=COCKATOO.licence,
         ),
         progress=progress,

@@ -9,7 +9,7 @@ from strobe.core.ladders import RUNGS
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.datasets.assets import PHOTOS, fetch
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.models.options import LoadOptions
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
@@ -17,9 +17,9 @@ from strobe.workflows.demo import write_photo_labels
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.import_dataset import PhotoFiles, from_photos
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
+from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.vary_background import BackgroundWanted, vary_background
+from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 __all__ = ["MODELS", "WHO", "WORLD", "BackgroundDemo", "demo_background"]
 
@@ -64,7 +64,7 @@ def demo_background(
     wanted = SyntheticOptions(world=WORLD, videos=images, seed=_SEED, name="strobe-demo-background", masks=True)
     synthesize(out / "pictures", wanted, progress=progress)
     vary_background(
-        out / "pictures", out / "dataset", BackgroundWanted(name="strobe-demo-background"), progress=progress
+        out / "pictures", out / "dataset", VaryBackgroundOptions(name="strobe-demo-background"), progress=progress
     )
     world = _asked(out / "dataset", MODELS, out / "run", load, progress)
     if not photos:
@@ -83,15 +83,15 @@ def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
     table = out / "photos.csv"
     write_photo_labels(found, table)
     files = PhotoFiles(labels=table, label_space="ilsvrc-2012")
-    from_photos(found[0].parent, out / "photos", files=files, how=Bring(progress=progress))
+    from_photos(found[0].parent, out / "photos", files=files, how=ImportOptions(progress=progress))
     # Twenty photos are of nearly as many classes: there is nobody of its own class to lend a ground.
     rungs = tuple(name for name in RUNGS if name != "same")
-    wanted = BackgroundWanted(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
+    wanted = VaryBackgroundOptions(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
     vary_background(out / "photos", out / "photos-dataset", wanted, load=load, progress=progress)
     return _asked(out / "photos-dataset", PHOTO_MODELS, out / "photos-run", load, progress)
 
 
 def _asked(dataset: Path, models: tuple[str, ...], run: Path, load: LoadOptions, progress: Progress) -> Evaluation:
     return evaluate(
-        dataset, models, run, prediction=PredictOptions(load=load), request=ScoreRequest(), progress=progress
+        dataset, models, run, prediction=PredictOptions(load=load), request=ScoreRunOptions(), progress=progress
     )

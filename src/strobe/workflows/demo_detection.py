@@ -6,7 +6,7 @@ from strobe.core.ports import Progress
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
+from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD
 
@@ -28,6 +28,6 @@ def demo_detection(out: Path, progress: Progress) -> Evaluation:
         ("strobe-tiny",),
         out / "run",
         prediction=PredictOptions(),
-        request=ScoreRequest(),
+        request=ScoreRunOptions(),
         progress=progress,
     )

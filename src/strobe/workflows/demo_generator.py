@@ -9,8 +9,8 @@ from strobe.core.ports import Progress
 from strobe.models.options import LoadOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
-from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+from strobe.workflows.score import ScoreRunOptions
+from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
 __all__ = ["demo_generator"]
 
@@ -37,13 +37,13 @@ def demo_generator(
     require("torch", what="strobe demo --generator", extra="models")
     make_folder(out)
     load = LoadOptions(device=device)
-    wanted = GeneratorWanted(images=images, steps=steps, granularity=granularity, name="strobe-demo-generator")
+    wanted = VaryGeneratorOptions(images=images, steps=steps, granularity=granularity, name="strobe-demo-generator")
     vary_generator(out / "dataset", GENERATOR, TARGETS, wanted, load=load, progress=progress)
     return evaluate(
         out / "dataset",
         [*TARGETS, f"{JUDGE}=strobe-mnist-judge"],
         out / "run",
         prediction=PredictOptions(load=load),
-        request=ScoreRequest(options=ScoreOptions(judges=(JUDGE,))),
+        request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=progress,
     )

@@ -9,10 +9,10 @@ from strobe.core.ports import Progress
 from strobe.models.cores import cores
 from strobe.models.options import LoadOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.ladder import RUNGS, RungJob, jobs_of, size_named, train_ladder
 from strobe.workflows.predict import PredictOptions
-from strobe.workflows.score import ScoreRequest
+from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
+from strobe.workflows.training_series import RUNGS, SeriesJob, jobs_of, size_named, train_series
 
 __all__ = ["demo_training"]
 
@@ -43,17 +43,19 @@ def demo_training(
     training, held = out / "training-clips", out / "dataset"
     for path, is_held in ((training, False), (held, True)):
         synthesize(path, wanted.data(held=is_held), progress=progress, workers=usable)
-    first = RungJob(rung=RUNGS[0], seed=0, size=wanted, training=training, held=held, out=out / "models", device=device)
+    first = SeriesJob(
+        rung=RUNGS[0], seed=0, size=wanted, training=training, held=held, out=out / "models", device=device
+    )
     jobs = jobs_of(first, seeds=seeds, only=only)
     at_once = workers or min(len(jobs), GPU_WORKERS if on_gpu else min(usable, MOST_WORKERS))
-    train_ladder(jobs, workers=at_once, progress=progress)
+    train_series(jobs, workers=at_once, progress=progress)
     shown = [name for name in ("stills~0", "finetune~0", "pmk~0") if name in {job.name for job in jobs}]
     return evaluate(
         held,
         [f"{job.name}={job.spec}" for job in jobs],
         out / "run",
         prediction=PredictOptions(load=LoadOptions(device=device)),
-        request=ScoreRequest(),
+        request=ScoreRunOptions(),
         progress=progress,
         show=tuple(shown),
         change=("stills~0", "pmk~0") if {"stills~0", "pmk~0"} <= set(shown) else None,

@@ -20,13 +20,13 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
-from strobe.predict.engine import Recipe
+from strobe.predict.engine import WorkerSpec
 from strobe.predict.work import Shard, ShardResult
 from strobe.runs.wire import answers_of, table_of
 from strobe.workflows.ray_pool import RayPool
-from strobe.workflows.recipe import ModelTeller, RecipeWorker, ToldModel
+from strobe.workflows.worker_specs import DescribedModel, ModelDescriber, SpecWorker
 
-__all__ = ["Away", "Engine", "away"]
+__all__ = ["ExecutorOptions", "RemoteCluster", "away"]
 
 _MOST_CORES = 4
 """Cores of an actor where nobody says how many: as many forwards as run side by side on a CPU."""
@@ -53,7 +53,7 @@ _SILENT = {"log_to_driver": False, "logging_level": "error"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class ExecutorOptions:
     """Where work is carried out: `local`, or `ray` at an address. Without one it is RAY_ADDRESS, else the cluster that
     `ray start` made this machine a node of, else a Ray of our own.
 
@@ -79,10 +79,10 @@ class Engine:
     @classmethod
     def of(
         cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
-    ) -> "Engine":
+    ) -> "ExecutorOptions":
         """As it is written: local, ray, ray=ADDRESS.
 
-        >>> Engine.of("ray=10.0.0.1:6379").address
+        >>> ExecutorOptions.of("ray=10.0.0.1:6379").address
         '10.0.0.1:6379'
         """
         name, mark, address = text.partition("=")
@@ -94,7 +94,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Away:
+class RemoteCluster:
     """A cluster at hand: its actors, each with `cores`, and the kind of device all of them run models on."""
 
     pool: RayPool
@@ -105,21 +105,23 @@ class Away:
         """Cores of each actor."""
         return self.pool.cores
 
-    def tell(self, recipes: Sequence[Recipe]) -> dict[str, ToldModel | str]:
+    def tell(self, recipes: Sequence[WorkerSpec]) -> dict[str, DescribedModel | str]:
         """What the one model of each recipe is, or why it cannot run, told by actors that load and keep them."""
 
-        def given_up(recipe: Recipe, why: str) -> tuple[str, str]:
+        def given_up(recipe: WorkerSpec, why: str) -> tuple[str, str]:
             return next(iter(recipe.models)), f"Ray workers died again and again while loading it ({why})"
 
-        return dict(self.pool.map(ModelTeller(), recipes, given_up=given_up))
+        return dict(self.pool.map(ModelDescriber(), recipes, given_up=given_up))
 
-    def worker(self, recipe: Recipe, *, n_classes: int, source: FrameSource) -> "OnActors":
+    def worker(self, recipe: WorkerSpec, *, n_classes: int, source: FrameSource) -> "OnActors":
         """What carries out shards there; answers are about so many classes, frames are those of the source."""
         return OnActors(self.pool, recipe, n_classes=n_classes, source=source)
 
 
 @contextmanager
-def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None) -> Iterator[Away | None]:
+def away(
+    engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
+) -> Iterator[RemoteCluster | None]:
     """The engine's cluster while open, None where it is this machine. `device` is the one that was asked for.
 
     `held` is the lock of the folder that is written to.
@@ -139,7 +141,7 @@ def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None
         each = f"{room.cores} core(s){share} each"
         say.note(f"{which}: {len(nodes)} node(s); at most {room.actors} worker(s) with {each}")
         try:
-            yield Away(pool=pool, device="cuda" if room.gpus else "cpu")
+            yield RemoteCluster(pool=pool, device="cuda" if room.gpus else "cpu")
         finally:
             pool.close()
 
@@ -267,7 +269,7 @@ class _Room:
     gpus: float
 
 
-def _room(engine: Engine, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
+def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
     """The room of a cluster; one line where it has none and nobody says that more is to come."""
     has_gpu = any(node.get("GPU", 0) > 0 for node in nodes)
     on_gpu = device == "cuda" or (device == "auto" and (has_gpu if engine.gpus is None else engine.gpus > 0))
@@ -294,7 +296,7 @@ def _room(engine: Engine, device: str, nodes: Sequence[Mapping[str, float]]) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class _SentResult:
     """A ShardResult on its way: answers as tables by model."""
 
     tables: Mapping[str, pa.Table]
@@ -304,18 +306,18 @@ class _Sent:
     machine: str = ""
 
 
-class _Sending:
+class _ArrowWorker:
     """The worker of a recipe, whose answers are sent as Arrow."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: WorkerSpec) -> None:
         self._recipe = recipe
-        self._worker: RecipeWorker | None = None
+        self._worker: SpecWorker | None = None
         self.so_far = 0
 
     def open(self, before: object) -> None:
         """Load what it needs, before there is work, but for what the function `before` it told of and kept."""
-        kept = before.kept if isinstance(before, ModelTeller) else {}
-        self._worker = RecipeWorker(self._recipe, tick=self._count, kept=kept)
+        kept = before.kept if isinstance(before, ModelDescriber) else {}
+        self._worker = SpecWorker(self._recipe, tick=self._count, kept=kept)
         self._worker.open()
 
     def close(self) -> None:
@@ -323,11 +325,11 @@ class _Sending:
         if self._worker is not None:
             self._worker.close()
 
-    def __call__(self, shard: Shard) -> _Sent:
+    def __call__(self, shard: Shard) -> _SentResult:
         """The shard's predictions."""
         self.so_far = 0
-        found = cast(RecipeWorker, self._worker)(shard)
-        return _Sent(
+        found = cast(SpecWorker, self._worker)(shard)
+        return _SentResult(
             tables={name: table_of(*part) for name, part in found.parts.items()},
             failures=found.failures, forward_s=found.forward_s, made_on=found.made_on, machine=platform.node(),
         )  # fmt: skip
@@ -342,9 +344,9 @@ class OnActors:
     Actors keep what they have loaded from one call to the next.
     """
 
-    def __init__(self, pool: RayPool, recipe: Recipe, *, n_classes: int, source: FrameSource) -> None:
+    def __init__(self, pool: RayPool, recipe: WorkerSpec, *, n_classes: int, source: FrameSource) -> None:
         self._pool, self._n_classes, self._source = pool, n_classes, source
-        self._sending = _Sending(recipe)
+        self._sending = _ArrowWorker(recipe)
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
         """What comes of each shard, as it comes."""

@@ -10,15 +10,15 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
-from strobe.models.asked import Asked, asked
+from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView
 from strobe.report.loggers import check_logs, log_results
 from strobe.runs.folder import Run
 from strobe.workflows.bring import bring
 from strobe.workflows.opening import Opened
-from strobe.workflows.predict import Fared, PredictOptions, run_asked
-from strobe.workflows.report import ReportRequest, report_run
-from strobe.workflows.score import ScoreRequest, check_request, score_staged
+from strobe.workflows.predict import PredictOptions, PredictOutcome, run_requested
+from strobe.workflows.report import ReportOptions, report_run
+from strobe.workflows.score import ScoreRunOptions, check_request, score_staged
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import check_stopping
 
@@ -38,18 +38,18 @@ class Evaluation:
     sets: tuple[ModelSets, ...]
     report: Path | None
     no_report: str | None
-    failed: tuple[Fared, ...]
+    failed: tuple[PredictOutcome, ...]
     left_out: tuple[str, ...] = ()
 
 
 @writes("run")
 def evaluate(
     path: Path,
-    models: Sequence[str | Asked],
+    models: Sequence[str | RequestedModel],
     run: Path,
     *,
     prediction: PredictOptions,
-    request: ScoreRequest,
+    request: ScoreRunOptions,
     progress: Progress,
     with_report: bool = True,
     show: tuple[str, ...] = (),
@@ -70,7 +70,7 @@ def evaluate(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
         )
     check_logs(log)
-    wanted = asked(models, trust=prediction.load.trust) if models else []
+    wanted = requested_models(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
     place.judge_on(opened.subset)
@@ -92,7 +92,7 @@ def evaluate(
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [one.name for one in wanted]
-        fared = run_asked(
+        fared = run_requested(
             opened.candidates, others, place, prediction, progress, asked_for=names, scored=opened.dataset,
             k=request.options.k, stage=stage,
         )  # fmt: skip
@@ -108,7 +108,7 @@ def evaluate(
     report, reason = None, None
     if with_report:
         try:
-            report = report_run(run, ReportRequest(show=show, change=change), progress, opened=opened)
+            report = report_run(run, ReportOptions(show=show, change=change), progress, opened=opened)
         except StrobeError as error:
             reason = str(error)
             (run / "report.html").unlink(missing_ok=True)  # an earlier one, which would pass for this one's

@@ -15,7 +15,7 @@ from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing, bring_out
-from strobe.report.leaderboard import Scored, leaderboard_csv, leaderboard_json
+from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json
 from strobe.runs.folder import Run
 from strobe.workflows.opening import Opened
 from strobe.workflows.report import read_results
@@ -126,7 +126,7 @@ def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
         about = Run(run).about().get("models", {})
         told = {model: facts.get("weights") for model, facts in about.items() if isinstance(facts, dict)}
         weights = {model: digest for model, digest in told.items() if isinstance(digest, str)}
-        found.append(Scored(run=name, results=read_results(run), weights=weights))
+        found.append(LeaderboardRun(run=name, results=read_results(run), weights=weights))
     _refuse_others(target, ("leaderboard.csv", "leaderboard.json"))
     path = target / "leaderboard.json"
     others = [place for place in (path, target / "leaderboard.csv") if place.exists()]

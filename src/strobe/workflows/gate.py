@@ -26,18 +26,18 @@ from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
-from strobe.metrics.power import PairSpread, Spread
+from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
-from strobe.runs.folder import Held, Run
+from strobe.runs.folder import Run, StoredModel
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
 from strobe.workflows.opening import Opened
 
-__all__ = ["GateRequest", "gate", "plan_gate", "write_gate"]
+__all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateRequest:
+class GateOptions:
     """What is asked: the limits, which model of the run, against which, and how sure one must be.
 
     A loss is held against every baseline: the models named `baselines` of each run of `against`, or of the run itself.
@@ -60,17 +60,17 @@ class _Entrants:
     """The data, the model to judge, the baselines by the names they are shown under, and all names in the runs."""
 
     opened: Opened
-    model: Held
-    baselines: Mapping[str, Held]
+    model: StoredModel
+    baselines: Mapping[str, StoredModel]
     known: tuple[str, ...]
 
     @property
-    def all(self) -> dict[str, Held]:
+    def all(self) -> dict[str, StoredModel]:
         """The model first, then its baselines."""
         return {self.model.name: self.model, **self.baselines}
 
 
-def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
+def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     """Hold a model of a run against the limits.
 
     The baseline is the model of the same name, or the only one, of the run `against`; or another model of the same run.
@@ -129,7 +129,7 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     )
 
 
-def _entrants(new: Path, request: GateRequest) -> _Entrants:
+def _entrants(new: Path, request: GateOptions) -> _Entrants:
     """The model that is meant and its baselines; StrobeError where a name is missing or could be several."""
     gone = next((run for run in request.against if not run.exists()), None)
     if gone is not None:
@@ -141,13 +141,13 @@ def _entrants(new: Path, request: GateRequest) -> _Entrants:
     held = [Run(run).models(whole, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
     model = _chosen(new, held[0], request.model, option="-m", but=() if request.against else request.baselines)
     folders = short_names([str(run.resolve()) for run in runs])
-    others: list[tuple[str, Held]] = []
+    others: list[tuple[str, StoredModel]] = []
     for run, folder, models in list(zip(runs, folders, held, strict=True))[1 if request.against else 0 :]:
         wanted: Sequence[str | None] = request.baselines
         if request.against and not wanted:
             wanted = [model.name if any(one.name == model.name for one in models) else None]
         others += [(folder, _chosen(run, models, name, option="--baseline")) for name in wanted]
-    baselines: dict[str, Held] = {}
+    baselines: dict[str, StoredModel] = {}
     for folder, other in others:
         if other is model:
             raise StrobeError(
@@ -167,7 +167,7 @@ def _opponent(
     dataset: Dataset, new: ClassificationScore | DetectionScore, old: ClassificationScore | DetectionScore
 ) -> Opponent:
     """A baseline compared with the model, by itself: a rule asks about one pair, so nothing is corrected."""
-    spreads: Mapping[str, Spread] = {}
+    spreads: Mapping[str, LossSpread] = {}
     missing = MissingSets(n=max(new.unscored.sets, old.unscored.sets))  # of detectors' losses nothing is bounded
     if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
         judged = dataset.labelled_sets()
@@ -176,7 +176,7 @@ def _opponent(
     return Opponent(name=old.model, comparisons=comparisons, spreads=spreads, missing=missing)
 
 
-def _judged(dataset: Dataset, model: Held) -> Dataset:
+def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
     """The sets that a model can be judged on: of a classifier, those with a label."""
     return dataset.labelled_sets() if model.task is Task.CLASSIFICATION else dataset
 
@@ -198,7 +198,7 @@ def _missing_in_pair(dataset: Dataset, new: ClassificationScore, old: Classifica
 
 
 def plan_gate(
-    new: Path | None, request: GateRequest, progress: Progress, *, churn: float | None = None
+    new: Path | None, request: GateOptions, progress: Progress, *, churn: float | None = None
 ) -> tuple[GatePlan, ...]:
     """How many videos each limit on a loss takes, by what a run and its baseline show, or by an assumed `churn`."""
     if not request.limits:
@@ -226,7 +226,7 @@ def plan_gate(
     return tuple(out)
 
 
-def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> tuple[dict[str, Contrast], int]:
+def _contrasts(dataset: Dataset, model: StoredModel, request: GateOptions) -> tuple[dict[str, Contrast], int]:
     """What the model loses between the variants of the dataset, where there are any and a rule may be about it.
 
     The second is the number of their sets that lack predictions.
@@ -239,7 +239,9 @@ def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> tuple[dic
     return own_contrasts(judged, answers, request.options), len(set(judged.sets.set[lacking].tolist()))
 
 
-def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: Sequence[str] = ()) -> Held:
+def _chosen(
+    run: Path, held: Sequence[StoredModel], name: str | None, *, option: str, but: Sequence[str] = ()
+) -> StoredModel:
     """The model of that name; without one, the only model there is."""
     names = ", ".join(printable(one.name) for one in held) or "none"
     if name is not None:

@@ -23,8 +23,8 @@ from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.vary.changing import Changing, eight_bits, places_of
-from strobe.vary.generated_sets import GeneratorSearch, Sampled
+from strobe.vary.changing import ChangeableGenerator, eight_bits, places_of
+from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled
 from strobe.vary.search_work import npy_bytes
 from strobe.vary.searched_sets import Searched
 from strobe.workflows.generators import load_generator
@@ -80,7 +80,10 @@ _SCHEMA = pa.schema([
 
 
 def write_record(
-    place: Path, names: Sequence[str], searches: Sequence[GeneratorSearch], found: Mapping[tuple[int, int], Searched]
+    place: Path,
+    names: Sequence[str],
+    searches: Sequence[GeneratorSearchPlan],
+    found: Mapping[tuple[int, int], Searched],
 ) -> None:
     """A row for each search. `magnitude` is M of what was found, else where the search gave up; `random_reach` is where
     the model first erred along a random direction, null where it never did; `source` is the row of the latent.
@@ -132,14 +135,16 @@ def made_again(
         ]  # fmt: skip
         if not rows:
             continue
-        changing = Changing(made, scale, places_of(made.spec, str(variant.fields["granularity"])))
+        changing = ChangeableGenerator(made, scale, places_of(made.spec, str(variant.fields["granularity"])))
         for start in range(0, len(rows), made.spec.batch_size):
             some = rows[start : start + made.spec.batch_size]
             out |= zip([row["set_id"] for row in some], _made(path, changing, sampled, some), strict=True)
     return out
 
 
-def _made(path: Path, changing: Changing, sampled: Sampled, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.uint8]:
+def _made(
+    path: Path, changing: ChangeableGenerator, sampled: Sampled, rows: Sequence[Mapping[str, Any]]
+) -> NDArray[np.uint8]:
     sources = [int(row["source"]) for row in rows]
     changes = np.stack([np.load(inside(path, row["change"]), allow_pickle=False) for row in rows])
     base = changing.begin(sampled.latents[sources], [sampled.classes[source] for source in sources])

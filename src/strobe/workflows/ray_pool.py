@@ -90,7 +90,7 @@ class _Actor:
 
 
 @dataclass(slots=True, eq=False)
-class _Item:
+class _PendingItem:
     """An item on its way, and how many workers died over it."""
 
     value: Any
@@ -98,7 +98,7 @@ class _Item:
 
 
 @dataclass(slots=True, eq=False)
-class _Hired:
+class _ActorHandle:
     """An actor: ready once it `holds` the function; the first of its items is the one it works on.
 
     `so_far` is how much it said is done of that; `asking` is the item and the question under way.
@@ -106,7 +106,7 @@ class _Hired:
 
     handle: Any
     holds: Any = None
-    items: dict[Any, _Item] = field(default_factory=dict)
+    items: dict[Any, _PendingItem] = field(default_factory=dict)
     so_far: int = 0
     asking: tuple[Any, Any] | None = None
 
@@ -124,7 +124,7 @@ class RayPool:
     ) -> None:
         self.cores, self.gpus = cores, gpus
         self._ray, self._most, self._say = ray, actors, say
-        self._hired: list[_Hired] = []
+        self._hired: list[_ActorHandle] = []
         self._sent: tuple[Any, Any] = (None, None)
         self._died_early, self._was_said, self._held = 0, False, held
         self._idle_since: float | None = None
@@ -157,14 +157,14 @@ class RayPool:
         many = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
         if not many:
             return
-        fresh, again = (_Item(one) for one in shards), deque[_Item]()
-        asked: dict[Any, _Hired] = {}
+        fresh, again = (_PendingItem(one) for one in shards), deque[_PendingItem]()
+        asked: dict[Any, _ActorHandle] = {}
         for one in self._hired[:many]:
             self._introduce(one, asked)
         try:
             while self._give(fresh, again, asked):
                 while len(self._hired) < many:
-                    self._hired.append(_Hired(self._actor.remote(self._held, installed_version(), self.cores)))
+                    self._hired.append(_ActorHandle(self._actor.remote(self._held, installed_version(), self.cores)))
                     self._introduce(self._hired[-1], asked)
                 done = self._next(asked)
                 if done is None:
@@ -188,14 +188,14 @@ class RayPool:
             for one in set(asked.values()):  # still busy with what nobody waits for any more
                 self._dismiss(one)
 
-    def _introduce(self, one: _Hired, asked: dict[Any, _Hired]) -> None:
+    def _introduce(self, one: _ActorHandle, asked: dict[Any, _ActorHandle]) -> None:
         """Send the actor the function, unless it has it from before."""
         function, sent = self._sent
         if one.holds is not function:
             one.holds = None
             asked[one.handle.take.remote(sent)] = one
 
-    def _give(self, fresh: Iterator[_Item], again: deque[_Item], asked: dict[Any, _Hired]) -> bool:
+    def _give(self, fresh: Iterator[_PendingItem], again: deque[_PendingItem], asked: dict[Any, _ActorHandle]) -> bool:
         """Give actors that are ready what they have room for, one each before a second; whether there is work left."""
         for depth in range(1, _IN_FLIGHT + 1):
             for one in self._hired:
@@ -208,7 +208,7 @@ class RayPool:
                 one.items[reference], asked[reference] = item, one
         return True
 
-    def _next(self, asked: dict[Any, _Hired]) -> Any:
+    def _next(self, asked: dict[Any, _ActorHandle]) -> Any:
         """The next answer there is; None after a moment without. Said once where nobody is at work for long."""
         done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_LOOK_S)
         if done:
@@ -240,7 +240,7 @@ class RayPool:
         return sum(one.so_far for one in self._hired)
 
     def _lose(
-        self, one: _Hired, error: Exception, again: deque[_Item], asked: dict[Any, _Hired],
+        self, one: _ActorHandle, error: Exception, again: deque[_PendingItem], asked: dict[Any, _ActorHandle],
         given_up: Callable[[Any, str], Any] | None,
     ) -> Iterator[Any]:  # fmt: skip
         """An actor is gone: what it had answered before, then its items to the others, another in its place."""
@@ -281,7 +281,7 @@ class RayPool:
         except self._ray.exceptions.RayError:  # among them that it takes longer
             return None
 
-    def _dismiss(self, one: _Hired) -> None:
+    def _dismiss(self, one: _ActorHandle) -> None:
         if one in self._hired:
             self._hired.remove(one)
             self._ray.kill(one.handle, no_restart=True)

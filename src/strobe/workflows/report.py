@@ -15,25 +15,25 @@ from strobe.core.inside import inside
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import writes
 from strobe.core.ports import FrameSource, Progress, Silent
-from strobe.report.page import ReportOptions, gallery_models, write_report
+from strobe.report.page import PageOptions, gallery_models, write_report
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
-from strobe.runs.folder import Held, Run
+from strobe.runs.folder import Run, StoredModel
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import NoImages, frame_source
 
-__all__ = ["ReportRequest", "read_results", "report_run"]
+__all__ = ["ReportOptions", "read_results", "report_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRequest:
+class ReportOptions:
     """How to report: the page's options, and where the data lies if not where it was predicted.
 
     `show` names models of the run that figures and gallery show first, `change` two as before and after; with two
     models of a task in all, they are that, in the order in which they were asked for.
     """
 
-    options: ReportOptions = field(default_factory=ReportOptions)
+    options: PageOptions = field(default_factory=PageOptions)
     dataset: Path | None = None
     subset: Path | None = None
     show: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class ReportRequest:
 @writes("run")
 def report_run(
     run: Path,
-    request: ReportRequest | None = None,
+    request: ReportOptions | None = None,
     progress: Progress | None = None,
     *,
     opened: Opened | None = None,
@@ -52,7 +52,7 @@ def report_run(
 
     With `opened`, the dataset as it was just scored, its tables have been written too.
     """
-    request, progress, place = request or ReportRequest(), progress or Silent(), Run(run)
+    request, progress, place = request or ReportOptions(), progress or Silent(), Run(run)
     about = place.about()
     results = read_results(run)
     _check_show(run, results, request.show)
@@ -110,7 +110,7 @@ def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: S
     return names[0], names[1]
 
 
-def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bool:
+def _is_own(name: str, here: Mapping[str, StoredModel], about: Mapping[str, Any]) -> bool:
     """Whether a model is the user's own choice: brought as a file, no model of the testbed, or named in the command."""
     from strobe.models.testbed import tags_of
 
@@ -144,7 +144,7 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
         return None
 
 
-def _own_classes(model: Held, answers: Answers) -> Sequence[str] | None:
+def _own_classes(model: StoredModel, answers: Answers) -> Sequence[str] | None:
     """The model's own best class per frame, where it was run here and its classes are not the dataset's."""
     if not isinstance(answers, ClassAnswers) or answers.own_label is None or "spec" not in model.facts:
         return None

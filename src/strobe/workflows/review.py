@@ -23,7 +23,7 @@ from strobe.core.inside import inside
 from strobe.core.late import require
 from strobe.core.locks import writes, writing
 from strobe.core.ports import Progress, Silent
-from strobe.review.conduct import Conduct, Example, ReviewSettings
+from strobe.review.conduct import Conduct, Example, ReviewOptions
 
 if TYPE_CHECKING:
     from strobe.review.question import Question
@@ -75,7 +75,7 @@ _ONLY = {
 def serve(
     folder: Path,
     options: ServeOptions,
-    settings: ReviewSettings,
+    settings: ReviewOptions,
     *,
     ask: str = "pairs",
     suggest: str | None = None,
@@ -93,7 +93,7 @@ def serve(
     from strobe.review.guard import ServerAddress, is_loopback
 
     for name, only in _ONLY.items():
-        if ask not in only and getattr(settings, name) != getattr(ReviewSettings(), name):
+        if ask not in only and getattr(settings, name) != getattr(ReviewOptions(), name):
             raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {' or '.join(only)} alone")
     for flag, given, asked in (("--suggest", suggest, "box"), ("--examples", examples, "pairs")):
         if given is not None and ask != asked:
@@ -161,7 +161,7 @@ def _guidelines(path: Path) -> str:
     return text
 
 
-def _examples(dataset: Dataset, settings: ReviewSettings, path: Path | None) -> tuple[Example, ...]:
+def _examples(dataset: Dataset, settings: ReviewOptions, path: Path | None) -> tuple[Example, ...]:
     from strobe.review.examples import plain_examples, read_examples
 
     if path is None:
@@ -170,10 +170,10 @@ def _examples(dataset: Dataset, settings: ReviewSettings, path: Path | None) -> 
 
 
 def _suggest(store: "Store", dataset: Dataset, told: str) -> None:
-    from strobe.review.boxing import Boxing
+    from strobe.review.boxing import BoxQuestion
     from strobe.workflows.suggest import suggestions
 
-    if isinstance(store.question, Boxing):
+    if isinstance(store.question, BoxQuestion):
         store.question.suggestions = suggestions(dataset, told)
 
 
@@ -336,7 +336,7 @@ def import_votes(
     with _open(folder, db, ask) as store:
         # As it is run already: an import leaves the queue of others as it is.
         conduct = store.conduct()
-        settings = ReviewSettings() if conduct is None else conduct.settings
+        settings = ReviewOptions() if conduct is None else conduct.settings
         store.prepare(dataset, settings, remember=conduct is not None, content=_content(folder))
         added = store.extend(found.answers)
     return {"read": len(found.answers), "added": added, "elsewhere": found.elsewhere}

@@ -36,7 +36,7 @@ from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
 from strobe.datasets.ladder_table import read_ladder
-from strobe.models.asked import asked, split_name
+from strobe.models.requested import requested_models, split_name
 from strobe.report.tables import TABLES, write_tables
 from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
@@ -47,9 +47,9 @@ from strobe.workflows.opening import Opened
 
 __all__ = [
     "SCORERS",
-    "InMemory",
-    "ScoreRequest",
-    "Scored",
+    "InMemoryModel",
+    "ScoreRunOptions",
+    "ScoredRun",
     "check_request",
     "is_run_folder",
     "score_dataset",
@@ -60,7 +60,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRequest(FileOptions):
+class ScoreRunOptions(FileOptions):
     """What to score and how: everything that can change a figure, but the data."""
 
     options: ScoreOptions = field(default_factory=ScoreOptions)
@@ -83,7 +83,7 @@ class ScoreRequest(FileOptions):
         )
 
 
-def check_request(request: ScoreRequest, opened: Opened) -> None:
+def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Refuse what cannot be scored before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
     if opened.dataset.boxes is None:  # a detector is scored by boxes, whatever the labels
@@ -117,7 +117,7 @@ def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
 
 
 def score_dataset(
-    path: Path, specs: Sequence[str], run: Path | None, request: ScoreRequest, progress: Progress
+    path: Path, specs: Sequence[str], run: Path | None, request: ScoreRunOptions, progress: Progress
 ) -> Results:
     """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
 
@@ -141,13 +141,13 @@ def score_dataset(
     check_request(request, opened)
     place.check(opened.candidates)
     with place.stage() as stage:
-        files = asked(specs) if specs else []
+        files = requested_models(specs) if specs else []
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [one.name for one in files]
         return score_staged(place, stage, opened, request, progress, asked_for=names).results
 
 
-class Answered(Protocol):
+class ScorableModel(Protocol):
     """A model whose answers can be had: one that a run holds, or one whose answers lie in memory."""
 
     @property
@@ -167,7 +167,7 @@ class Answered(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InMemory:
+class InMemoryModel:
     """A model whose answers lie in memory."""
 
     name: str
@@ -181,7 +181,7 @@ class InMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class ScoredRun:
     """The content of results.json, each model's word on every set, and why models are not in it."""
 
     results: Results
@@ -189,7 +189,9 @@ class Scored:
     left_out: tuple[str, ...]
 
 
-def score_run(run: Path, request: ScoreRequest, progress: Progress, *, dataset_path: Path | None = None) -> Scored:
+def score_run(
+    run: Path, request: ScoreRunOptions, progress: Progress, *, dataset_path: Path | None = None
+) -> ScoredRun:
     """Score the predictions a run folder holds, and write results.json and tables/ there.
 
     `dataset_path` says where the dataset lies if it was moved.
@@ -211,14 +213,14 @@ def score_staged(
     run: Run,
     stage: Path,
     opened: Opened,
-    request: ScoreRequest,
+    request: ScoreRunOptions,
     progress: Progress,
     *,
     leave_out: Sequence[str] = (),
     skip_incomplete: bool = False,
     skip_detectors: bool = False,
     asked_for: Sequence[str] = (),
-) -> Scored:
+) -> ScoredRun:
     """Score the models of the run and those the stage holds, where what is written waits too until all went well.
 
     `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing,
@@ -255,18 +257,18 @@ def score_staged(
 
 
 def score_models(
-    models: Sequence[Answered],
+    models: Sequence[ScorableModel],
     opened: Opened,
-    request: ScoreRequest,
+    request: ScoreRunOptions,
     progress: Progress,
     *,
     types: Types,
     skip_incomplete: bool = False,
     skip_detectors: bool = False,
-) -> Scored:
+) -> ScoredRun:
     """Score models wherever their answers lie: every figure, their comparison, the trend. Nothing is written."""
     people = BesidePeople(opened.dataset.labelled_sets() if opened.dataset.names else opened.dataset, request.options)
-    job = _Job(
+    job = _ScoringJob(
         opened=opened,
         types=types,
         request=request,
@@ -299,17 +301,17 @@ def score_models(
         results = replace(results, review=found)
     if opened.dataset.drawn:
         results = replace(results, drawn=drawn_results(opened.dataset, seed=request.options.seed))
-    return Scored(results=results, sets=tuple(job.sets), left_out=tuple(job.left_out))
+    return ScoredRun(results=results, sets=tuple(job.sets), left_out=tuple(job.left_out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class _ScoringJob:
     """What every scorer needs to know. `left_out` grows by why models are not in the results, `sets` by each model's
     word on every set."""
 
     opened: Opened
     types: Types
-    request: ScoreRequest
+    request: ScoreRunOptions
     progress: Progress
     skip_incomplete: bool
     skip_detectors: bool
@@ -317,7 +319,7 @@ class _Job:
     left_out: list[str] = field(default_factory=list)
     sets: list[ModelSets] = field(default_factory=list)
 
-    def each(self, models: Sequence[Answered]) -> Iterator[tuple[Answered, Answers]]:
+    def each(self, models: Sequence[ScorableModel]) -> Iterator[tuple[ScorableModel, Answers]]:
         """Every model with its predictions, one after the other: memory does not grow with their number.
 
         Each is judged on the pictures people named, too, unless some of its answers were skipped.
@@ -335,7 +337,7 @@ class _Job:
             yield model, loaded
 
 
-def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) -> Results:
+def _score_classifiers(job: _ScoringJob, models: Sequence[ScorableModel], results: Results) -> Results:
     """The results with every classifier's score, what they say together, their comparison and the trend."""
     scores: list[ClassificationScore] = []
     dataset, options = job.opened.dataset.labelled_sets(), job.request.options
@@ -398,7 +400,7 @@ def _areas(opened: Opened) -> dict[str, float]:
     return {one.picture: one.area_share for one in pictures or () if one.area_share is not None}
 
 
-def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) -> Results:
+def _score_detectors(job: _ScoringJob, models: Sequence[ScorableModel], results: Results) -> Results:
     """The results with every detector's score; k, interval, seed and draws are those of the whole request."""
     whole, dataset = job.request.options, overall(job.opened.dataset)
     if (
@@ -423,7 +425,7 @@ def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) ->
     return replace(results, models=found, comparison=(*results.comparison, *compare_detectors(dataset, scores)))
 
 
-SCORERS: Mapping[Task, Callable[[_Job, Sequence[Answered], Results], Results]] = {
+SCORERS: Mapping[Task, Callable[[_ScoringJob, Sequence[ScorableModel], Results], Results]] = {
     Task.CLASSIFICATION: _score_classifiers,
     Task.DETECTION: _score_detectors,
 }

@@ -15,23 +15,23 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
-from strobe.models.asked import asked
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
+from strobe.models.requested import requested_models
 from strobe.predict.forward import Runner
-from strobe.workflows.engines import Engine, away
+from strobe.workflows.engines import ExecutorOptions, away
 from strobe.workflows.generators import load_generator, sendable_generator
-from strobe.workflows.recipe import load_runner
+from strobe.workflows.worker_specs import load_runner
 
-__all__ = ["Bench", "Known", "Loaded", "SearchRecipe", "Victim", "bench_for"]
+__all__ = ["LoadedSearch", "SearchBench", "SearchSpec", "TargetFacts", "TargetModel", "bench_for"]
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRecipe:
+class SearchSpec:
     """What is searched with, as plain data: models by name, how they are loaded, and what they are asked about.
 
     That is the classes of a dataset, or a generator by its name, whose pictures are of classes of its own: a model may
@@ -45,24 +45,24 @@ class SearchRecipe:
 
 @contextmanager
 def bench_for(
-    models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: Engine, say: Progress
-) -> Iterator["Bench"]:
+    models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: ExecutorOptions, say: Progress
+) -> Iterator["SearchBench"]:
     """A bench for a search against these models; predictions in a file cannot be searched against."""
-    found = asked(models, trust=load.trust)
+    found = requested_models(models, trust=load.trust)
     for one in found:
         if one.file is not None:
             raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
     specs = {one.name: one.spec for one in found}
     with away(engine, load.device, say) as cluster:
         if cluster is None:
-            yield Bench(SearchRecipe(models=specs, load=load, about=about), say)
+            yield SearchBench(SearchSpec(models=specs, load=load, about=about), say)
         else:
             there = replace(load, device=cluster.device)
-            yield Bench(SearchRecipe(models=specs, load=there, about=about), say, cluster.pool)
+            yield SearchBench(SearchSpec(models=specs, load=there, about=about), say, cluster.pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class TargetFacts:
     """What is known of a model that is searched against, wherever it lies."""
 
     name: str
@@ -90,10 +90,10 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Victim:
+class TargetModel:
     """A model that is searched against: what is known of it, as the engine runs it, and with its gradients."""
 
-    known: Known
+    known: TargetFacts
     runner: Runner
     model: Differentiable
 
@@ -106,10 +106,10 @@ class Victim:
         return found if len(mapped) == found.shape[1] else found[:, mapped]
 
 
-class Loaded:
+class LoadedSearch:
     """A recipe's models and generator, each loaded when it is first asked for; `context` is what a search goes by."""
 
-    def __init__(self, recipe: SearchRecipe, context: Any, say: Progress) -> None:
+    def __init__(self, recipe: SearchSpec, context: Any, say: Progress) -> None:
         self._recipe, self.context, self.say = recipe, context, say
         self.tell: Callable[[int], None] = lambda _: None
         """Hears how many pictures' worth of a job's work is done."""
@@ -120,7 +120,7 @@ class Loaded:
         return load_generator(str(self._recipe.about), self._recipe.load)
 
     @cached_property
-    def victims(self) -> list[Victim]:
+    def victims(self) -> list[TargetModel]:
         """The models in order; one that cannot be searched against ends it, before any work is done."""
         recipe, about, found = self._recipe, self._recipe.about, []
         classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
@@ -128,21 +128,21 @@ class Loaded:
         for name, spec in recipe.models.items():
             runner = load_runner(name, spec, load, classes, merge="max", any_classes=isinstance(about, str))
             model = with_gradients(runner.model)
-            known = Known(
+            known = TargetFacts(
                 name=name, spec=runner.model.spec, projection=runner.projection, input_hw=model.input_hw or (0, 0)
             )
-            found.append(Victim(known=known, runner=runner, model=model))
+            found.append(TargetModel(known=known, runner=runner, model=model))
         return found
 
 
-class Bench:
+class SearchBench:
     """Carries out jobs, functions of what is loaded and of an item: here, or through an executor of other processes.
 
     Jobs and items pickle; what comes back has its place among the items, in any order.
     """
 
-    def __init__(self, recipe: SearchRecipe, say: Progress, executor: Executor | None = None) -> None:
-        self._here, self._about = Loaded(recipe, None, say), recipe.about
+    def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
+        self._here, self._about = LoadedSearch(recipe, None, say), recipe.about
         self._executor = executor
         self._task = _Task(recipe if executor is None else _sent(recipe), None)
         self.is_here = executor is None
@@ -155,20 +155,20 @@ class Bench:
         """Let `tell` hear how many pictures' worth of the job under way is done; of jobs elsewhere nothing is heard."""
         self._here.tell = tell
 
-    def map(self, job: Callable[[Loaded, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
+    def map(self, job: Callable[[LoadedSearch, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
         """What the job makes of each item, with the item's place."""
         if self._executor is None:
             for place, item in enumerate(items):
                 yield place, job(self._here, item)
             return
-        yield from self._executor.map(self._task, (_Part(place, job, item) for place, item in enumerate(items)))
+        yield from self._executor.map(self._task, (_WorkItem(place, job, item) for place, item in enumerate(items)))
 
-    def once(self, job: Callable[[Loaded, Given], Result], item: Given) -> Result:
+    def once(self, job: Callable[[LoadedSearch, Given], Result], item: Given) -> Result:
         """What the job makes of one item."""
         ((_, result),) = self.map(job, [item])
         return result
 
-    def victims(self) -> list[Known]:
+    def victims(self) -> list[TargetFacts]:
         """What is known of the models."""
         return self.once(_known, None)
 
@@ -177,19 +177,19 @@ class Bench:
         return replace(self.once(_generator, None), name=str(self._about))
 
 
-def _known(loaded: Loaded, _: None) -> list[Known]:
+def _known(loaded: LoadedSearch, _: None) -> list[TargetFacts]:
     return [victim.known for victim in loaded.victims]
 
 
-def _generator(loaded: Loaded, _: None) -> GeneratorSpec:
+def _generator(loaded: LoadedSearch, _: None) -> GeneratorSpec:
     return loaded.generator.spec
 
 
-class _Part(NamedTuple):
+class _WorkItem(NamedTuple):
     """What a worker is sent: a job and its item, which has a place among the items."""
 
     place: int
-    job: Callable[[Loaded, Any], Any]
+    job: Callable[[LoadedSearch, Any], Any]
     item: Any
 
     def __str__(self) -> str:
@@ -199,25 +199,25 @@ class _Part(NamedTuple):
 class _Task:
     """What is sent to each worker: it loads there what is asked for, and keeps it from job to job."""
 
-    def __init__(self, recipe: SearchRecipe, context: Any) -> None:
+    def __init__(self, recipe: SearchSpec, context: Any) -> None:
         self.recipe, self._context = recipe, context
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedSearch | None = None
 
-    def __reduce__(self) -> tuple[type["_Task"], tuple[SearchRecipe, Any]]:
+    def __reduce__(self) -> tuple[type["_Task"], tuple[SearchSpec, Any]]:
         return _Task, (self.recipe, self._context)
 
-    def __call__(self, part: _Part) -> tuple[int, Any]:
+    def __call__(self, part: _WorkItem) -> tuple[int, Any]:
         """The item's place, and what its job made of it."""
         if self._loaded is None:
-            self._loaded = Loaded(self.recipe, self._context, Silent())
+            self._loaded = LoadedSearch(self.recipe, self._context, Silent())
         return part.place, part.job(self._loaded, part.item)
 
 
-def _sent(recipe: SearchRecipe) -> SearchRecipe:
+def _sent(recipe: SearchSpec) -> SearchSpec:
     """The recipe for other machines: Python files packed, other files by their whole paths."""
     load, models, about = replace(recipe.load, progress=None), {}, recipe.about
     for name, spec in recipe.models.items():
         models[name], load = sendable(spec, load)
     if isinstance(about, str):
         about, load = sendable_generator(about, load)
-    return SearchRecipe(models=models, load=load, about=about)
+    return SearchSpec(models=models, load=load, about=about)

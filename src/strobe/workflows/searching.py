@@ -16,10 +16,10 @@ from strobe.datasets.media import MediaSource
 from strobe.models.cores import sharing_cores
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.vary.search_work import SearchWork
-from strobe.vary.searched_sets import Finding, Search, Searched
-from strobe.workflows.search_bench import Bench, Known, Loaded, Victim
+from strobe.vary.searched_sets import Finding, Searched, SearchPlan
+from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel
 
-__all__ = ["Attempted", "Batch", "Found", "read_back", "search_all"]
+__all__ = ["Batch", "Found", "SearchOutcome", "read_back", "search_all"]
 
 _TOGETHER = 512
 """Pictures a model is shown at once: batches are cut inside of them, here and elsewhere alike."""
@@ -28,11 +28,11 @@ Key = tuple[int, int]
 Found = dict[Key, Searched]
 """What became of each anchor (its row in the source) under each search (its place)."""
 
-One = TypeVar("One", bound=Search)
+One = TypeVar("One", bound=SearchPlan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
+class SearchOutcome:
     """The dataset, what could not be used and why, and whether it was there already."""
 
     dataset: Dataset
@@ -60,14 +60,23 @@ class Batch:
     names: list[str]
 
 
-How = Callable[[Loaded, Victim, One, Batch], Sequence[Finding]]
+How = Callable[[LoadedSearch, TargetModel, One, Batch], Sequence[Finding]]
 """A search of one batch: a function of a module, so that it can be sent."""
 
 
 def search_all(
-    bench: Bench, dataset: Dataset, victims: Sequence[Known], searches: Sequence[One], found: Found, work: SearchWork,
-    how: How[One], say: Progress, *, word: str, size: int | None = None,
-) -> Found:  # fmt: skip
+    bench: SearchBench,
+    dataset: Dataset,
+    victims: Sequence[TargetFacts],
+    searches: Sequence[One],
+    found: Found,
+    work: SearchWork,
+    how: How[One],
+    say: Progress,
+    *,
+    word: str,
+    size: int | None = None,
+) -> Found:
     """The searches, batch by batch: what is done is kept, and found again after a kill. Sets stand as in `found`.
 
     The first searches are of the first victim, as many of the next. Anchors a model gets wrong are not searched.
@@ -84,7 +93,9 @@ def search_all(
     for number, one in enumerate(searches):
         keys = [key for key in found if key[1] == number and key in held]
         many = size or victims[number // per].spec.batch_size
-        batches = [_Asked(dataset, found, frame_of, keys[start : start + many]) for start in range(0, len(keys), many)]
+        batches = [
+            _SearchBatch(dataset, found, frame_of, keys[start : start + many]) for start in range(0, len(keys), many)
+        ]
         with say.task(f"{word} {one.name}", len(keys)) as advance:
             left = []
             for asked in batches:
@@ -121,7 +132,7 @@ class _Ahead:
         self._told = 0
 
 
-class _Asked:
+class _SearchBatch:
     """Some anchors to be searched together."""
 
     def __init__(self, dataset: Dataset, found: Found, frame_of: Mapping[Key, int], keys: list[Key]) -> None:
@@ -139,7 +150,7 @@ class _Asked:
         )  # fmt: skip
 
 
-def _search(loaded: Loaded, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
+def _search(loaded: LoadedSearch, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
     """What becomes of one batch of anchors."""
     how, number, one, batch = job
     victim, n = loaded.victims[number], len(batch.images)
@@ -157,7 +168,13 @@ def _search(loaded: Loaded, job: tuple[How[One], int, One, Batch]) -> Sequence[F
 
 
 def read_back(
-    bench: Bench, dataset: Dataset, victims: Sequence[Known], per: int, found: Found, work: SearchWork, say: Progress
+    bench: SearchBench,
+    dataset: Dataset,
+    victims: Sequence[TargetFacts],
+    per: int,
+    found: Found,
+    work: SearchWork,
+    say: Progress,
 ) -> Found:
     """What was found, less what its target gets right once it is read from its file: those searches failed.
 
@@ -195,18 +212,21 @@ class _Labels:
 
 
 def _answers(
-    bench: Bench, dataset: Dataset, victims: Sequence[Known], number: int, rows: NDArray[Any], say: Progress
+    bench: SearchBench, dataset: Dataset, victims: Sequence[TargetFacts], number: int, rows: NDArray[Any], say: Progress
 ) -> NDArray[np.int64]:
     """What a target answers to stored pictures, by the ordinary engine: the class of each frame, (F,)."""
     out = np.full(len(dataset.frames), -1, dtype=np.int64)
     source, names = MediaSource(dataset), dataset.frames.key
     if bench.is_here:
-        out[rows] = bench.once(_answered, _Shown(number, source, names.tolist(), rows))
+        out[rows] = bench.once(_answered, _ShownImages(number, source, names.tolist(), rows))
         return out
     parts = [rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER)]
     shown = (
-        _Shown(
-            number, _Pictures([source.read(row) for row in part.tolist()]), names[part].tolist(), np.arange(len(part))
+        _ShownImages(
+            number,
+            _ImageSource([source.read(row) for row in part.tolist()]),
+            names[part].tolist(),
+            np.arange(len(part)),
         )
         for part in parts
     )
@@ -218,7 +238,7 @@ def _answers(
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownImages:
     """Pictures shown to a model, by its number: where they come from, what they are called, and which of them."""
 
     number: int
@@ -227,7 +247,7 @@ class _Shown:
     rows: NDArray[Any]
 
 
-class _Pictures:
+class _ImageSource:
     """Pictures in memory as a source of frames."""
 
     def __init__(self, images: Sequence[Image]) -> None:
@@ -242,7 +262,7 @@ class _Pictures:
         return
 
 
-def _answered(loaded: Loaded, shown: _Shown) -> NDArray[np.int64]:
+def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
     """The model's class of each of these rows."""
     runner, store = loaded.victims[shown.number].runner, _Labels(len(shown.names))
     if not len(shown.rows):

@@ -8,21 +8,21 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.early import Asking, Failures, StoppedEarly, open_sets, saved
+from strobe.analyses.early import EarlyStopRounds, Failures, StoppedEarly, open_sets, saved
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress
 from strobe.core.tasks import Task
-from strobe.predict.engine import Outcome
+from strobe.predict.engine import ModelOutcome
 from strobe.predict.forward import Runner
 from strobe.runs.folder import Run
 from strobe.runs.shards import ModelShards
 
-__all__ = ["Stopping", "check_stopping"]
+__all__ = ["EarlyStopping", "check_stopping"]
 
-Over = Callable[[NDArray[np.int64], Progress], Outcome]
+Over = Callable[[NDArray[np.int64], Progress], ModelOutcome]
 """Runs the model over some frames, into its store."""
 
 
@@ -35,7 +35,7 @@ def check_stopping(dataset: Dataset) -> None:
         )
 
 
-class Stopping:
+class EarlyStopping:
     """What a command that stops early knows: which sets are to be settled, and where models before failed."""
 
     def __init__(self, dataset: Dataset, *, k: int | None, run: Run, asked: Sequence[str]) -> None:
@@ -62,7 +62,7 @@ class Stopping:
 
     def run(
         self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
-    ) -> tuple[Outcome, StoppedEarly | None]:
+    ) -> tuple[ModelOutcome, StoppedEarly | None]:
         """Settle every set of the plan with answers of the store and as few new ones as can be; what it took.
 
         What the store holds counts from the round on in which it would be asked for, so that a broken run goes on as
@@ -71,8 +71,8 @@ class Stopping:
         kind = "logits" if runner.merge == "sum" else runner.model.spec.kind
         store.stored(retry_errors=retry)
         found = _skipping(store, kind)
-        whole = Outcome(n_kept=int(found.scored[self.plan.frames_used].sum()))
-        asking = Asking(self.plan, self._failures.risk())
+        whole = ModelOutcome(n_kept=int(found.scored[self.plan.frames_used].sum()))
+        asking = EarlyStopRounds(self.plan, self._failures.risk())
         todo = bool(open_sets(self.plan, found).any())
         with progress.task(f"predict {runner.name}, each set to its first wrong frame", None) as tick:
             while todo and len(rows := asking.next()):
@@ -116,7 +116,7 @@ def _skipping(store: ModelShards, kind: str) -> ClassAnswers:
     return replace(found, state=np.where(found.state == State.MISSING, State.SKIPPED, found.state).astype(np.uint8))
 
 
-def _join(whole: Outcome, done: Outcome) -> None:
+def _join(whole: ModelOutcome, done: ModelOutcome) -> None:
     whole.n_new += done.n_new
     whole.forward_s += done.forward_s
     whole.wall_s += done.wall_s

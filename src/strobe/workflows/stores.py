@@ -7,8 +7,8 @@ from strobe.core.errors import printable
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.models.asked import Asked
 from strobe.models.device_decode import DECODED
+from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
 from strobe.predict.forward import Runner
 from strobe.runs.folder import Run
@@ -22,7 +22,7 @@ def store_of(
     dataset: Dataset,
     runner: Runner,
     spec: ModelSpec,
-    one: Asked,
+    one: RequestedModel,
     run: Run,
     frames: FrameNames,
     progress: Progress,

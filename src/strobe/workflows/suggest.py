@@ -8,7 +8,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.tasks import Task
 from strobe.datasets.read_detections import read_detections
-from strobe.models.asked import split_name
+from strobe.models.requested import split_name
 from strobe.runs.folder import Run
 
 __all__ = ["suggestions"]

@@ -17,14 +17,14 @@ from strobe.datasets.media import decode_image
 from strobe.models.options import default_batch
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import About, began, finish, trained_on
-from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
 from strobe.workflows.vary_corruption import frost_photographs
 
 if TYPE_CHECKING:
-    from strobe.models.trainable import Backbone, Start
-    from strobe.train.loop import Measured
+    from strobe.models.trainable import Backbone, TrainableStart
+    from strobe.train.loop import ClassifierMeasure
     from strobe.train.pixels import Pixels
-    from strobe.train.probe import Features
+    from strobe.train.probe import StoredFeatures
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, Normal, Trainer
@@ -44,11 +44,11 @@ def train(
 ) -> Trained:
     """Train a classifier by a recipe; the same call again goes on where it was, or says that it is done."""
     with in_training(options, progress) as (say, processes, device):
-        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+        return _ClassifierTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Job(Job):
+class _ClassifierTraining(TrainingJob):
     """One training of a classifier."""
 
     material: Material
@@ -79,7 +79,7 @@ class _Job(Job):
         k = (self.held_out or self.material).dataset.info.k
         return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
-    def _facts(self, split: "Split", start: "Start") -> dict[str, Any]:
+    def _facts(self, split: "Split", start: "TrainableStart") -> dict[str, Any]:
         """All that the weights follow from."""
         return {
             "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
@@ -105,9 +105,9 @@ class _Job(Job):
             return None
         return quick_precision(self.device, self.precision) if self.options.precision == "auto" else self.precision
 
-    def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
+    def _trainer(self, split: "Split", start: "TrainableStart") -> "tuple[Trainer, ClassifierMeasure]":
         from strobe.models.trainable import Backbone
-        from strobe.train.loop import Measured
+        from strobe.train.loop import ClassifierMeasure
         from strobe.train.probe import Probe
         from strobe.train.sets import HeldOut, TrainingSets
         from strobe.train.trainer import Normal
@@ -134,15 +134,20 @@ class _Job(Job):
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
             trainer = self._around(module, sets, pixels, normal, hooks)
-            return trainer, Measured(held, shown)
+            return trainer, ClassifierMeasure(held, shown)
         module.to(self.device).eval()
         known = self._features(self.material, start, pixels, normal)
         seen = known if self.held_out is None else self._features(self.held_out, start, shown, normal)
         probe = Probe(*known.spread(np.unique(sets.pixel)), len(dataset.info.label_space))
-        return self._around(probe, sets, known, None, hooks), Measured(held, seen)
+        return self._around(probe, sets, known, None, hooks), ClassifierMeasure(held, seen)
 
     def _around(
-        self, module: Any, sets: "TrainingSets", pixels: "Pixels | Features", normal: "Normal | None", hooks: "Hooks"
+        self,
+        module: Any,
+        sets: "TrainingSets",
+        pixels: "Pixels | StoredFeatures",
+        normal: "Normal | None",
+        hooks: "Hooks",
     ) -> "Trainer":
         from strobe.train.trainer import Trainer
 
@@ -151,12 +156,12 @@ class _Job(Job):
             scoring=self._scoring, processes=self.processes, hooks=hooks,
         )  # fmt: skip
 
-    def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "Features":
+    def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "StoredFeatures":
         """What the network makes of every prepared frame, made once."""
         import torch
 
         from strobe.train.pixels import kept_table
-        from strobe.train.probe import Features, fill_features
+        from strobe.train.probe import StoredFeatures, fill_features
 
         prepare, dataset = normal.on(self.device), material.dataset
 
@@ -176,9 +181,9 @@ class _Job(Job):
                 most_bytes=int(self.options.cache_gb * 1e9),
             )
         )  # fmt: skip
-        return Features(table, device=self.device)
+        return StoredFeatures(table, device=self.device)
 
-    def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "Start") -> None:
+    def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "TrainableStart") -> None:
         from strobe.models.header import write_weights
         from strobe.models.trainable import Backbone
 
@@ -186,7 +191,7 @@ class _Job(Job):
         space = self.material.dataset.info.label_space
         write_weights(path, state, label_space=space, plan=start.plan, training=told)
 
-    def _about(self, start: "Start", split: "Split", measured: "Measured", predicted: Ints) -> About:
+    def _about(self, start: "TrainableStart", split: "Split", measured: "ClassifierMeasure", predicted: Ints) -> About:
         from strobe.analyses.classification import ScoreOptions, score
         from strobe.analyses.variants_view import overall
 

@@ -24,13 +24,13 @@ from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_datase
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import About, began, finish, trained_on
-from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
 
 if TYPE_CHECKING:
     from strobe.models.detectors.boxes import Placement
     from strobe.models.detectors.trainable import DetectorStart
     from strobe.train.detector import Samples
-    from strobe.train.optimising import Optimising
+    from strobe.train.optimising import Optimisation
     from strobe.train.split import Split
 
 __all__ = ["DETECTION_WORLD", "train_detector"]
@@ -56,11 +56,11 @@ def train_detector(
 ) -> Trained:
     """Train a detector by a recipe; the same call again goes on where it was, or says that it is done."""
     with in_training(options, progress) as (say, processes, device):
-        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+        return _DetectorTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _DetectorMeasure:
     """Held-out sets, where their frames come from, and the detector in training as other verbs run it."""
 
     dataset: Dataset
@@ -79,12 +79,12 @@ class _Measured:
         """The same."""
         return self.names
 
-    def measure(self, trainer: "Optimising") -> tuple[float, float]:
+    def measure(self, trainer: "Optimisation") -> tuple[float, float]:
         """mAP on the anchors and on the worst frames; 0 where there is nothing to find."""
         found = self.scored(trainer)
         return found.map_orig.value or 0.0, found.map_pmk.value or 0.0
 
-    def scored(self, trainer: "Optimising") -> DetectionScore:
+    def scored(self, trainer: "Optimisation") -> DetectionScore:
         """Everything measured of the detector as it stands."""
         detector, source = self.start.behind_port(trainer.result, self.device), self.material.source
         rows, batch = np.unique(self.dataset.sets.frame), detector.spec.batch_size
@@ -106,7 +106,7 @@ class _Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job(Job):
+class _DetectorTraining(TrainingJob):
     """One training of a detector; without material, on clips rendered for it."""
 
     def run(self) -> Trained:
@@ -155,18 +155,18 @@ class _Job(Job):
             "new_head": start.new_head, "image_size": self.options.image_size, "precision": "float32", **data,
         }  # fmt: skip
 
-    def _measured(self, split: "Split | None", start: "DetectorStart") -> _Measured:
+    def _measured(self, split: "Split | None", start: "DetectorStart") -> _DetectorMeasure:
         if self.material is None or split is None:
             seed = int(np.random.SeedSequence([_TESTING, self.options.seed]).generate_state(1)[0])
             wanted = SyntheticOptions(world=DETECTION_WORLD, videos=self.recipe.test_clips or 1, seed=seed)
             unseen = synthetic_dataset(wanted, progress=self.say)
             material = Material(dataset=unseen.dataset, source=unseen.source())
-            return _Measured(unseen.dataset, material, start, self.device, self.say)
+            return _DetectorMeasure(unseen.dataset, material, start, self.device, self.say)
         material = self.held_out or self.material
         part = material.dataset.keep_rows(np.isin(material.dataset.sets.set, split.held_out))
-        return _Measured(part, material, start, self.device, self.say)
+        return _DetectorMeasure(part, material, start, self.device, self.say)
 
-    def _trainer(self, split: "Split | None", start: "DetectorStart") -> "Optimising":
+    def _trainer(self, split: "Split | None", start: "DetectorStart") -> "Optimisation":
         from strobe.train.boxes import BoxTrainer, Truth
         from strobe.train.detector import GridTrainer
         from strobe.train.sets import TrainingSets
@@ -206,7 +206,7 @@ class _Job(Job):
 
     def _placed(self, split: "Split", side: int) -> "Samples":
         """The training frames of the dataset at the network's input, their boxes with them."""
-        from strobe.models.detectors.boxes import Placing
+        from strobe.models.detectors.boxes import PlacementPreparation
         from strobe.models.detectors.tiny_net import STRIDE
         from strobe.train.detector import Samples
 
@@ -218,7 +218,7 @@ class _Job(Job):
             chosen &= dataset.sets.is_anchor
         rows = np.unique(dataset.sets.frame[chosen])
         pixels, _ = self._placed_frames(rows, (side, side), "middle")
-        placing, found = Placing(size_hw=(side, side), one_scale=True), []
+        placing, found = PlacementPreparation(size_hw=(side, side), one_scale=True), []
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
         for row, (height, width) in zip(rows, _sizes(self.material, rows)[rows], strict=True):
@@ -243,7 +243,7 @@ class _Job(Job):
         return Samples.of(images.reshape(-1, INPUT, INPUT, 3), boxes, stride=STRIDE)
 
     def _about(
-        self, start: "DetectorStart", split: "Split | None", measured: _Measured, found: DetectionScore
+        self, start: "DetectorStart", split: "Split | None", measured: _DetectorMeasure, found: DetectionScore
     ) -> About:
         on = f"{self.recipe.clips} clips rendered for it, two frames of each, seed {self.options.seed}"
         if self.material is not None and split is not None:

@@ -16,7 +16,7 @@ from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
-from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
+from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
 
 if TYPE_CHECKING:
     from strobe.generator.networks import NetFacts
@@ -48,11 +48,11 @@ def train_gan(
     with in_training(options, progress) as (say, processes, device):
         if processes.count > 1:
             raise StrobeError(f"{printable(model)}: it is small; train it in one process")
-        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+        return _GanTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _GanMeasure:
     """The held-out pictures of a generator in training, and the folder its samples are shown in."""
 
     held: "HeldOut"
@@ -112,7 +112,7 @@ def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint
 
 
 @dataclass(frozen=True, slots=True)
-class _Job(Job):
+class _GanTraining(TrainingJob):
     """One training of a generator."""
 
     material: Material
@@ -151,7 +151,7 @@ class _Job(Job):
             "precision": self.precision,
         }  # fmt: skip
 
-    def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _Measured]":
+    def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _GanMeasure]":
         import torch
 
         from strobe.generator.discriminator import Discriminator
@@ -172,10 +172,10 @@ class _Job(Job):
         )  # fmt: skip
         label = np.full(len(held_in.dataset.frames), -1, dtype=np.int64)
         label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
-        return trainer, _Measured(held, shown, label[held.frames], self.out)
+        return trainer, _GanMeasure(held, shown, label[held.frames], self.out)
 
     def _finish(
-        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", measured: _Measured,
+        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", measured: _GanMeasure,
         net: "NetFacts", split: "Split",
     ) -> None:  # fmt: skip
         from strobe.generator.networks import standing_statistics

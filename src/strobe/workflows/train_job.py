@@ -25,13 +25,13 @@ from strobe.workflows.train_card import CARD, WEIGHTS
 
 if TYPE_CHECKING:
     from strobe.train.folder import Point, TrainFolder
-    from strobe.train.loop import Measure
-    from strobe.train.optimising import Optimising
+    from strobe.train.loop import HeldOutMeasure
+    from strobe.train.optimising import Optimisation
     from strobe.train.pixels import Pixels
     from strobe.train.processes import Processes
     from strobe.train.split import Split
 
-__all__ = ["Job", "Material", "TrainOptions", "Trained", "in_training"]
+__all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """One training, in one of the processes that share it: what every kind of network has of it."""
 
     recipe: Recipe
@@ -212,7 +212,7 @@ class Job:
             yield folder, self.processes.first_then_all(folder.is_done)
 
     def steps(
-        self, folder: "TrainFolder", files: Mapping[str, str], trainer: "Optimising", measured: "Measure"
+        self, folder: "TrainFolder", files: Mapping[str, str], trainer: "Optimisation", measured: "HeldOutMeasure"
     ) -> "list[Point]":
         """All steps, from the checkpoint where there is one, and the points of the curves; `files` are kept beside."""
         from strobe.train.loop import run

@@ -12,18 +12,18 @@ from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Sile
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
-from strobe.vary.attack import Attacking, AttackOptions, Method, attack, checked_levels, fine_grid
+from strobe.vary.attack import AttackOptions, AttackPlan, Method, attack, checked_levels, fine_grid
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
-from strobe.workflows.engines import Engine
+from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.opening import Opened
-from strobe.workflows.search_bench import Bench, Loaded, Victim, bench_for
-from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
+from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetModel, bench_for
+from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
 from strobe.workflows.sources import frame_source
 
-__all__ = ["AttackWanted", "vary_attack"]
+__all__ = ["VaryAttackOptions", "vary_attack"]
 
 _GRIDS: Mapping[Norm, tuple[float, ...]] = {
     "linf": (1 / 255, 2 / 255, 4 / 255, 8 / 255), "l2": (0.25, 0.5, 1.0, 2.0),
@@ -35,7 +35,7 @@ _MOST: Mapping[Norm, float] = {"linf": 16 / 255, "l2": 4.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackWanted:
+class VaryAttackOptions:
     """What to search. `eps` holds a grid for each norm, or `most` the end of a minimal search for each.
 
     `method` is pgd or apgd; `step` and `loss` (None: margin) are pgd's, `targets` (None: 9) apgd's.
@@ -101,12 +101,12 @@ def vary_attack(
     source: Path,
     destination: Path,
     models: Sequence[str],
-    wanted: AttackWanted,
+    wanted: VaryAttackOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
-    engine: Engine | None = None,
-) -> Attempted:
+    engine: ExecutorOptions | None = None,
+) -> SearchOutcome:
     """Attack the models on every anchor of the dataset; write what was found, and what was not, as a dataset.
 
     Its pictures are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
@@ -119,16 +119,16 @@ def vary_attack(
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
     frame_source(opened)  # before a model is loaded for pictures that are not there
-    with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or Engine(), say) as bench:
+    with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or ExecutorOptions(), say) as bench:
         return _attacked_on(bench, opened, source, destination, wanted, say)
 
 
 def _attacked_on(
-    bench: Bench, opened: Dataset, source: Path, destination: Path, wanted: AttackWanted, say: Progress
-) -> Attempted:
+    bench: SearchBench, opened: Dataset, source: Path, destination: Path, wanted: VaryAttackOptions, say: Progress
+) -> SearchOutcome:
     victims, searches = bench.victims(), wanted.searches()
     attacks = [
-        Attacking(target=victim.target, levels=levels, how=how) for victim in victims for levels, how in searches
+        AttackPlan(target=victim.target, levels=levels, how=how) for victim in victims for levels, how in searches
     ]
     provenance = {
         "made_by": "strobe vary attack",
@@ -141,7 +141,7 @@ def _attacked_on(
     old = made_before(destination, lambda old: old.info.provenance == provenance)
     if old is not None and is_whole(old):
         work.done()
-        return Attempted(dataset=old, was_there=True)
+        return SearchOutcome(dataset=old, was_there=True)
     work.begin(provenance)
 
     def dataset_of(found: Found) -> Dataset:
@@ -157,11 +157,11 @@ def _attacked_on(
     found = read_back(bench, dataset_of(found), victims, per, found, work, say)
     made = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
-    return Attempted(dataset=made, problems=tuple(problems))
+    return SearchOutcome(dataset=made, problems=tuple(problems))
 
 
 def _inputs(
-    bench: Bench, opened: Dataset, many: int, per: int, work: SearchWork, say: Progress
+    bench: SearchBench, opened: Dataset, many: int, per: int, work: SearchWork, say: Progress
 ) -> tuple[Found, list[str]]:
     """Every anchor as each of `many` targets sees it, stored, for each of `per` searches; a line where it cannot be."""
     source, ids = frame_source(opened), opened.frame_ids()
@@ -201,7 +201,7 @@ def _pictures(
         yield image, bool(opened.frames.as_input[row])
 
 
-def _seen(loaded: Loaded, given: tuple[Image, bool]) -> list[Image] | str:
+def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
     """A picture as every target sees it, or why not."""
     image, own = given
     try:
@@ -219,7 +219,7 @@ def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
     return image
 
 
-def _attacked(loaded: Loaded, victim: Victim, one: Attacking, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (every search's)
+def _attacked(loaded: LoadedSearch, victim: TargetModel, one: AttackPlan, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (every search's)
     return attack(
         victim.scores, batch.images, victim.known.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
         device=victim.runner.model.device,

@@ -18,7 +18,7 @@ from strobe.datasets.ladder_table import LADDER_FILE, read_ladder, write_ladder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
 from strobe.vary.background import VERSION
-from strobe.vary.background_sets import Ladder, Laddering, known_rungs, ladder_dataset, ladder_of
+from strobe.vary.background_sets import LadderOptions, LadderPlan, known_rungs, ladder_dataset, ladder_of
 from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
 from strobe.workflows.ladder_estimates import DetectorBoxes, NetMasks
 from strobe.workflows.ladder_objects import (
@@ -34,13 +34,13 @@ from strobe.workflows.ladder_objects import (
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
-__all__ = ["BackgroundWanted", "LadderMade", "vary_background"]
+__all__ = ["LadderMade", "VaryBackgroundOptions", "vary_background"]
 
 _WAYS = "give --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundWanted:
+class VaryBackgroundOptions:
     """What is made, from which boxes and masks. Empty: the dataset's own boxes and masks, and every rung they allow."""
 
     boxes: str = ""
@@ -97,7 +97,7 @@ class LadderMade:
 def vary_background(
     source: Path,
     destination: Path,
-    wanted: BackgroundWanted,
+    wanted: VaryBackgroundOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
@@ -116,7 +116,7 @@ def vary_background(
     whose = boxes if boxes is not None else masks
     if whose is None:
         raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
-    how = Laddering(
+    how = LadderOptions(
         rungs=_rungs(wanted.rungs, masks), contexts=wanted.context, fit=wanted.fit, seed=wanted.seed,
         store=wanted.store, boxes=whose.who, masks="" if masks is None else masks.who,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def _tidied(boxes: BoxSource | None) -> Iterator[None]:
 
 
 def _boxes(
-    opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, destination: Path, say: Progress
+    opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, destination: Path, say: Progress
 ) -> BoxSource | None:
     """Where boxes come from; None: from the masks."""
     if wanted.detector:
@@ -178,7 +178,7 @@ def _boxes(
     return None if opened.boxes is None else TableBoxes(dataset=opened)
 
 
-def _masks(opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, say: Progress) -> MaskSource | None:
+def _masks(opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, say: Progress) -> MaskSource | None:
     """Where masks come from: a net, the folder that is named, or the dataset's own."""
     if wanted.segment:
         return NetMasks(wanted.segment, opened, load, say)
@@ -197,7 +197,7 @@ def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
     return all((destination / one.mask).is_file() for one in pictures if one.mask)
 
 
-def _refuse_nothing(source: Path, ladder: Ladder, masks: MaskSource | None) -> None:
+def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) -> None:
     """One line where no picture has a ladder, or masks were asked for and none of them can be used."""
     pictures = list(ladder.pictures.values())
     if not any(ladder.recipes.values()):

@@ -11,9 +11,9 @@ from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.assets import FROST, fetch
 from strobe.datasets.making import finish, made_before
-from strobe.vary.corrupted_sets import Corrupting, corrupted_dataset
+from strobe.vary.corrupted_sets import CorruptionPlan, corrupted_dataset
 from strobe.vary.corruptions import chosen
-from strobe.vary.pictures import Picture
+from strobe.vary.pictures import AnchorImage
 from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
 from strobe.workflows.opening import Opened
 
@@ -34,9 +34,9 @@ class CorruptionOptions:
     workers: int = 1
     name: str = ""
 
-    def corrupting(self) -> Corrupting:
+    def corrupting(self) -> CorruptionPlan:
         """What is asked for, checked."""
-        return Corrupting(kinds=tuple(chosen(self.kind)), severities=self.severity, store=self.store)
+        return CorruptionPlan(kinds=tuple(chosen(self.kind)), severities=self.severity, store=self.store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,14 @@ def frost_photographs(say: Progress, *, offline: bool = False) -> dict[str, tupl
 
 
 def _with_members(
-    opened: Dataset, destination: Path, pictures: dict[int, Picture], how: Corrupting, *, workers: int, say: Progress
-) -> dict[int, Picture]:
+    opened: Dataset,
+    destination: Path,
+    pictures: dict[int, AnchorImage],
+    how: CorruptionPlan,
+    *,
+    workers: int,
+    say: Progress,
+) -> dict[int, AnchorImage]:
     """The pictures with files of their members."""
     frames, videos = opened.frames, opened.videos
     wanted = {row: how.recipes(str(videos.video_id[frames.video[row]]), int(frames.index[row])) for row in pictures}

@@ -20,19 +20,19 @@ from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
-from strobe.vary.changing import Changing, drawn_latents, eight_bits, granularities, places_of, scales
-from strobe.vary.generated_sets import GeneratorSearch, Sampled, generated_dataset
-from strobe.vary.generator_search import ChangeOptions, levels_of, search_changes
+from strobe.vary.changing import ChangeableGenerator, drawn_latents, eight_bits, granularities, places_of, scales
+from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, generated_dataset
+from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, search_changes
 from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
-from strobe.workflows.engines import Engine
+from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
-from strobe.workflows.search_bench import Bench, Known, Loaded, Victim, bench_for
-from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
+from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
+from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
 
-__all__ = ["GeneratorWanted", "vary_generator"]
+__all__ = ["VaryGeneratorOptions", "vary_generator"]
 
 _MOST = 2.0
 """Where a search gives up where nothing is said: two standard deviations a neuron."""
@@ -45,7 +45,7 @@ _PATIENCE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorWanted:
+class VaryGeneratorOptions:
     """What to search. Magnitudes are given per neuron (RMS, in standard deviations): `most` ends a search, `budget` are
     the balls of a budget search. `granularity` empty: all the generator has; `each` spells out every layer alone.
 
@@ -83,9 +83,9 @@ class GeneratorWanted:
             raise InvalidValue("--most ends a growing search; with --budget the last ball does: leave it out")
         self.how()
 
-    def how(self) -> ChangeOptions:
+    def how(self) -> GeneratorSearchOptions:
         """How every granularity is searched, checked."""
-        return ChangeOptions(
+        return GeneratorSearchOptions(
             search=cast(Any, self.search), steps=self.steps, restarts=self.restarts, margin=self.margin, seed=self.seed
         )
 
@@ -112,25 +112,25 @@ def vary_generator(
     destination: Path,
     generator: str,
     models: Sequence[str],
-    wanted: GeneratorWanted,
+    wanted: VaryGeneratorOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
-    engine: Engine | None = None,
-) -> Attempted:
+    engine: ExecutorOptions | None = None,
+) -> SearchOutcome:
     """Draw pictures every model gets right, and search each model in every granularity; write a dataset of all of it.
 
     A finding counts once it was read back from its file and its target got it wrong. Killed, the same command goes on
     where it was, and ends in the same folder. `engine` is where models and generator are loaded and searched.
     """
     say, load = progress or Silent(), load or LoadOptions()
-    with bench_for(models, load, generator, engine or Engine(), say) as bench:
+    with bench_for(models, load, generator, engine or ExecutorOptions(), say) as bench:
         return _searched_on(bench, destination, wanted, load.batch_size, say)
 
 
 def _searched_on(
-    bench: Bench, destination: Path, wanted: GeneratorWanted, batch_size: int | None, say: Progress
-) -> Attempted:
+    bench: SearchBench, destination: Path, wanted: VaryGeneratorOptions, batch_size: int | None, say: Progress
+) -> SearchOutcome:
     spec = bench.generator()
     words = wanted.named(spec)
     classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
@@ -154,10 +154,10 @@ def _searched_on(
     old = made_before(destination, lambda old: {**old.info.provenance, "accepted": 0} == {**provenance, "accepted": 0})
     if old is not None and is_whole(old):
         work.done()
-        return Attempted(dataset=old, was_there=True)
+        return SearchOutcome(dataset=old, was_there=True)
     size = batch_size or spec.batch_size
     scale, sampled = _begun(destination / PLACE, bench, (classes, wanted, size), work, provenance)
-    bench.know(_Begun(scale=scale, sampled=sampled, aim=aim))
+    bench.know(_SearchContext(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
     searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
     images = bench.once(_images, size)
@@ -189,7 +189,7 @@ def _searched_on(
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
-    return Attempted(dataset=done, problems=tuple(_short_of(sampled, wanted)))
+    return SearchOutcome(dataset=done, problems=tuple(_short_of(sampled, wanted)))
 
 
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
@@ -197,11 +197,11 @@ def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
     return None if aim in ("untargeted", "runner-up") else spec.label_space.index(aim)
 
 
-def _nothing_to_aim_at(wanted: GeneratorWanted) -> StrobeError:
+def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
     return StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
 
 
-def _refuse_others(victims: Sequence[Known], spec: GeneratorSpec) -> None:
+def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
     """A line for a model that cannot see the generator's pictures as they are, or knows only some of its classes."""
     for victim in victims:
         name, sides = printable(victim.name), victim.input_hw
@@ -233,7 +233,7 @@ def _plain(told: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _SearchContext:
     """What all searches of one command go by."""
 
     scale: list[NDArray[np.float32]]
@@ -243,8 +243,8 @@ class _Begun:
 
 def _begun(
     place: Path,
-    bench: Bench,
-    asked: tuple[Sequence[int], GeneratorWanted, int],
+    bench: SearchBench,
+    asked: tuple[Sequence[int], VaryGeneratorOptions, int],
     work: SearchWork,
     provenance: Mapping[str, Any],
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
@@ -266,7 +266,7 @@ def _begun(
 
 
 def _begin(
-    loaded: Loaded, asked: tuple[Sequence[int], GeneratorWanted, int]
+    loaded: LoadedSearch, asked: tuple[Sequence[int], VaryGeneratorOptions, int]
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
     classes, wanted, size = asked
     with loaded.say.task("scale", wanted.scale_images) as advance:
@@ -276,9 +276,13 @@ def _begin(
 
 
 def _sampled(
-    generator: LayeredGenerator, victims: Sequence[Victim], classes: Sequence[int], wanted: GeneratorWanted, size: int,
+    generator: LayeredGenerator,
+    victims: Sequence[TargetModel],
+    classes: Sequence[int],
+    wanted: VaryGeneratorOptions,
+    size: int,
     say: Progress,
-) -> Sampled:  # fmt: skip
+) -> Sampled:
     """Latents of each class in turn, those kept that every model gets right as the image is stored."""
     spec, many = generator.spec, len(classes)
     share = {label: wanted.images // many + (place < wanted.images % many) for place, label in enumerate(classes)}
@@ -327,7 +331,7 @@ def _sampled(
 
 
 def _seen_right(
-    generator: LayeredGenerator, victims: Sequence[Victim], latents: NDArray[np.float32], labels: Sequence[int]
+    generator: LayeredGenerator, victims: Sequence[TargetModel], latents: NDArray[np.float32], labels: Sequence[int]
 ) -> list[NDArray[np.bool_]]:
     """Which of these images each model gets right."""
     torch = require("torch", what="a generator", extra="models")
@@ -353,7 +357,7 @@ def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], lab
         return activation.clamp(0, 1).expand(-1, 3, -1, -1)
 
 
-def _images(loaded: Loaded, size: int) -> list[Image]:
+def _images(loaded: LoadedSearch, size: int) -> list[Image]:
     generator, sampled = loaded.generator, loaded.context.sampled
     out: list[Image] = []
     for start in range(0, len(sampled.names), size):
@@ -372,7 +376,7 @@ def _rates(sampled: Sampled) -> str:
     )
 
 
-def _short_of(sampled: Sampled, wanted: GeneratorWanted) -> Iterator[str]:
+def _short_of(sampled: Sampled, wanted: VaryGeneratorOptions) -> Iterator[str]:
     """A line for each class of which there are fewer pictures than there should be."""
     by_class = sampled.rates["by_class"]
     for label, (drawn, accepted) in by_class.items():
@@ -381,27 +385,27 @@ def _short_of(sampled: Sampled, wanted: GeneratorWanted) -> Iterator[str]:
 
 
 def _search(
-    spec: GeneratorSpec, victim: Known, word: str, scale: list[NDArray[np.float32]], wanted: GeneratorWanted,
+    spec: GeneratorSpec, victim: TargetFacts, word: str, scale: list[NDArray[np.float32]], wanted: VaryGeneratorOptions,
     aim: int | None,
-) -> GeneratorSearch:  # fmt: skip
+) -> GeneratorSearchPlan:  # fmt: skip
     places = places_of(spec, word)
     neurons = int(sum((scale[place] > 0).sum() for place in places))
     layers = tuple(spec.places[place][0] for place in places)
     if not neurons:
         raise ModelFailed(f"{printable(spec.name)}: nothing in {', '.join(layers)} ever varies, so nothing can change")
     digest = hashlib.sha256(b"".join(scale[place].tobytes() for place in places)).hexdigest()[:16]
-    return GeneratorSearch(
+    return GeneratorSearchPlan(
         target=victim.target, granularity=word, places=places, layers=layers, neurons=neurons,
         levels=wanted.levels(neurons), how=wanted.how(), generator=spec.name, weights=spec.weights, scale=digest,
         aim=wanted.aim if aim is None else spec.label_space.ids[aim], strips=wanted.strips, keep=wanted.changes,
     )  # fmt: skip
 
 
-def _searched(loaded: Loaded, victim: Victim, one: GeneratorSearch, batch: Batch) -> list[Finding]:
+def _searched(loaded: LoadedSearch, victim: TargetModel, one: GeneratorSearchPlan, batch: Batch) -> list[Finding]:
     """One batch of latents, searched: rows of the source are rows of the latents."""
-    begun: _Begun = loaded.context
+    begun: _SearchContext = loaded.context
     sampled, aim, known = begun.sampled, begun.aim, victim.known
-    changing = Changing(loaded.generator, begun.scale, one.places)
+    changing = ChangeableGenerator(loaded.generator, begun.scale, one.places)
     base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
     aims = [aim] * len(batch.labels) if one.aim != "runner-up" else _second(victim, batch)
     right = known.truth(batch.labels) if aims[0] is None else ~known.truth([[cast(int, label)] for label in aims])
@@ -415,7 +419,7 @@ def _searched(loaded: Loaded, victim: Victim, one: GeneratorSearch, batch: Batch
     return [replace(made, facts={**made.facts, "aim": label}) for made, label in zip(found, aims, strict=True)]
 
 
-def _second(victim: Victim, batch: Batch) -> list[int | None]:
+def _second(victim: TargetModel, batch: Batch) -> list[int | None]:
     """The class each image is nearest to after its own."""
     torch = require("torch", what="a generator", extra="models")
     pixels = torch.from_numpy(batch.images).to(victim.model.device).permute(0, 3, 1, 2).float() / 255

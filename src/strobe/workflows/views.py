@@ -18,12 +18,12 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Progress
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
-from strobe.models.asked import Asked
+from strobe.models.requested import RequestedModel
 from strobe.models.views import BoxesView, CropView, View
 from strobe.predict.crops import Crops
-from strobe.predict.engine import Outcome
+from strobe.predict.engine import ModelOutcome
 from strobe.runs.brought import brought_files
-from strobe.runs.folder import Held, Run
+from strobe.runs.folder import Run, StoredModel
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
 
@@ -41,14 +41,14 @@ class Detectors:
     Files of the same command wait in `stage`.
     """
 
-    def __init__(self, dataset: Dataset, run: Run, models: Sequence[Asked], *, stage: Path | None) -> None:
+    def __init__(self, dataset: Dataset, run: Run, models: Sequence[RequestedModel], *, stage: Path | None) -> None:
         self._dataset, self._run, self._stage = dataset, run, stage
         singles = [one for one in models if one.view is None]
         own = {one.spec: one.name for one in singles} | {one.name: one.name for one in singles}
         held = {*brought_files(run.path), *(brought_files(stage) if stage else ())}
         here = set(shard_models(run.path)) if run.exists else set()
         self._name: dict[str, str] = {}
-        self.helpers: list[Asked] = []
+        self.helpers: list[RequestedModel] = []
         for text in dict.fromkeys(one.view.source for one in models if one.view is not None):
             if text in own or text in held:
                 self._name[text] = own.get(text, text)
@@ -57,13 +57,13 @@ class Detectors:
             if text in here and not _is_spec(text):
                 continue  # a name given in an earlier command: what it answered then is what there is
             if text != "truth":
-                self.helpers.append(Asked(text, text, helper=True))
+                self.helpers.append(RequestedModel(text, text, helper=True))
 
     def name_of(self, view: View) -> str:
         """The name under which the run holds the view's boxes."""
         return self._name[view.source]
 
-    def held(self, view: View) -> Held:
+    def held(self, view: View) -> StoredModel:
         """The view's detector in the run; ModelFailed where it answers with something else than boxes.
 
         Classes are derived of what a file holds; a crop needs every frame looked at.
@@ -84,7 +84,7 @@ def _is_spec(text: str) -> bool:
     return True
 
 
-def boxes_held(held: Held, *, every_box: bool) -> BoxAnswers:
+def boxes_held(held: StoredModel, *, every_box: bool) -> BoxAnswers:
     """A detector's boxes; those of classes the dataset lacks too, where it has such classes."""
     own = held.facts.get("spec", {}).get("label_space")
     same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
@@ -98,8 +98,15 @@ def boxes_held(held: Held, *, every_box: bool) -> BoxAnswers:
 
 
 def derive(
-    name: str, view: BoxesView, held: Held, run: Run, frames: FrameNames, *, retry_errors: bool, progress: Progress
-) -> Outcome:
+    name: str,
+    view: BoxesView,
+    held: StoredModel,
+    run: Run,
+    frames: FrameNames,
+    *,
+    retry_errors: bool,
+    progress: Progress,
+) -> ModelOutcome:
     """Class answers from stored boxes, into a store of their own; nothing is run."""
     begin, boxes = time.perf_counter(), boxes_held(held, every_box=view.every_class)
     space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
@@ -122,7 +129,7 @@ def derive(
     )  # fmt: skip
     kept, n_bad = store.stored(retry_errors=retry_errors)
     missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.MISSING)], rows[boxes.scored[rows]]
-    outcome = Outcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
+    outcome = ModelOutcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
     for start in range(0, len(missing), _AT_ONCE):
         part = missing[start : start + _AT_ONCE]
         answers = classes_of(boxes, part, merge=view.merge, every_class=view.every_class)
@@ -138,7 +145,7 @@ def derive(
     return outcome
 
 
-def _identity(held: Held, boxes: BoxAnswers) -> str:
+def _identity(held: StoredModel, boxes: BoxAnswers) -> str:
     """What the boxes follow from: the detector's own key, or the file they were brought in."""
     if held.file is None:
         return prediction_key({fact: held.facts[fact] for fact in KEY_FACTS})

@@ -65,7 +65,7 @@ def diagnose(
     a true positive and removes the rest; to mend both, duplicate or background removes the false positives; to mend
     missed takes the objects off the list of those to be found.
     """
-    part = _Part(truth, found, one, frames)
+    part = _FrameSlice(truth, found, one, frames)
     n_frames = len(frames)
     same, other = part.best(True, enough), part.best(False, enough)
     wrong = part.counts & ~part.hit
@@ -106,7 +106,7 @@ class _Best:
     some: Bools
 
 
-class _Part:
+class _FrameSlice:
     """Some frames of both tables, numbered anew, and every pair of a detection and an object of its frame."""
 
     def __init__(self, truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> None:

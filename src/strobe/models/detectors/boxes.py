@@ -11,7 +11,7 @@ from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 
-__all__ = ["Fit", "Placement", "Placing", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
+__all__ = ["Fit", "Placement", "PlacementPreparation", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
 
 Fit = Literal["letterbox", "letterbox-top-left", "stretch"]
 """How an image gets to the input's size: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
@@ -40,7 +40,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placing:
+class PlacementPreparation:
     """`place` as a preparation: every image at one size, with where it lies there.
 
     With `one_scale` boxes come back by the scale that was aimed at, not by those that whole pixels made of it.

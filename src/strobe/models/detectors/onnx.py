@@ -21,7 +21,7 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors import onnx_layouts as layouts
-from strobe.models.detectors.boxes import Placement, Placing, detections
+from strobe.models.detectors.boxes import Placement, PlacementPreparation, detections
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.file_settings import settings_of
@@ -45,7 +45,7 @@ class OnnxDetector:
         self._facts, self._size_hw = facts, (int(facts["size"][0]), int(facts["size"][1]))
         self._several = not isinstance(self._input.shape[0], int)
         self._sure, self._cornered = sure or facts["box_units"] == "normalised", 0
-        self.preparation = Placing(
+        self.preparation = PlacementPreparation(
             size_hw=self._size_hw, fit=facts["fit"], fill=facts["fill"], bgr=facts["channels"] == "BGR"
         )
 

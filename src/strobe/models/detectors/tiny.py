@@ -11,7 +11,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
-from strobe.models.detectors.boxes import Placement, Placing
+from strobe.models.detectors.boxes import Placement, PlacementPreparation
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
@@ -34,7 +34,7 @@ class TinyDetector(TorchDetector):
 
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
         super().__init__(module, spec, device=device)
-        self.preparation = Placing(size_hw=(module.side, module.side), one_scale=True)
+        self.preparation = PlacementPreparation(size_hw=(module.side, module.side), one_scale=True)
 
     def _same_size(self, prepared: list[tuple[Image, Placement]]) -> Iterator[Detections]:
 

@@ -28,7 +28,7 @@ def _conv(inward: int, outward: int, *, stride: int = 1) -> nn.Sequential:
     )
 
 
-class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
+class _TinyBlock(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Two convolutions around a shortcut."""
 
     def __init__(self, channels: int) -> None:
@@ -50,8 +50,8 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _Block(32))
-        self.near = nn.Sequential(_conv(32, 64, stride=2), _Block(64), _Block(64))
+        self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _TinyBlock(32))
+        self.near = nn.Sequential(_conv(32, 64, stride=2), _TinyBlock(64), _TinyBlock(64))
         # A second look at half the resolution: what something is takes more of the picture than where it is.
         self.wide = nn.Sequential(_conv(64, 96, stride=2), _conv(96, 96), nn.Conv2d(96, 64, 1))
         self.joint = _conv(64, 64)

@@ -19,19 +19,19 @@ from strobe.models.cores import device_kind, quick_source, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model, sendable
 from strobe.predict.crops import Crops
-from strobe.predict.engine import EngineOptions, Recipe
+from strobe.predict.engine import EngineOptions, WorkerSpec
 from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import ShardWorker
 from strobe.workflows.sources import frame_source
 
-__all__ = ["ModelTeller", "RecipeWorker", "ToldModel", "inputs_of", "load_runner", "source_for", "worker_recipe"]
+__all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
 
 _NOT_SENT = ("label_space", "progress")
 """Options that are found anew where the model is loaded."""
 
 
-def worker_recipe(
+def worker_spec(
     dataset: Dataset,
     models: Mapping[str, str],
     load: LoadOptions,
@@ -42,7 +42,7 @@ def worker_recipe(
     cores: int | None = None,
     any_classes: Iterable[str] = (),
     known: Mapping[str, ModelSpec] | None = None,
-) -> Recipe:
+) -> WorkerSpec:
     """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it.
 
     Python files of one's own go along, with what they name beside them; other files are named by absolute paths.
@@ -55,7 +55,7 @@ def worker_recipe(
     for name, spec in models.items():
         specs[name], load = sendable(spec, load)
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
-    return Recipe(
+    return WorkerSpec(
         dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), label_space=dataset.info.label_space,
         models=specs, load=plain, merge=merge, engine=engine, crops=crops, cores=cores,
         any_classes=frozenset(any_classes), specs=known or {},
@@ -107,21 +107,21 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
     return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
-class RecipeWorker:
+class SpecWorker:
     """A worker that is made where it is first called, and pickles as its recipe: for executors of other processes.
 
     Models that were `kept` there under their names, by whoever told of them, are not loaded again.
     """
 
     def __init__(
-        self, recipe: Recipe, *, tick: Callable[[int], None] | None = None, kept: Mapping[str, Runner] | None = None
+        self, recipe: WorkerSpec, *, tick: Callable[[int], None] | None = None, kept: Mapping[str, Runner] | None = None
     ) -> None:
         self.recipe, self._tick, self._kept = recipe, tick, dict(kept or {})
         self._held = ExitStack()
         self._worker: ShardWorker | None = None
 
-    def __reduce__(self) -> tuple[type["RecipeWorker"], tuple[Recipe]]:
-        return RecipeWorker, (self.recipe,)
+    def __reduce__(self) -> tuple[type["SpecWorker"], tuple[WorkerSpec]]:
+        return SpecWorker, (self.recipe,)
 
     def __call__(self, shard: Shard) -> ShardResult:
         """The shard's predictions."""
@@ -153,7 +153,7 @@ class RecipeWorker:
         return worker
 
 
-def _dataset_of(recipe: Recipe) -> Dataset:
+def _dataset_of(recipe: WorkerSpec) -> Dataset:
     """The recipe's dataset as this machine sees it."""
     if not folder.is_dataset(recipe.dataset):
         raise StrobeError(
@@ -166,7 +166,7 @@ def _dataset_of(recipe: Recipe) -> Dataset:
     return dataset
 
 
-def _runner_of(recipe: Recipe, name: str) -> Runner:
+def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
     """A model of the recipe, loaded here."""
     return load_runner(
         name, recipe.models[name], LoadOptions(**recipe.load), recipe.label_space, merge=recipe.merge,
@@ -174,7 +174,7 @@ def _runner_of(recipe: Recipe, name: str) -> Runner:
     )  # fmt: skip
 
 
-def _checked(recipe: Recipe, runner: Runner) -> Runner:
+def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
     """The model, refused where it is another one than where it was first loaded."""
     name, meant, here = runner.name, recipe.specs.get(runner.name), runner.model.spec
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
@@ -187,7 +187,7 @@ def _checked(recipe: Recipe, runner: Runner) -> Runner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldModel:
+class DescribedModel:
     """A model that lies elsewhere, by what it says of itself there: everything but its answers."""
 
     spec: ModelSpec
@@ -211,13 +211,13 @@ class ToldModel:
         raise StrobeError(f"{printable(self.spec.name)} lies on another machine and is not run here")
 
 
-class ModelTeller:
+class ModelDescriber:
     """Says what the model of a recipe is, where it is called: it is loaded there, asked, and `kept` for a worker."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Runner] = {}
 
-    def __call__(self, recipe: Recipe) -> tuple[str, ToldModel | str]:
+    def __call__(self, recipe: WorkerSpec) -> tuple[str, DescribedModel | str]:
         """The name of the recipe's model, and what it is, or the line why it cannot run."""
         (name,) = recipe.models
         try:
@@ -225,5 +225,5 @@ class ModelTeller:
         except StrobeError as error:
             return name, str(error)
         model = self.kept[name].model
-        said = ToldModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
+        said = DescribedModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
         return name, said

@@ -12,11 +12,11 @@ from strobe.models.registry import expand
 from strobe.models.testbed import entries, is_testbed
 from strobe.models.views import View, inner_specs, view_of, with_inner
 
-__all__ = ["Asked", "asked", "split_name"]
+__all__ = ["RequestedModel", "requested_models", "split_name"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedModel:
     """A model asked for: what the run calls it, and where it comes from.
 
     A program may hand one over alive (`live` makes it ready to run, with the load options), or its `answers` at once.
@@ -58,14 +58,14 @@ def split_name(text: str) -> tuple[str | None, str]:
     return (name, spec) if mark and name and spec and not set(name) & set(":@/\\*?[") else (None, text)
 
 
-def asked(models: Sequence[str | Asked], *, trust: bool = False) -> list[Asked]:
+def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = False) -> list[RequestedModel]:
     """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own.
 
     A list of somebody else's may name a `py:` file, whose code would run: without `trust` that is refused.
     """
-    found: dict[str, Asked] = {}
+    found: dict[str, RequestedModel] = {}
     for text in models:
-        if isinstance(text, Asked):
+        if isinstance(text, RequestedModel):
             expect(text.name not in found, "models", "a name of its own for each", text.name)
             found[text.name] = text
             continue
@@ -85,7 +85,7 @@ def asked(models: Sequence[str | Asked], *, trust: bool = False) -> list[Asked]:
             names = specs if given is None else [given]
         for name, one in zip(names, specs, strict=True):
             # Names come from the outside and go to terminals, tables and pages: control characters end here.
-            model = Asked(printable(name).strip() or "model", one)
+            model = RequestedModel(printable(name).strip() or "model", one)
             if found.setdefault(model.name, model) != model:
                 raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")
     expect(bool(found), "models", "at least one", list(models))

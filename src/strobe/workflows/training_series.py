@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 __all__ = [
     "RUNGS",
     "SIZES",
-    "LadderSize",
-    "Rung",
-    "RungDone",
-    "RungJob",
+    "SeriesJob",
+    "SeriesResult",
+    "SeriesSize",
+    "SeriesTraining",
     "jobs_of",
     "material",
     "size_named",
-    "train_ladder",
-    "train_rung",
+    "train_one",
+    "train_series",
 ]
 
 HELD_SEED = 30_000
@@ -39,7 +39,7 @@ HELD_SEED = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class SeriesTraining:
     """One training of the ladder: its name, its recipe, the rung whose weights it starts from (empty: random ones)."""
 
     name: str
@@ -49,21 +49,29 @@ class Rung:
 
 
 RUNGS = (
-    Rung(name="stills", recipe="stills", about="anchors only, from scratch: the start of the others"),
-    Rung(name="finetune", recipe="finetune", start="stills", about="any frame of a set, from stills"),
-    Rung(name="finetune-scratch", recipe="finetune", about="any frame, from scratch, as long as both together"),
-    Rung(name="noise", recipe="noise", start="stills", about="any frame, half of them with noise, from stills"),
-    Rung(name="linf", recipe="linf", start="stills", about="any frame, attacked within 4/255, from stills"),
-    Rung(name="pmk", recipe="pmk", start="stills", about="the worst frame of a set (published), from stills"),
-    Rung(name="pmk-scratch", recipe="pmk", about="the worst frame of a set (published), from scratch"),
-    Rung(name="pmk-mixed", recipe="pmk-mixed", start="stills", about="average and worst frame (ours), from stills"),
-    Rung(name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"),
-)  # fmt: skip
+    SeriesTraining(name="stills", recipe="stills", about="anchors only, from scratch: the start of the others"),
+    SeriesTraining(name="finetune", recipe="finetune", start="stills", about="any frame of a set, from stills"),
+    SeriesTraining(
+        name="finetune-scratch", recipe="finetune", about="any frame, from scratch, as long as both together"
+    ),
+    SeriesTraining(
+        name="noise", recipe="noise", start="stills", about="any frame, half of them with noise, from stills"
+    ),
+    SeriesTraining(name="linf", recipe="linf", start="stills", about="any frame, attacked within 4/255, from stills"),
+    SeriesTraining(name="pmk", recipe="pmk", start="stills", about="the worst frame of a set (published), from stills"),
+    SeriesTraining(name="pmk-scratch", recipe="pmk", about="the worst frame of a set (published), from scratch"),
+    SeriesTraining(
+        name="pmk-mixed", recipe="pmk-mixed", start="stills", about="average and worst frame (ours), from stills"
+    ),
+    SeriesTraining(
+        name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"
+    ),
+)
 """Every rung after `stills` sees as many sets; the rungs from scratch see as many as stills and theirs together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LadderSize:
+class SeriesSize:
     """How large a ladder is: the world, the clips, the network, and how long each kind of rung is trained.
 
     `epochs` are of stills and of every rung that starts from it; the rungs from scratch have both together, `pmk`
@@ -86,7 +94,7 @@ class LadderSize:
         videos, seed = (self.held_clips, HELD_SEED) if held else (self.clips, 0)
         return SyntheticOptions(world=self.world, videos=videos, seed=seed, name=name)
 
-    def settings(self, rung: Rung) -> tuple[str, ...]:
+    def settings(self, rung: SeriesTraining) -> tuple[str, ...]:
         """What is changed in the recipe of a rung."""
         first, then = self.epochs
         epochs = first if rung.name == "stills" else then
@@ -97,24 +105,24 @@ class LadderSize:
         return (*own, f"batch={self.batch}", f"learning_rate={rate:g}", "weight_decay=0.05", f"epochs={epochs}")
 
 
-SIZES: Mapping[str, LadderSize] = {
-    "toy": LadderSize(
+SIZES: Mapping[str, SeriesSize] = {
+    "toy": SeriesSize(
         world=WorldOptions(size=32, frames=5, distractors=0, occluders=0), clips=48, held_clips=24,
         model="strobe-net-small", epochs=(2, 1), scratch_pmk_epochs=1, batch=24,
     ),
-    "small": LadderSize(
+    "small": SeriesSize(
         world=WorldOptions(size=32, object_scale=(0.5, 0.75), distractors=0, lighting=0.6, texture_faithful=1.0),
         clips=800, held_clips=200, model="strobe-net-small", epochs=(30, 10), scratch_pmk_epochs=10,
         batch=48,
     ),
-    "full": LadderSize(
+    "full": SeriesSize(
         world=WorldOptions(size=64, object_scale=(0.3, 0.55)), clips=4000, held_clips=2000, model="strobe-net",
         epochs=(40, 25), scratch_pmk_epochs=30, batch=128,
     ),
 }  # fmt: skip
 
 
-def size_named(name: str) -> LadderSize:
+def size_named(name: str) -> SeriesSize:
     """The size of a name."""
     if name not in SIZES:
         raise UnknownName("size", name, SIZES, hint=f"known: {', '.join(SIZES)}")
@@ -122,15 +130,15 @@ def size_named(name: str) -> LadderSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RungJob:
+class SeriesJob:
     """One training as plain data, so that any process can do it. `start` are the weights of the rung it starts from.
 
     `frames` are the pixels of all frames in one array where the dataset folders hold tables alone.
     """
 
-    rung: Rung
+    rung: SeriesTraining
     seed: int
-    size: LadderSize
+    size: SeriesSize
     training: Path
     held: Path
     out: Path
@@ -156,17 +164,17 @@ class RungJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RungDone:
+class SeriesResult:
     """A finished training: shares right on the held-out clips, and how long it took."""
 
-    job: RungJob
+    job: SeriesJob
     acc_orig: float
     acc_pmk: float
     seconds: float
     was_there: bool
 
 
-def jobs_of(first: RungJob, *, seeds: int, only: Sequence[str] = ()) -> list[RungJob]:
+def jobs_of(first: SeriesJob, *, seeds: int, only: Sequence[str] = ()) -> list[SeriesJob]:
     """Every training of the ladder, made from one of them; `only` some rungs and what they start from."""
     expect(seeds >= 1, "--seeds", ">= 1", seeds)
     known = {rung.name: rung for rung in RUNGS}
@@ -178,17 +186,21 @@ def jobs_of(first: RungJob, *, seeds: int, only: Sequence[str] = ()) -> list[Run
     return [replace(first, rung=rung, seed=seed) for seed in range(seeds) for rung in rungs]
 
 
-def train_ladder(
-    jobs: Sequence[RungJob], *, workers: int, progress: Progress, work: Callable[[RungJob], RungDone] | None = None
-) -> list[RungDone]:
+def train_series(
+    jobs: Sequence[SeriesJob],
+    *,
+    workers: int,
+    progress: Progress,
+    work: Callable[[SeriesJob], SeriesResult] | None = None,
+) -> list[SeriesResult]:
     """Train them all, several at once, each as soon as the rung it starts from is done; in the order of the jobs.
 
     The same call again goes on where it was: finished trainings stand, others start from their last checkpoint. `work`
     is done in place of `train_rung`.
     """
-    done: dict[str, RungDone] = {}
+    done: dict[str, SeriesResult] = {}
     with progress.task("trainings", len(jobs)) as advance:
-        for one in _done_in_turn(jobs, workers, work or train_rung):
+        for one in _done_in_turn(jobs, workers, work or train_one):
             done[one.job.name] = one
             spent = "was there" if one.was_there else f"{one.seconds:.0f} s"
             k = (one.job.size.world.frames - 1) // 2
@@ -199,13 +211,15 @@ def train_ladder(
     return [done[job.name] for job in jobs]
 
 
-def _done_in_turn(jobs: Sequence[RungJob], workers: int, work: Callable[[RungJob], RungDone]) -> Iterator[RungDone]:
+def _done_in_turn(
+    jobs: Sequence[SeriesJob], workers: int, work: Callable[[SeriesJob], SeriesResult]
+) -> Iterator[SeriesResult]:
     if workers == 1:
         yield from map(work, jobs)  # a rung comes after the one it starts from
         return
     waiting, finished = list(jobs), set[str]()
     with worker_pool(workers) as pool:
-        running: dict[Future[RungDone], RungJob] = {}
+        running: dict[Future[SeriesResult], SeriesJob] = {}
         while waiting or running:
             ready = [job for job in waiting if not job.rung.start or f"{job.rung.start}~{job.seed}" in finished]
             for job in ready:
@@ -216,7 +230,7 @@ def _done_in_turn(jobs: Sequence[RungJob], workers: int, work: Callable[[RungJob
                 yield future.result()
 
 
-def train_rung(job: RungJob) -> RungDone:
+def train_one(job: SeriesJob) -> SeriesResult:
     """Do one training in this process."""
     from strobe.train.recipe import find
     from strobe.workflows.train import train
@@ -233,7 +247,7 @@ def train_rung(job: RungJob) -> RungDone:
     training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
     found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
     orig, worst = found.history[-1].figures
-    return RungDone(job=job, acc_orig=orig, acc_pmk=worst, seconds=found.seconds, was_there=found.was_there)
+    return SeriesResult(job=job, acc_orig=orig, acc_pmk=worst, seconds=found.seconds, was_there=found.was_there)
 
 
 @lru_cache(maxsize=4)
