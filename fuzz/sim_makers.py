@@ -184,18 +184,18 @@ def break_command(
     kind = rng.choice(("kill", "power", "full", "small"))
     at = rng.randrange(2000, 12_000) if kind == "small" else rng.randrange(1, 60)
     fault = {"kind": kind, "at": at, "seed": rng.random(), "note": str(work / "step")}
-    said = f"{name} with {kind} at {fault['at']}"
+    event = f"{name} with {kind} at {fault['at']}"
     first = hand.run(command.words, place, fault)
     if kind in ("full", "small") and first["code"] not in (0, 2):
-        raise Broken(f"{said}: {first}")
+        raise Broken(f"{event}: {first}")
     left = [one for one in leftovers(tree(place / command.dest)) if not one.startswith(".committed")]
     if first["code"] == 2 and left:  # `.committed` is decided: the next one who opens the folder moves it in place
-        raise Broken(f"{said}: {left[0]} is left over")
+        raise Broken(f"{event}: {left[0]} is left over")
     again = hand.run(command.words, place)
     if again["code"] != 0:
-        raise Broken(f"{said}, then again: {again}")
-    _expect_same(said, _files(command, place), [expected])
-    return f"{said}: {first['ended']}"
+        raise Broken(f"{event}, then again: {again}")
+    _expect_same(event, _files(command, place), [expected])
+    return f"{event}: {first['ended']}"
 
 
 def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> str:
@@ -205,7 +205,7 @@ def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> s
         pair = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]
     else:
         pair = [_command(f"score data -m m=preds:preds.json -o both --k {k} {_SCORE}", "both") for k in (1, 2)]
-    said = f"two at once: {' and '.join(' '.join(one.words) for one in pair)}"
+    event = f"two at once: {' and '.join(' '.join(one.words) for one in pair)}"
     shutil.rmtree(place / "both", ignore_errors=True)
     expected = []
     for one in pair:
@@ -217,11 +217,11 @@ def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> s
     ended = [hand.result() for hand in hands]
     codes = [one["code"] for one in ended]
     if sorted(codes) not in ([0, 0], [0, 2]):
-        raise Broken(f"{said}: {ended}")
+        raise Broken(f"{event}: {ended}")
     if left := leftovers(tree(place / "both")):
-        raise Broken(f"{said}: {left[0]} is left over")
-    _expect_same(said, _files(pair[0], place), [one for one, code in zip(expected, codes, strict=True) if code == 0])
-    return said
+        raise Broken(f"{event}: {left[0]} is left over")
+    _expect_same(event, _files(pair[0], place), [one for one, code in zip(expected, codes, strict=True) if code == 0])
+    return event
 
 
 def _files(command: Killed, place: Path) -> dict[str, str]:
@@ -238,9 +238,9 @@ def _asked(name: str, ask: str) -> Killed:
     return Killed(words=tuple(word.format(ask=ask) for word in command.words), place=(), dest=command.dest)
 
 
-def _expect_same(said: str, found: dict[str, str], expected: list[dict[str, str]]) -> None:
+def _expect_same(event: str, found: dict[str, str], expected: list[dict[str, str]]) -> None:
     if found in expected:
         return
     one = expected[0]
     other = sorted(name for name in {*found, *one} if found.get(name) != one.get(name))
-    raise Broken(f"{said}: {', '.join(other[:3])} differ from an unbroken command's")
+    raise Broken(f"{event}: {', '.join(other[:3])} differ from an unbroken command's")

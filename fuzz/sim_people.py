@@ -27,7 +27,7 @@ class Person:
 
 @dataclass(slots=True)
 class Crowd:
-    """Everyone, and what the simulator knows of what they were given, sent and were told is saved."""
+    """Everyone, and what the simulator knows of what they were given, what they sent and what was confirmed."""
 
     machine: Machine
     rng: random.Random
@@ -171,8 +171,8 @@ class Crowd:
         common = {"task": card["task"], "stage": card["stage"], "seconds": 1.0, "note": f"{name}/{self.n}"}
         self.sent[made] = (name, card["task"], common["note"])
         if self.machine.ask == "name":
-            said = self.rng.choice(("class", "class", "none", "unsure"))
-            return {**common, "answer_id": made, "said": said, "label": "fish" if said == "class" else ""}
+            choice = self.rng.choice(("class", "class", "none", "unsure"))
+            return {**common, "answer_id": made, "said": choice, "label": "fish" if choice == "class" else ""}
         if self.machine.ask == "box":
             keep = self.rng.random() < 0.7
             left = self.rng.randrange(16)
@@ -211,8 +211,8 @@ class Crowd:
         steps = reply.body["decisions"]
         for step in steps:
             for task, number in parts([step["card"]]):
-                said = any(who == person.name and of == task for who, of, _ in self.sent.values())
-                if (person.name, task, number) not in self.given or not said:
+                answered = any(who == person.name and of == task for who, of, _ in self.sent.values())
+                if (person.name, task, number) not in self.given or not answered:
                     raise Broken(f"{person.name} sees a decision on {task} that is not theirs")
         if steps:
             self.put(person, self.rng.choice(steps)["card"])

@@ -224,15 +224,15 @@ class _Story:
         name = self.rng.choice([*names, "twice"])
         self._count("command")
         if name == "twice":
-            said = run_twice(hands=self.lane.hands, place=self.place, rng=self.rng)
+            event = run_twice(hands=self.lane.hands, place=self.place, rng=self.rng)
         else:
             if name == "export apart":  # where there are more votes since, the folder of before is refused
                 shutil.rmtree(self.place / "out", ignore_errors=True)
-            said = break_command(
+            event = break_command(
                 name, self.machine.ask, hand=self.lane.hands[0], place=self.place, work=self.work, rng=self.rng,
                 reference=self._laid_out,
             )  # fmt: skip
-        self.ended.trace.append(said)
+        self.ended.trace.append(event)
 
     def _laid_out(self, place: Path) -> None:
         """These folders as they are now, elsewhere."""
@@ -293,7 +293,7 @@ class _Story:
         if lost := sorted(crowd.confirmed - set(answers)):
             raise Broken(f"{len(lost)} confirmed answers are lost: {lost[:3]}")
         if extra := sorted(set(answers) - crowd.confirmed):
-            raise Broken(f"{len(extra)} answers are there that nobody was told of: {extra[:3]}")
+            raise Broken(f"{len(extra)} answers are there that no server confirmed: {extra[:3]}")
         for made, answer in answers.items():
             who, task, note = crowd.sent[made]
             if (answer.annotator, answer.note) != (who, note):
