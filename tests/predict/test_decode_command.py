@@ -61,7 +61,7 @@ import strobe.workflows.predict as workflow
 from strobe.cli.main import main
 
 chosen, in_flight = workflow.engine_options, int(sys.argv[1])
-workflow._processes = lambda options, models, source, n_cores: 2
+workflow.decode_processes = lambda options, models, source, n_cores: 2
 workflow.engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
 main(sys.argv[2:])
 """
@@ -111,7 +111,7 @@ def test_ctrl_c_in_a_terminal_ends_everything_with_the_batch_under_way(
     assert begun.count("late") <= in_flight + 1, "it ends with the batches under way, not with the work"
     assert gone(workers, within_s=60)
     (tmp_path / "signalled").unlink()
-    monkeypatch.setattr(workflow, "_processes", lambda options, models, source, n_cores: 2)
+    monkeypatch.setattr(workflow, "decode_processes", lambda options, models, source, n_cores: 2)
     data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
     (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
     assert run.outcome is not None

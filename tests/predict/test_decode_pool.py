@@ -348,7 +348,7 @@ def test_when_processes_decode(colours: Make) -> None:
     source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
 
     def processes(source: Any = source, n_cores: int = 16, **options: Any) -> int:
-        return workflow._processes(PredictOptions(**options), models, source, n_cores)  # type: ignore[arg-type]
+        return workflow.decode_processes(PredictOptions(**options), models, source, n_cores)  # type: ignore[arg-type]
 
     assert processes() == 16
     assert processes(workers=3) == 3
