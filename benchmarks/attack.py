@@ -170,7 +170,7 @@ def compare(
 def torchattacks_wrong(
     scores: Callable[[Any], Any], pixels: Any, labels: Any, norm: Norm, eps: float, steps: int
 ) -> Any:
-    """Which pictures APGD or APGDT gets wrong."""
+    """Which images APGD or APGDT gets wrong."""
     package = import_module("torchattacks")
 
     class Module(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -197,7 +197,7 @@ def torchattacks_wrong(
 
 
 def apgd_wrong(scores: Callable[[Any], Any], pixels: Any, truth: Any, norm: Norm, eps: float, steps: int) -> Any:
-    """Which pictures ours gets wrong: cross-entropy, then DLR towards nine classes, from random starts."""
+    """Which images ours gets wrong: cross-entropy, then DLR towards nine classes, from random starts."""
     how, radius = Pgd(norm=norm, steps=steps, margin=0.0, rounded=False), torch.full((len(pixels),), eps)
     targets = likeliest_wrong(scores, pixels, truth, 9)
     wrong = torch.zeros(len(pixels), dtype=torch.bool, device=pixels.device)
@@ -289,7 +289,7 @@ def main() -> None:
         return
     print(table(rows))
     worst = max(abs(row["picture"]["foolbox"] - row["picture"]["ours"]) for row in rows)
-    print(f"largest difference from the picture itself: {100 * worst:.2f} points")
+    print(f"largest difference from the image itself: {100 * worst:.2f} points")
     if given.out:
         write_json(given.out, rows)
 

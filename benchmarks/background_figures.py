@@ -33,7 +33,7 @@ def draw(told: Told, out: Path) -> None:
 
 
 def sheet(scales: Mapping[str, tuple[float, float]], path: Path, *, seed: int) -> None:
-    """Some objects at every size, at home and away: what differs from picture to picture is one thing."""
+    """Some objects at every size, at home and away: what differs from image to image is one thing."""
     from PIL import Image
 
     from strobe.synthetic.sets import SyntheticOptions, balanced_clip
@@ -113,7 +113,7 @@ def _published(plt: Any, told: Told, path: Path) -> None:
 
 def tables(told: Told) -> str:
     """Everything with its intervals, as Markdown."""
-    lines = [f"{told['images']} pictures of each size and ground.", ""]
+    lines = [f"{told['images']} images of each size and ground.", ""]
     for name, shown in told["accuracy"].items():
         models = list(shown["whole"])
         lines += [f"**Right, {name}**", "", f"| rung | {' | '.join(models)} |", "|---" * (len(models) + 1) + "|"]

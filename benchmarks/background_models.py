@@ -3,10 +3,10 @@
     PYTHONPATH=src python benchmarks/background_models.py OUT                                # one thread of a CPU
     PYTHONPATH=src python benchmarks/background_models.py OUT --pictures 60000 --epochs 20 --device cuda
 
-`ground` is trained where nineteen pictures in twenty show a class at its home, `object` where the ground says nothing;
-the same recipe, as many pictures, the same backbone, as classifier (`stills`) and as detector (`detector`). OUT gets
-weights in half precision, the trainings' folders, and for each a JSON with what it got right on pictures it never
-saw. The same call again goes on where it was. Several calls with --only share the work and the rendered pictures.
+`ground` is trained where nineteen images in twenty show a class at its home, `object` where the ground says nothing;
+the same recipe, as many images, the same backbone, as classifier (`stills`) and as detector (`detector`). OUT gets
+weights in half precision, the trainings' folders, and for each a JSON with what it got right on images it never
+saw. The same call again goes on where it was. Several calls with --only share the work and the rendered images.
 """
 
 import argparse
@@ -37,13 +37,13 @@ WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale
 
 CORRELATION = {"ground": 0.95, "object": 0.0}
 SEEDS = {"ground": 61, "object": 62, "ground-held": 63, "object-held": 64}
-"""No picture is in two of these."""
+"""No image is in two of these."""
 
 MODELS = {
     "strobe-ground": ("ground", "strobe-net-small"), "strobe-object": ("object", "strobe-net-small"),
     "strobe-ground-boxes": ("ground", "strobe-net-boxes"), "strobe-object-boxes": ("object", "strobe-net-boxes"),
 }  # fmt: skip
-"""Each model: the pictures it is trained on, and its network."""
+"""Each model: the images it is trained on, and its network."""
 
 
 class Talk(Silent):
@@ -57,7 +57,7 @@ class Talk(Silent):
 
 
 def material(out: Path, part: str, count: int, *, cores: int, say: Progress) -> Material:
-    """The pictures of a part, rendered once: tables in a folder, pixels in one array."""
+    """The images of a part, rendered once: tables in a folder, pixels in one array."""
     path = out / "pictures" / f"{part}-{count}"
     if not (path / "frames.npy").is_file():
         world = replace(WORLD, background_correlation=CORRELATION[part.partition("-")[0]])
@@ -68,13 +68,13 @@ def material(out: Path, part: str, count: int, *, cores: int, say: Progress) -> 
         dataset_folder.write(made.dataset, path, overwrite=True)
         with replacing(path / "frames.npy") as temporary, temporary.open("wb") as file:
             np.save(file, made.source().all())
-        say.note(f"{count} pictures rendered: {part}")
+        say.note(f"{count} images rendered: {part}")
     frames = np.load(path / "frames.npy", mmap_mode="r")
     return Material(dataset=dataset_folder.read(path), source=ArraySource(frames))
 
 
 def trained(name: str, args: argparse.Namespace, say: Progress) -> Trained:
-    """One model; both kinds see every picture as often."""
+    """One model; both kinds see every image as often."""
     part, network = MODELS[name]
     pictures = material(args.out, part, args.pictures, cores=args.cores, say=say)
     held = material(args.out, f"{part}-held", args.held, cores=args.cores, say=say)

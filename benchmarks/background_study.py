@@ -6,7 +6,7 @@
 The same objects are rendered at three sizes, each over the home of its class and over another ground: six folders that
 differ in one thing at a time. Each becomes a ladder (`strobe vary background`) that classifiers trained with and
 without a telling ground, and detectors with their backbone, answer. OUT gets study.json (what is right, with
-intervals; the contrasts, paired by picture), tables.md and two figures. MODELS is what background_models.py wrote;
+intervals; the contrasts, paired by image), tables.md and two figures. MODELS is what background_models.py wrote;
 without it the shipped ones are asked. The same call again does what is missing.
 """
 
@@ -39,17 +39,17 @@ SIZES = {"small": (0.2, 0.3), "medium": (0.35, 0.5), "large": (0.6, 0.8)}
 
 GROUNDS = {"home": 1.0, "away": -1.0}
 SEED = 71
-"""Other pictures than any that was trained on."""
+"""Other images than any that was trained on."""
 
 RUNGS = (
     "whole", "zoom", "random", "crop-1", "crop-1.25", "crop-1.5", "crop-2", "tight", "grey", "blur", "plain", "same",
     "other", "object", "removed", "ground",
 )  # fmt: skip
 NAMES = ("ground", "object", "ground boxes", "object boxes")
-"""Classifiers trained with and without a telling ground, and detectors with the same backbone on the same pictures."""
+"""Classifiers trained with and without a telling ground, and detectors with the same backbone on the same images."""
 
 Marks = dict[str, bool]
-"""Whether a model is right on a rung, by picture; a picture may lack a rung."""
+"""Whether a model is right on a rung, by image; an image may lack a rung."""
 Right = dict[str, dict[str, Marks]]
 """The same by rung and model."""
 
@@ -78,7 +78,7 @@ def models(made: Path | None) -> list[str]:
 
 
 def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) -> Right:
-    """Render the pictures of a ground and a size, make their ladder, and ask every model."""
+    """Render the images of a ground and a size, make their ladder, and ask every model."""
     world = WorldOptions(
         size=64, frames=1, distractors=1, occluders=0, object_scale=SIZES[size], background_correlation=GROUNDS[ground]
     )
@@ -100,7 +100,7 @@ def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) ->
 
 
 def right_of(ladder: Path, run: Path) -> dict[str, dict[str, Marks]]:
-    """Whether every model was right on every picture: by model, rung (crops with their context) and picture."""
+    """Whether every model was right on every image: by model, rung (crops with their context) and image."""
     dataset = folder.read(ladder)
     sets, keys = dataset.sets, dataset.frames.key
     found: dict[str, dict[str, Marks]] = {}
@@ -118,12 +118,12 @@ def right_of(ladder: Path, run: Path) -> dict[str, dict[str, Marks]]:
 
 
 def share(right: Marks) -> Estimate:
-    """How many are right, with its interval; a picture is a source of its own."""
+    """How many are right, with its interval; an image is a source of its own."""
     return clopper_pearson(sum(right.values()), len(right))
 
 
 def gap(a: Marks, b: Marks) -> Estimate:
-    """How much more is right in `a` than in `b` on the pictures that have both, with the interval of the exact test."""
+    """How much more is right in `a` than in `b` on the images that have both, with the interval of the exact test."""
     less = np.array([int(a[picture]) - int(b[picture]) for picture in a if picture in b])
     each = np.arange(len(less))
     p = paired_test(less, each).p

@@ -1,4 +1,4 @@
-"""Our corruptions beside those of imagecorruptions-imaug: how much each changes a picture, and what it does to a model.
+"""Our corruptions beside those of imagecorruptions-imaug: how much each changes an image, and what it does to a model.
 
     python benchmarks/corruptions.py PHOTOS --oracle PYTHON [--model NAME] [--kind NAME] [--json FILE] [--sheet FILE]
 
@@ -6,7 +6,7 @@ PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away env
 opencv and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute
 change over all photos, of 0–1, theirs and ours, and ours in per cent of theirs. `--model` prints accuracy and the mean
 probability of the right class as well, for photos named like foolbox's, `imagenet_PLACE_CLASS.jpg`. `--speed` prints
-pictures a second. Frost is theirs with the five photographs that ImageNet-C draws from; their package draws a sixth.
+images a second. Frost is theirs with the five photographs that ImageNet-C draws from; their package draws a sixth.
 """
 
 import argparse
@@ -44,7 +44,7 @@ for name in names:
     np.save(f"{out}-{name}.npy", np.asarray(made).astype(np.uint8))
     print(name, file=sys.stderr)
 """
-"""Makes pictures (severity, draw, photo, height, width, 3) of every kind."""
+"""Makes images (severity, draw, photo, height, width, 3) of every kind."""
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ def ours(images: Array, kind: str, draws: int, panes: list[Array]) -> Array:
 
 
 def theirs(images: Array, python: str, kinds: list[str], draws: int, folder: Path) -> None:
-    """Write their pictures of these kinds to a folder."""
+    """Write their images of these kinds to a folder."""
     np.save(folder / "in.npy", images)
     words = [python, "-c", _THEIRS, str(folder / "in.npy"), json.dumps(kinds), str(folder / "out"), str(draws)]
     subprocess.run(words, check=True)
@@ -88,7 +88,7 @@ class Judge:
         self._labels = np.array(labels)
 
     def __call__(self, pictures: Array) -> tuple[float, float]:
-        """Of pictures (draw, photo, height, width, 3)."""
+        """Of images (draw, photo, height, width, 3)."""
         right, probability = [], []
         for draw in pictures:
             scores = np.asarray(self._model.forward([self._model.prepare_input(picture) for picture in draw]))
@@ -100,7 +100,7 @@ class Judge:
 
 
 def sheet(image: Array, rows: dict[str, Any], path: Path, *, cell: int = 84, columns: int = 2) -> None:
-    """The picture and its five severities in a row for every corruption; theirs beside ours where there are both."""
+    """The image and its five severities in a row for every corruption; theirs beside ours where there are both."""
     names, title = list(CORRUPTIONS), 13
     wide, high = cell * (1 + len(SEVERITIES) * len(rows)) + 12, cell + title + 4
     deep = -(-len(names) // columns)
@@ -127,7 +127,7 @@ def speed(side: int) -> None:
         while time.process_time() - begin < 0.5:
             corrupt(image, name, 1 + count % 5, rng, pane=pane)
             count += 1
-        print(f"{side} px {name:18} {count / (time.process_time() - begin):8.0f} pictures a second of one core")
+        print(f"{side} px {name:18} {count / (time.process_time() - begin):8.0f} images a second of one core")
 
 
 def main() -> None:

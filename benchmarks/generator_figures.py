@@ -1,4 +1,4 @@
-"""Figures and tables of the generator study from what it wrote: the report's own figures, and strips as one picture."""
+"""Figures and tables of the generator study from what it wrote: the report's own figures, and strips as one image."""
 
 import base64
 import gzip
@@ -36,7 +36,7 @@ def draw(source: Path, target: Path) -> None:
         found = granular(view)
         if found is None:
             raise SystemExit(f"{path}: holds no searches of a generator")
-        print(f"\n## {name}: {told['images']} pictures, {told['seconds']} on {told['machine']}")
+        print(f"\n## {name}: {told['images']} images, {told['seconds']} on {told['machine']}")
         print("accepted:", json.dumps(told["provenance"].get("accepted")))
         for table in (
             _medians(found),
@@ -143,7 +143,7 @@ def _picture(uri: str) -> Any:
 
 
 def _sheet(strips: Mapping[str, Any], target: int, path: Path, *, most: int = 6) -> None:
-    """Rows of pictures: as it was, then found and difference from coarse to fine; what the target says above each."""
+    """Rows of images: as it was, then found and difference from coarse to fine; what the target says above each."""
     import matplotlib
 
     matplotlib.use("Agg")

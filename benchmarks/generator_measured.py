@@ -12,7 +12,7 @@ from strobe.workflows.train_job import Material
 
 
 def accuracies(model: Any, held: Material, *, eps: Mapping[Norm, float], most: int, device: str) -> dict[str, float]:
-    """Shares right on held-out pictures: as they are, and under PGD of 20 steps within each of `eps`."""
+    """Shares right on held-out images: as they are, and under PGD of 20 steps within each of `eps`."""
     import torch
 
     from strobe.train.sets import targets_of

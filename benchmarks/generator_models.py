@@ -41,7 +41,7 @@ WORLD = WorldOptions(
 """The world the generator paints: one object, large, nothing in front of it, no sensor noise."""
 
 SEEDS = {"held": 40_001, "classifiers": 40_002, "judge": 40_003, "gan": 40_004}
-"""The parts of the world; no picture is in two of them."""
+"""The parts of the world; no image is in two of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +145,14 @@ class Bench:
     # -- data ----------------------------------------------------------------------------------------------------
 
     def render(self, pool: Any, part: str, *, until: float) -> None:
-        """A part of the world as a folder of tables and one array of pixels; fewer pictures where time runs out."""
+        """A part of the world as a folder of tables and one array of pixels; fewer images where time runs out."""
         count = self.size.renders[part]
         options = SyntheticOptions(world=WORLD, videos=count, seed=SEEDS[part], name=f"strobe-world-{part}")
         made = pool.map(partial(stored_clip, options, None), range(count), chunksize=16)
         found = synthetic_dataset(options, clips=_until(made, until))
         dataset_folder.write(found.dataset, self.work / part, overwrite=True)
         np.save(self.work / part / "frames.npy", found.source().all())
-        self.talk.note(f"{found.dataset.n_sets} pictures rendered: {part}")
+        self.talk.note(f"{found.dataset.n_sets} images rendered: {part}")
 
     def world(self, part: str) -> Material:
         """A part of the world, to train on."""
@@ -235,7 +235,7 @@ class Bench:
         self.talk.note(f"{model}: {done.history[-1].step} steps, {done.seconds:.0f} s")
 
     def warm(self) -> None:
-        """Compile the world's networks while pictures are rendered: what is compiled is kept for the process after."""
+        """Compile the world's networks while images are rendered: what is compiled is kept for the process after."""
         both = [SyntheticOptions(world=WORLD, videos=videos, seed=videos, name="trial") for videos in (256, 24)]
         made = [synthetic_dataset(one) for one in both]
         first, second = (Material(dataset=one.dataset, source=one.source()) for one in made)

@@ -1,6 +1,6 @@
 """The study of docs/generator.md: how far a generator's activations must change until classifiers change their minds.
 
-    PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both data, 1,000 pictures each
+    PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both data, 1,000 images each
     PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run
     PYTHONPATH=src python benchmarks/generator_study.py OUT --restarts 3               # every search four times
     PYTHONPATH=src python benchmarks/generator_study.py OUT --data mnist --granularity pixel --restarts 3   # a cell

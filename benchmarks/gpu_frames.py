@@ -21,7 +21,7 @@ DISTINCT_JPEG, DISTINCT_PACKED = 512, 64
 
 
 def picture(rng: np.random.Generator, width: int = 500, height: int = 375, noise: float = 9) -> Pillow.Image:
-    """A picture that compresses like a photograph: smooth shapes, texture, a little noise."""
+    """An image that compresses like a photograph: smooth shapes, texture, a little noise."""
     coarse = Pillow.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(
         (width, height), Pillow.Resampling.BICUBIC
     )
@@ -53,13 +53,13 @@ def packed_frame(seed: int) -> tuple[bytes, str]:
 
 
 def make_frames(root: Path, n: int) -> Dataset:
-    """A dataset of n stored JPEG frames, some hundred different pictures among them."""
+    """A dataset of n stored JPEG frames, some hundred different images among them."""
     files = all_of(encoded, min(n, DISTINCT_JPEG))
     return stored(root, n, files, [""] * len(files), ".jpg", (500, 375))
 
 
 def make_packed(root: Path, n: int) -> Dataset:
-    """A dataset of n packed frames, some dozen different pictures among them."""
+    """A dataset of n packed frames, some dozen different images among them."""
     made = all_of(packed_frame, min(n, DISTINCT_PACKED))
     return stored(root, n, [data for data, _ in made], [digest for _, digest in made], PACKED_SUFFIX, (1280, 720))
 

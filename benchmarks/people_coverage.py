@@ -1,9 +1,9 @@
-"""How often the intervals of people's figures hold the truth: other pictures, the same people.
+"""How often the intervals of people's figures hold the truth: other images, the same people.
 
     python benchmarks/people_coverage.py [--samples 400]
 
-Pictures have a difficulty of their own, people and a model a skill; all are right with a probability that follows from
-both. The truth is what the same raters reach on 200,000 pictures. Samples of 20, 50 and 160 pictures are drawn, each
+Images have a difficulty of their own, people and a model a skill; all are right with a probability that follows from
+both. The truth is what the same raters reach on 200,000 images. Samples of 20, 50 and 160 images are drawn, each
 answered by every person, and 95 % intervals counted that hold it.
 """
 
@@ -25,7 +25,7 @@ BESIDE = [(a, PEOPLE) for a in range(PEOPLE)]
 
 
 def answers(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Who is right on which of n pictures, (n, raters)."""
+    """Who is right on which of n images, (n, raters)."""
     hard = rng.normal(0, 2, (n, 1))
     return np.asarray(rng.random((n, len(SKILL))) < 1 / (1 + np.exp(hard - SKILL)), dtype=np.int64)
 
@@ -49,7 +49,7 @@ def figures(right: NDArray[np.int64], draws: Bootstrap) -> dict[str, tuple[float
 
 
 def main() -> None:
-    """Print a row per number of pictures."""
+    """Print a row per number of images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=400)
     samples = parser.parse_args().samples
@@ -63,7 +63,7 @@ def main() -> None:
             found = figures(answers(n, rng), Bootstrap(np.arange(n), replicates=1000, seed=number))
             for name, (_, low, high) in found.items():
                 held[name] += low is not None and high is not None and low <= truth[name] <= high
-        print(f"{n:4} pictures: " + ", ".join(f"{name} {100 * count / samples:.0f} %" for name, count in held.items()))
+        print(f"{n:4} images: " + ", ".join(f"{name} {100 * count / samples:.0f} %" for name, count in held.items()))
 
 
 if __name__ == "__main__":

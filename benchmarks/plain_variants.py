@@ -46,7 +46,7 @@ SEARCHED = ("attack", "generator")
 
 @st.composite
 def datasets(draw: Any, kind: str) -> Dataset:
-    """A few pictures of a few sources; sets are missing, members are missing, searches end in every way."""
+    """A few images of a few sources; sets are missing, members are missing, searches end in every way."""
     variants = KINDS[kind]
     made = DatasetBuilder()
     for variant in variants:
@@ -165,7 +165,7 @@ class Plain:
         ]
 
     def all_right_at(self, variant: str, number: int) -> dict[str, bool]:
-        """By picture, whether every member at a level is right; pictures without one are left out."""
+        """By image, whether every member at a level is right; images without one are left out."""
         out = {}
         for one in self.of(variant):
             there = [right for distance, right in one["members"] if self.level(variant, distance) == number]
@@ -271,7 +271,7 @@ def _gap(a: dict[str, bool], b: dict[str, bool], level: float, source: dict[str,
 
 
 def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float, int]]:
-    """(source, least, most, sign) of the ratio of what two searches of a picture needed; 0 where the sign is open."""
+    """(source, least, most, sign) of the ratio of what two searches of an image needed; 0 where the sign is open."""
     out = []
     second = {s["group"]: s for s in plain.of(two, scored=False) if s["status"] in ("found", "censored")}
     for a in plain.of(one, scored=False):

@@ -96,7 +96,7 @@ class Watch:
 
 
 def make_frames(root: Path, n: int, size_wh: tuple[int, int]) -> Dataset:
-    """A dataset of n JPEG frames of one size, some dozen different pictures among them."""
+    """A dataset of n JPEG frames of one size, some dozen different images among them."""
 
     def encoded(seed: int) -> bytes:
         buffer = io.BytesIO()

@@ -2,7 +2,7 @@
 
     python benchmarks/report_many.py OUT [--models 335] [--before PATH] [--rounds 1]
 
-Answers are random, with accuracies from 30 to 95 % and drops of all sizes; pictures are noise with the spectrum of
+Answers are random, with accuracies from 30 to 95 % and drops of all sizes; images are noise with the spectrum of
 photos. OUT keeps dataset and scored run: a second call reports again. `strobe report` is a process of its own, of PATH
 (another checkout) too. Printed: seconds on the clock and of the processor, peak memory, sizes of the page and of what
 it is read from. Exit code 1 where the page is late (60 s) or large (10 MB). Times of the wall want a quiet machine.
@@ -68,7 +68,7 @@ def photo(rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def make(out: Path, n_models: int) -> None:
-    """The dataset with pictures, and a run of all models scored on it."""
+    """The dataset with images, and a run of all models scored on it."""
     rng = np.random.default_rng(0)
     plain = dataset_of(vid_world(rng))
     (out / "dataset/frames").mkdir(parents=True)

@@ -6,12 +6,12 @@
     python benchmarks/review_load.py --think 0            # no thinking time: the most it can take
     python benchmarks/review_load.py --ask name           # another question: the frames of the pairs, one at a time
 
-Each person does what the page does: claims tasks six ahead, fetches their pictures, thinks, posts one decision and
+Each person does what the page does: claims tasks six ahead, fetches their images, thinks, posts one decision and
 waits for the acknowledgement. One decision in fifty is sent twice, as after a lost answer. The server is a process of
 its own, `strobe review serve`, as people run it. Afterwards the votes are read back from the database and compared.
 
 Before that it is started `--starts` times on the store as it stands then (tasks laid out, `--votes` taken in), from the
-command to the first page, the first claim and the first picture. What people see of a claim holds the cost of playing
+command to the first page, the first claim and the first image. What people see of a claim holds the cost of playing
 fifty of them on the same machine; `server` is what the server says of itself (review_timed_server.py).
 """
 
@@ -209,7 +209,7 @@ def cpu_s(pid: int) -> float:
 
 
 def start(command: list[str], out: Path) -> Server:
-    """Start a server; who asks for the first page also logs in, claims and looks at a picture."""
+    """Start a server; who asks for the first page also logs in, claims and looks at an image."""
     begin = time.monotonic()
     process = subprocess.Popen([sys.executable, str(SERVER), str(out), *command], stdout=subprocess.PIPE, text=True)
     if process.stdout is None:

@@ -16,7 +16,7 @@ from strobe.datasets import folder as folders
 CLASSES = ("cat", "dog", *(f"class {number}" for number in range(28)))
 
 N_FILES = 500
-"""Names of pictures; all are one file."""
+"""Names of images; all are one file."""
 
 
 def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:

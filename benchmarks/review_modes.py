@@ -4,14 +4,14 @@
     python benchmarks/review_modes.py --dataset DATA   # another dataset
     python benchmarks/review_modes.py --offline 0      # without the minute
 
-The person sees what stands on the page and nothing else: pictures of the two panes, or of the anchor and the strip, at
+The person sees what stands on the page and nothing else: images of the two panes, or of the anchor and the strip, at
 the size they are drawn. Two are called dissimilar where they differ by more than `--limit` grey levels (of 255) in the
 part of a 6 × 4 grid that differs most. In a strip whatever lies within `--doubt` of the limit is gone to and
 judged large, as a pair is. Decisions go through keys, the page, its outbox and a server of its own, as people's do.
 
-Seconds are the page's own (from a key to the next picture, measured) plus a model of the person: `--look` for each
-picture the eye rests on, `--choose` for each decision taken, `--key` for each key. How people's answers differ cannot
-be measured without people: change blindness in groups of pictures is why one pair at a time is the default.
+Seconds are the page's own (from a key to the next image, measured) plus a model of the person: `--look` for each
+image the eye rests on, `--choose` for each decision taken, `--key` for each key. How people's answers differ cannot
+be measured without people: change blindness in groups of images is why one pair at a time is the default.
 """
 
 import argparse
@@ -61,13 +61,13 @@ class Person:
         self.keys += 1
 
     def see(self, selector: str) -> list[Grey]:
-        """The pictures there, as they are drawn; taking them costs the person a look each, the page nothing."""
+        """The images there, as they are drawn; taking them costs the person a look each, the page nothing."""
         found = self.page.locator(selector).all()
         self.looks += len(found)
         return [np.asarray(Image.open(io.BytesIO(one.screenshot())).convert("L"), dtype=np.float64) for one in found]
 
     def differ(self, anchor: Grey, other: Grey) -> float:
-        """How much two pictures differ where they differ most, at the size of the second."""
+        """How much two images differ where they differ most, at the size of the second."""
         size = (other.shape[1], other.shape[0])
         small = np.asarray(
             Image.fromarray(anchor.astype(np.uint8)).resize(size, Image.Resampling.BOX), dtype=np.float64

@@ -300,7 +300,7 @@ def _backgrounds(root: Path) -> None:
 
 
 def _trials(root: Path) -> None:
-    """Three pictures named by two people, as model-vs-human has it."""
+    """Three images named by two people, as model-vs-human has it."""
     pictures = [("cat", "0_cat_00_cat1.png"), ("dog", "0_dog_00_dog1.png"), ("dog", "0_dog_00_dog2.png")]
     for place, (_, name) in enumerate(pictures):
         _picture(root / "images" / name, place)

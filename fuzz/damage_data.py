@@ -1,4 +1,4 @@
-"""Damage to the rest: bytes, tables, pictures, arrays, and what kind of file it is."""
+"""Damage to the rest: bytes, tables, images, arrays, and what kind of file it is."""
 
 import os
 import random
@@ -205,11 +205,11 @@ def swell_table(path: Path, rng: random.Random) -> str:
     return f"{n:,} rows"
 
 
-# -- pictures and arrays ---------------------------------------------------------------------------------------------
+# -- images and arrays ---------------------------------------------------------------------------------------------
 
 
 def other_picture(path: Path, rng: random.Random) -> str:
-    """Whole pictures nobody expects: odd modes and sizes, many frames, a header that promises gigapixels."""
+    """Whole images nobody expects: odd modes and sizes, many frames, a header that promises gigapixels."""
     from PIL import Image
 
     how = rng.randrange(9)

@@ -103,7 +103,7 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
     if not by_kind:
         return "nothing"
     kinds = sorted(by_kind)
-    # Pictures are many and their readers few: tables and texts have the larger share.
+    # Images are many and their readers few: tables and texts have the larger share.
     weights = [1 if kind in ("image", "other") else 3 for kind in kinds]
     kind = rng.choices(kinds, weights)[0]
     path = rng.choice(by_kind[kind])

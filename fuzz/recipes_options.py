@@ -33,7 +33,7 @@ def _elsewhere() -> list[Recipe]:
 
 
 def _otherwise() -> list[Recipe]:
-    """--backend, --compile and --decode, on what they are for and on what they are not; damaged pictures, odd words."""
+    """--backend, --compile and --decode, on what they are for and on what they are not; damaged images, odd words."""
     place, plain = (_VIDEO, "net.py"), ("-m", "py:models.py:logits", "-o", "runs/x", "-q")
     return [
         Recipe(name="backend", words=("predict", _VIDEO, *_NET, "--backend", "onnxruntime"), place=place,

@@ -310,7 +310,7 @@ class _Story:
         self._look_at_folder(answers)
 
     def _look_at_counters(self) -> None:
-        """The counters are what the answers say, counted anew; nobody was given two pictures of one kin."""
+        """The counters are what the answers say, counted anew; nobody was given two images of one kin."""
         server = self.machine.servers[0]
         if server is None:
             raise Broken("no server is left")
@@ -326,7 +326,7 @@ class _Story:
                 "GROUP BY a.annotator, t.kin HAVING count(*) > 1"
             ).first()
         if twice is not None:
-            raise Broken(f"{twice[0]} was given two pictures of {twice[1]}")
+            raise Broken(f"{twice[0]} was given two images of {twice[1]}")
 
     @staticmethod
     def _counters(store: Any) -> list[tuple[Any, ...]]:

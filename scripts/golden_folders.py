@@ -95,14 +95,14 @@ def _names(name: str, classes: list[str]) -> strobe.LabelSpace:
 
 
 def _shade(rng: np.random.Generator, colour: int, size: int = 8) -> Pixels:
-    """A noisy picture in which one colour is mostly the strongest."""
+    """A noisy image in which one colour is mostly the strongest."""
     base = rng.integers(40, 90, size=3)
     base[colour] += int(rng.integers(-10, 70))
     return np.asarray(np.clip(base + rng.integers(-30, 31, size=(size, size, 3)), 0, 255), dtype=np.uint8)
 
 
 def video(root: Path, rng: np.random.Generator) -> Folder:
-    """Two overlapping sets a video, several labels a frame, hints, times, picture types; one video without times."""
+    """Two overlapping sets a video, several labels a frame, hints, times, image types; one video without times."""
     classes = ["red", "green", "blue", "yellow", "dark"]
     out = Folder(root, _info("golden-video", 4, _names("golden colours", classes)))
     rates = [(25, 1), (30000, 1001), (25, 1), (24, 1), (50, 1), None]
@@ -210,7 +210,7 @@ def _vote(out: Folder, number: int, who: str, stage: str, set_id: str, frame: st
 
 
 def severity(root: Path, rng: np.random.Generator) -> Folder:
-    """The severity axis: two ladders of five a picture, sharing their anchor; the top is lost now and then."""
+    """The severity axis: two ladders of five an image, sharing their anchor; the top is lost now and then."""
     classes = ["lion", "wolf", "bear", "fox"]
     out = Folder(root, _info("golden-severity", 5, _names("golden animals", classes), axis="severity"))
     for number in range(10):
@@ -229,7 +229,7 @@ def severity(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def anchor(root: Path, rng: np.random.Generator) -> Folder:
-    """Youtube-BB's classes, members scored with their anchor's labels, one picture that cannot be read.
+    """Youtube-BB's classes, members scored with their anchor's labels, one image that cannot be read.
 
     A cow is no class of ILSVRC-2012.
     """
@@ -249,7 +249,7 @@ def anchor(root: Path, rng: np.random.Generator) -> Folder:
             elif number == 5:
                 out.add("labels", frame_id=frame, label="boat")
             out.add("sets", set_id=f"{name}-2", frame_id=frame, distance=float(index - 2), is_anchor=index == 2)
-    (root / "media/yt6/4.png").write_bytes(b"no picture at all\n")
+    (root / "media/yt6/4.png").write_bytes(b"no image at all\n")
     return out
 
 

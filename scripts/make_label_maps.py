@@ -54,7 +54,7 @@ NOT_IN9 = {
 
 # COCO's 80 classes and the synsets each name means. The classes that Youtube-BB took from COCO mean the same as there,
 # except where the shipped maps from COCO to ImageNet-Vid say otherwise: a cat is a domestic cat, a cow is cattle.
-# Several synsets stand where ILSVRC's pictures show COCO's class under another word: `cup` (WordNet: a punch) and mugs
+# Several synsets stand where ILSVRC's images show COCO's class under another word: `cup` (WordNet: a punch) and mugs
 # are cups; `pot` is a flowerpot with its plant; `purse` a handbag; `goblet` a wine glass; `notebook` a laptop;
 # `washbasin` a sink; `stove` a kitchen range, which COCO calls an oven; televisions, monitors and screens are tvs.
 # No synset: ILSVRC has no such class, or only a homonym (its kite is a bird).
@@ -78,7 +78,7 @@ COCO = {
     "sink": "n04223580 n04553703", "refrigerator": "n04070727", "book": "", "clock": "n03046257", "vase": "n04522168",
     "scissors": "", "teddy bear": "n04399382", "hair drier": "n03483316", "toothbrush": "",
 }  # fmt: skip
-# WordNet puts these below a ball and below an oven; their pictures show a bag and a pot.
+# WordNet puts these below a ball and below an oven; their images show a bag and a pot.
 NOT_COCO = {"n04023962": "punching bag", "n03259280": "Dutch oven"}
 
 # The 200 classes of ImageNet-A by their place among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).

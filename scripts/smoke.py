@@ -119,14 +119,14 @@ def vary() -> None:
     """The anchors of a dataset, corrupted; rendered where they are read."""
     strobe("vary", "corruption", "shaky", "foggy", "--kind", "fog,jpeg_compression", "--severity", "1,5", "-q")
     strobe("inspect", "foggy", "--sheet", "foggy.png", "-q")
-    expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted pictures is empty")
+    expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted images is empty")
 
 
 def ladder() -> None:
-    """From whole pictures to their objects, with true boxes and masks."""
+    """From whole images to their objects, with true boxes and masks."""
     strobe("synthesize", "masked", "--videos", "4", "--size", "48", "--k", "0", "--masks", "-q")
     strobe("vary", "background", "masked", "ladder", "-q")
-    expect(Path("ladder/ladders.png").stat().st_size > 1000, "the picture of the ladders is empty")
+    expect(Path("ladder/ladders.png").stat().st_size > 1000, "the image of the ladders is empty")
 
 
 def inspect() -> None:

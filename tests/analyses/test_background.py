@@ -1,4 +1,4 @@
-"""A ladder of backgrounds: every figure against a slow plain reference that goes picture by picture."""
+"""A ladder of backgrounds: every figure against a slow plain reference that goes image by image."""
 
 import json
 import math
@@ -35,7 +35,7 @@ ISOLATES = {
 
 
 def plainly(data: Dataset, answers: ClassAnswers) -> dict[str, dict[str, bool]]:
-    """Whether each picture is right on each of its rungs, by names alone; what has no answer is not there."""
+    """Whether each image is right on each of its rungs, by names alone; what has no answer is not there."""
     out: dict[str, dict[str, bool]] = {}
     place = {key: row for row, key in enumerate(data.frames.key)}
     for one in data:
@@ -79,7 +79,7 @@ def test_contrasts_of_two_rungs_are_on_the_pictures_that_have_both(small: Datase
         p_values.append(one.p)
     assert [one.p_holm for one in planned] == pytest.approx(holm(p_values))
     others = [one for one in found.contrasts if one.of == "variants" and one.isolates is None]
-    assert len(others) == 12 + 4  # every rung against the whole picture, the crop at each of its contexts
+    assert len(others) == 12 + 4  # every rung against the whole image, the crop at each of its contexts
     for one in others:
         pairs = list(both(reference, "anchor", f"crop-{one.level:g}" if one.b == "crop" else one.b))
         assert one.value.value == pytest.approx(sum(a - b for a, b in pairs) / len(pairs))
@@ -177,7 +177,7 @@ def test_bins_of_area_hold_every_sized_picture_once(seed: int, n: int) -> None:
     found = scored(data, [answers], areas=sizes).models["m"].background
     if len(sizes) < 40:
         assert found.by_area == ()
-        assert found.reasons["by_area"] == "fewer than 40 pictures whose object's size is known"
+        assert found.reasons["by_area"] == "fewer than 40 images whose object's size is known"
         return
     assert len(found.by_area) == len(sizes) // 20
     assert sum(one.n for one in found.by_area) == len(sizes)

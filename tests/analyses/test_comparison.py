@@ -93,7 +93,7 @@ def test_verdict_p_and_interval_never_contradict(data) -> None:
 
 
 def test_the_interval_is_that_of_the_corrected_test() -> None:
-    """24 pictures, 8 to 1: the plain test and a plain interval decide, ten pairs' correction does not."""
+    """24 images, 8 to 1: the plain test and a plain interval decide, ten pairs' correction does not."""
     gap = np.array([1] * 8 + [-1] + [0] * 15)
     p = mcnemar(8, 1)
     alone = paired_difference(gap, np.arange(24), p=p, p_holm=p, pairs=1)

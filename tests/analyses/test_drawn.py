@@ -1,4 +1,4 @@
-"""What people's boxes make of a picture, against the rules written out as slow plain Python."""
+"""What people's boxes make of an image, against the rules written out as slow plain Python."""
 
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -15,7 +15,7 @@ from strobe.core.people import BoxAnswer
 
 @pytest.fixture
 def animals(zoo):
-    """Four videos with boxes, pictures of 200×100."""
+    """Four videos with boxes, images of 200×100."""
     return zoo.dataset()
 
 
@@ -30,7 +30,7 @@ def word(annotator, box=None, *, label="fox", number=0, frame="v0:2", stage="dra
 
 @st.composite
 def words(draw, most=5):
-    """One word of each of some people on one picture."""
+    """One word of each of some people on one image."""
     side = st.integers(0, 6)
     found = []
     for number in range(draw(st.integers(1, most))):
@@ -107,7 +107,7 @@ def test_the_latest_word_counts_whatever_the_round(animals):
 
 
 def test_a_box_that_leaves_its_picture_is_named(animals):
-    with pytest.raises(InvalidValue, match=r"v0/2\.png: the box 0, 0, 201, 4 is not inside the picture of 200×100"):
+    with pytest.raises(InvalidValue, match=r"v0/2\.png: the box 0, 0, 201, 4 is not inside the image of 200×100"):
         drawn_pictures(replace(animals, drawn=(word("ann", (0, 0, 201, 4)),)))
     with pytest.raises(InvalidValue, match="has no area"):
         check_inside((3, 3, 3, 9), (10, 10), what="a.png")

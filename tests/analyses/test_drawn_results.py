@@ -25,7 +25,7 @@ HALF = (0, 0, 40, 25)
 
 @pytest.fixture
 def said(zoo):
-    """Four pictures: one boxed alike by a detector's grace, one apart, one split, one discarded by both."""
+    """Four images: one boxed alike by a detector's grace, one apart, one split, one discarded by both."""
     return replace(
         zoo.dataset(),
         drawn=(

@@ -54,7 +54,7 @@ def photos(truth: list[list[int]], names: list[NameAnswer]) -> Dataset:
 
 
 def found_set(names: list[NameAnswer]) -> Dataset:
-    """Four pictures (frames N:0), a search against `net` that found something on three (N:1), a control (N:2)."""
+    """Four images (frames N:0), a search against `net` that found something on three (N:1), a control (N:2)."""
     grown = DatasetBuilder()
     grown.variant(Variant(variant="random", axis="magnitude", levels=(1.0,), role="control"))
     grown.variant(Variant(variant="search", axis="magnitude", levels=(1.0,), target=Target(name="net")))
@@ -98,7 +98,7 @@ def test_a_small_case_by_hand():
     (score,) = found.scores
     assert (score.variant, score.condition, score.role) == ("anchor", "", "same")
     assert (score.accuracy.count, score.accuracy.n, score.accuracy.method) == (6, 10, "korn-graubard")
-    # Only the first picture has more than half of its answers the same: dog/unsure/none, owl/late, cat/dog.
+    # Only the first image has more than half of its answers the same: dog/unsure/none, owl/late, cat/dog.
     assert (score.majority.count, score.majority.n, score.no_majority) == (1, 4, 3)
     assert encode(score.said) == {"class": 7, "none": 1, "unsure": 1, "late": 1}
     assert (score.seconds.median.value, score.seconds.quartile_low, score.seconds.quartile_high) == (3.0, 2.0, 4.0)
@@ -158,7 +158,7 @@ def test_several_right_classes_and_models_without_predictions():
         ("dog", "dog"): 1, ("cat", "owl"): 1, ("dog", "cat"): 1,
     }  # fmt: skip
     half, none = score.models
-    # On the one picture it answered people are right once of two.
+    # On the one image it answered people are right once of two.
     assert (half.accuracy.count, half.accuracy.n, half.difference.value) == (1, 1, -0.5)
     assert (none.accuracy.value, none.difference.value) == (None, None)
     assert none.accuracy.reason == "it has no prediction for these pictures"
@@ -290,7 +290,7 @@ def test_scores_equal_a_plain_count(dataset):
 
 
 def plain_fleiss(pictures) -> object:
-    """Fleiss' kappa of counts of words, pictures with one answer left out, in fractions."""
+    """Fleiss' kappa of counts of words, images with one answer left out, in fractions."""
     many = [words for words in pictures if words.total() > 1]
     if not many:
         return None

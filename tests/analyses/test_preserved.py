@@ -17,11 +17,11 @@ from strobe.core.variants import Target, Variant
 SPACE = LabelSpace.of_names("pets", ["cat", "dog"])
 LEVELS = (1.0, 2.0, 4.0, 8.0)
 REACH = {"standard": (1.0, 1.5, 2.0, 3.0, None), "robust": (2.0, 3.0, 4.0, None, None)}
-"""Five pictures; None: nothing was found up to 8."""
+"""Five images; None: nothing was found up to 8."""
 
 
 def searched() -> Dataset:
-    """Found for four and for three of five pictures; every finding has a random direction beside it."""
+    """Found for four and for three of five images; every finding has a random direction beside it."""
     made = DatasetBuilder()
     for target in REACH:
         fields = {"kind": "generator", "granularity": "coarse", "neurons": 16}
@@ -139,7 +139,7 @@ def test_people_are_shown_findings_controls_and_pictures_as_they_were_mixed() ->
     assert {one.condition for one in seen} == {
         "anchor", "coarse/standard", "coarse/robust", "coarse/standard/random", "coarse/robust/random",
     }  # fmt: skip
-    assert len({one.kin for one in seen}) == 5, "nobody sees two pictures of one latent"
+    assert len({one.kin for one in seen}) == 5, "nobody sees two images of one latent"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def found(dataset, rows):
 
 
 def test_own_class_first_then_the_surest_of_any(zoo):
-    dataset = zoo.dataset()  # anchors at rows 2, 7, 12, 17; classes 0, 1, 2, 0; pictures of 200×100
+    dataset = zoo.dataset()  # anchors at rows 2, 7, 12, 17; classes 0, 1, 2, 0; images of 200×100
     rows = [
         (2, 1, 0.9, (0, 0, 50, 50)),
         (2, 0, 0.2, (10.4, 10.6, 60.2, 61.5)),

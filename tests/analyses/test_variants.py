@@ -193,7 +193,7 @@ def test_contrasts(kind: str, draw) -> None:
 @quick
 @given(st.data())
 def test_the_worst_over_corruptions(draw) -> None:
-    """The view scored as any dataset is: a picture is right at s if its anchor and all corruptions up to s are."""
+    """The view scored as any dataset is: an image is right at s if its anchor and all corruptions up to s are."""
     data, models = draw.draw(studies("corruption"))
     view = overall(data)
     assert view.frame_ids() == data.frame_ids()

@@ -178,7 +178,7 @@ def test_only_the_needed_stretch_is_decoded(make_clip: MakeClip) -> None:
     index = read_index(make_clip("a.mp4", n=240, options=X264_OPEN))
     with Reader(index) as reader:
         assert len(list(reader.frames(range(126, 135)))) == 9
-        assert reader.decoded <= 12 + 9 + 4  # at most a GOP before, the stretch, and leading pictures
+        assert reader.decoded <= 12 + 9 + 4  # at most a GOP before, the stretch, and leading images
         before = reader.decoded
         assert [frame.index for frame in reader.frames([2, 200])] == [2, 200]  # jumps over what lies between
         assert reader.decoded - before <= 3 + 12 + 4
@@ -323,5 +323,5 @@ def test_animated_webp_is_read_to_the_pixel_with_its_times(tmp_path: Path) -> No
             n = 0
         assert n < 9
     first.save(path, lossless=True)
-    with pytest.raises(StrobeError, match="is one picture, no animation; for photos use strobe simulate"):
+    with pytest.raises(StrobeError, match="is one image, no animation; for photos use strobe simulate"):
         read_index(path)

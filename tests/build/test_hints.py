@@ -28,7 +28,7 @@ def scene(seed: int, *, size: tuple[int, int] = (360, 640), warmth: int = 0) -> 
 
 
 def moved(wide: Picture, right: int, down: int = 0) -> Picture:
-    """A window on a larger picture; the content moves by (right, down)."""
+    """A window on a larger image; the content moves by (right, down)."""
     return np.ascontiguousarray(wide[100 - down : 460 - down, 100 - right : 740 - right])
 
 

@@ -102,7 +102,7 @@ def test_of_true_boxes_the_largest_of_the_label_is_taken_and_crowds_are_none() -
 @pytest.mark.parametrize(
     ("xyxy", "context", "shows"),
     [
-        ((-20, 5, 0, 20), 3.0, False),  # beside the picture, however far around it one looks
+        ((-20, 5, 0, 20), 3.0, False),  # beside the image, however far around it one looks
         ((-20, 5, 9, 20), 1.0, True),
         ((30, 30, 31, 31), 1.0, False),  # a pixel
         ((30, 30, 31, 31), 8.0, True),

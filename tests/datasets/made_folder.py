@@ -74,7 +74,7 @@ def refused_for_a_cell(place: Path, table: str, column: str, row: int, value: ob
 
 
 def searched() -> Dataset:
-    """A picture under one norm against two targets: a finding, and a search that found nothing."""
+    """An image under one norm against two targets: a finding, and a search that found nothing."""
     data = example()
     net = Target(name="net", weights="3f", preprocessing={"resize": 8})
     axis = {"axis": "epsilon", "unit": "of 255", "levels": (1.0, 2.0)}

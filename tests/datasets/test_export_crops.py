@@ -169,7 +169,7 @@ def test_bad_boxes_and_names_are_refused_before_anything_is_written(photos, tmp_
     cases = [
         ([one, one], r"two crops would be called fox/a\.png"),
         ([one, two], r"two crops would be called fox/a\.png: fox/a\.png and sheep/a\.png"),
-        ([replace(one, xyxy=(3, 4, 41, 17))], "not inside the picture of 40×30"),
+        ([replace(one, xyxy=(3, 4, 41, 17))], "not inside the image of 40×30"),
         ([replace(one, xyxy=(-1, 4, 21, 17))], "not inside"),
         ([replace(one, xyxy=(3, 4, 3, 17))], "no area"),
         ([replace(one, label="../up")], "cannot be the name of a folder"),

@@ -1,4 +1,4 @@
-"""Trials of people who named pictures elsewhere: a tiny CSV by hand, what is refused and in which words."""
+"""Trials of people who named images elsewhere: a tiny CSV by hand, what is refused and in which words."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_tiny_study_by_hand_from_csv_to_results(tmp_path: Path) -> None:
     assert (score["majority"]["count"], score["no_majority"]) == (0, 3)
     # ann 110, bo 001: observed 0, chance ⅔·⅓ + ⅓·⅔ = 4/9.
     assert score["consistency"]["value"] == pytest.approx((0 - 4 / 9) / (1 - 4 / 9))
-    # No two agree on a picture; of six answers one is cat, three dog, one none, one late.
+    # No two agree on an image; of six answers one is cat, three dog, one none, one late.
     chance = (1 + 9 + 1 + 1) / 36
     assert score["fleiss_kappa"]["value"] == pytest.approx(-chance / (1 - chance))
     assert score["seconds"]["median"]["value"] == 1.0
@@ -95,7 +95,7 @@ def test_pictures_come_with_their_names(tmp_path: Path) -> None:
     from_trials(source, tmp_path / "bare", files=TrialFiles())
     assert folder.read(tmp_path / "bare").frame_ids() == data.frame_ids()
     (images / "0000_pet_dnn_0_cat_00_cat1.png").unlink()
-    with pytest.raises(StrobeError, match=r"1 of 3 pictures are not below .*first 0_cat_00_cat1.png"):
+    with pytest.raises(StrobeError, match=r"1 of 3 images are not below .*first 0_cat_00_cat1.png"):
         from_trials(source, tmp_path / "other", files=TrialFiles(images=tmp_path / "images"))
 
 
@@ -137,7 +137,7 @@ def test_milliseconds_and_the_control_condition(tmp_path: Path) -> None:
     rows = [row.replace(",0.5,", ",500,").replace(",1.5,", ",1500,").replace(",0,000", ",control,000") for row in ANN]
     done = from_trials(trials(tmp_path / "csv", rows), tmp_path / "set", files=TrialFiles())
     assert "half of the answers took 1000 s or longer" in " ".join(done.notes)
-    # Not a picture that is shown to see who looks: those are left out of every figure.
+    # Not an image that is shown to see who looks: those are left out of every figure.
     assert {one.condition for one in done.dataset.names} == {"control condition"}
 
 
@@ -147,14 +147,14 @@ BAD = {
     "time in words": ([ANN[0], ANN[1].replace("1.5", "fast")], r"line 3: rt: expected seconds .*'fast'"),
     "negative time": ([ANN[0].replace("0.5", "-1")], r"line 2: rt: expected seconds .*'-1'"),
     "endless time": ([ANN[0].replace("0.5", "inf")], r"line 2: rt: expected seconds .*'inf'"),
-    "a picture twice": ([*ANN, ANN[0].replace("1,1,", "1,4,", 1)], r"line 5: ann answered 0_cat_00_cat1.png at sub"),
+    "an image twice": ([*ANN, ANN[0].replace("1,1,", "1,4,", 1)], r"line 5: ann answered 0_cat_00_cat1.png at sub"),
     "a trial twice": (
         [*ANN, ANN[0].replace("cat1", "cat9")],
         r"line 5: trial 1 of session 1 of ann stands at .*two peo",
     ),
     "two spellings": ([ANN[0], ANN[1].replace("ann", "Ann")], r"line 3: the name 'Ann' differs from 'ann'"),
-    "one person, two names": ([ANN[0], ANN[1].replace("ann", "anna")], r"line 3: the pictures say s01 .*two names"),
-    "two people, one name": ([ANN[0], ANN[1].replace("s01", "s02")], r"line 3: the pictures of ann say s02 .*one name"),
+    "one person, two names": ([ANN[0], ANN[1].replace("ann", "anna")], r"line 3: the images say s01 .*two names"),
+    "two people, one name": ([ANN[0], ANN[1].replace("s01", "s02")], r"line 3: the images of ann say s02 .*one name"),
     "two classes": (
         [ANN[2], BO[0].replace("dog,dog", "dog,cat")],
         r"line 3: 0_dog_00_dog2.png is of category cat here",

@@ -99,7 +99,7 @@ def test_the_first_frame_of_an_animation() -> None:
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_exif_rotation_is_applied(orientation: int) -> None:
-    """Whatever way the file stores the picture, the red corner comes out top left."""
+    """Whatever way the file stores the image, the red corner comes out top left."""
     upright = np.zeros((8, 16, 3), dtype=np.uint8)
     upright[:4, :4, 0] = 255
     stored = {

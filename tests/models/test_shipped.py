@@ -54,7 +54,7 @@ def test_an_independent_judge_names_the_class_asked_for(generator: str, judge: s
     with torch.no_grad():
         right = torch.cat([model.input_scores(part).argmax(dim=1) for part in images.split(64)]) == classes
     assert float(right.float().mean()) >= 0.95
-    spread = images.flatten(1).std(dim=0).mean()  # not one picture for every latent
+    spread = images.flatten(1).std(dim=0).mean()  # not one image for every latent
     assert float(spread) > 0.1
 
 

@@ -63,7 +63,7 @@ def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
         ("crop:truth,pick=best:strobe-world", "true boxes have no scores for pick=best; pick=label, largest or centre"),
         ("crop:truth,fit=pad,fit=pad:strobe-world", "expected fit=VALUE once"),
         ("crop:torchvision:ssd300_vgg16:strobe-world", "say where the detector ends with an option after it"),
-        ("crop:truth:preds:scores.json", "answers see no picture, so no crop"),
+        ("crop:truth:preds:scores.json", "answers see no image, so no crop"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(text: str, said: str) -> None:

@@ -23,7 +23,7 @@ COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
 
 
 def make_dataset(root: Path, *, n_sets: int = 4, k: int = 2, size: tuple[int, int] = (40, 32)) -> Dataset:
-    """`n_sets` videos of 2k + 1 frames, each frame a noisy picture that is mostly red, green or blue."""
+    """`n_sets` videos of 2k + 1 frames, each frame a noisy image that is mostly red, green or blue."""
     per_set = 2 * k + 1
     n = n_sets * per_set
     rng = np.random.default_rng(5)
@@ -64,7 +64,7 @@ def make_dataset(root: Path, *, n_sets: int = 4, k: int = 2, size: tuple[int, in
 
 @pytest.fixture
 def colours(tmp_path: Path) -> Callable[..., Dataset]:
-    """Make a dataset of coloured pictures under the test's folder."""
+    """Make a dataset of coloured images under the test's folder."""
 
     def make(name: str = "data", **options: int) -> Dataset:
         return make_dataset(tmp_path / name, **options)  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def test_a_real_model_killed_three_times_and_finished_is_bit_identical(colours: 
 
 
 def _ilsvrc(dataset: Dataset) -> Dataset:
-    """The same pictures in ILSVRC's classes, so that a real classifier has something to say."""
+    """The same images in ILSVRC's classes, so that a real classifier has something to say."""
     from dataclasses import replace
 
     from strobe.core.labels import space

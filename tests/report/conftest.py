@@ -1,4 +1,4 @@
-"""A small made-up dataset with pictures, three made-up models, and their results by the project's own score."""
+"""A small made-up dataset with images, three made-up models, and their results by the project's own score."""
 
 import io
 import sys

@@ -63,7 +63,7 @@ def variants(*, masks: bool = True, estimated: bool = False, contexts: tuple[flo
 
 
 def ladder(n: int = 80, *, absent: Mapping[str, int] | None = None, **how: Any) -> Dataset:
-    """`n` pictures with every rung; of the rungs in `absent` only every so many-th picture has none."""
+    """`n` images with every rung; of the rungs in `absent` only every so many-th image has none."""
     made = DatasetBuilder()
     every = variants(**how)
     for variant in every:
@@ -93,7 +93,7 @@ def ladder(n: int = 80, *, absent: Mapping[str, int] | None = None, **how: Any) 
 
 
 def areas(dataset: Dataset) -> dict[str, float]:
-    """The share of a picture that its object takes: the larger the later, in no order of the classes."""
+    """The share of an image that its object takes: the larger the later, in no order of the classes."""
     names = sorted(set(dataset.sets.group.tolist()))
     return {name: 0.02 + 0.5 * place / len(names) for place, name in enumerate(names)}
 
@@ -106,7 +106,7 @@ def answers(dataset: Dataset, models: tuple[str, ...] = tuple(RATES)) -> dict[st
     out = {}
     for place, model in enumerate(models):
         rng = np.random.default_rng(place)
-        hard = rng.random(len(dataset.videos))[dataset.frames.video]  # a hard picture is hard on every rung
+        hard = rng.random(len(dataset.videos))[dataset.frames.video]  # a hard image is hard on every rung
         rates = RATES[model]
         far = np.array([float(name[5:]) - 1 if name.startswith("crop-") else 0.0 for name in rung])
         rate = np.array([rates["crop" if name.startswith("crop-") else name] for name in rung])

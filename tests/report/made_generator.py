@@ -1,5 +1,5 @@
 """A made-up search of a generator: shapes whose activations were changed from coarse to fine against two models, random
-directions of the same size, the way from a picture to what was found, and a judge."""
+directions of the same size, the way from an image to what was found, and a judge."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def variants(granularities: tuple[str, ...]) -> list[Variant]:
 
 
 def study(*, n: int = 24, strips: int = 3, granularities: tuple[str, ...] = tuple(GRANULARITIES)) -> Dataset:
-    """`n` pictures of a generator, each searched at every granularity against every target."""
+    """`n` images of a generator, each searched at every granularity against every target."""
     rng, made = np.random.default_rng(3), DatasetBuilder()
     every = {one.variant: one for one in variants(granularities)}
     for one in every.values():

@@ -1,4 +1,4 @@
-"""People for a made-up study: what they call its pictures, the less surely the more was done to one."""
+"""People for a made-up study: what they call its images, the less surely the more was done to one."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ PEOPLE = ("Ann", "Bo Lee", "Cy", "Dede")
 
 
 def named(dataset: Dataset, *, people: tuple[str, ...] = PEOPLE, seed: int = 7) -> Dataset:
-    """The dataset with answers: nobody sees two pictures of one group, and every tenth is a control."""
+    """The dataset with answers: nobody sees two images of one group, and every tenth is a control."""
     rng, ids, space = np.random.default_rng(seed), dataset.frame_ids(), dataset.info.label_space
     done, sets = StudySource(dataset).strength, dataset.sets
     group = np.zeros(len(dataset.frames), dtype=int)

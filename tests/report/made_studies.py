@@ -1,4 +1,4 @@
-"""A small made-up study of every kind, with pictures and three made-up models: photos, corruptions, attacks, a
+"""A small made-up study of every kind, with images and three made-up models: photos, corruptions, attacks, a
 generator, a ladder of backgrounds."""
 
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ def study(kind: str, *, n: int = N, variants: Sequence[Variant] | None = None) -
 
 
 def answers(dataset: Dataset, *, seed: int = 1, reproduced: float = 1.0) -> dict[str, ClassAnswers]:
-    """Three models, the worse the more is done to a picture; what a search found, its target gets wrong."""
+    """Three models, the worse the more is done to an image; what a search found, its target gets wrong."""
     truth = np.zeros(len(dataset.frames), dtype=int)
     truth[dataset.labels.frame] = dataset.labels.label
     done = StudySource(dataset).strength

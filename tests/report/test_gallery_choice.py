@@ -138,7 +138,7 @@ def test_predictions_of_another_dataset_are_refused(painted):
 
 
 def sliding(dataset, step):
-    """The same pictures with a set around every `step`-th frame: two neighbours show nearly the same."""
+    """The same images with a set around every `step`-th frame: two neighbours show nearly the same."""
     n, k = 11, 2
     anchors = [(v, i) for v in range(len(dataset.videos)) for i in range(k, n - k, step)]
     rows = [(place, v * n + i + d, float(d)) for place, (v, i) in enumerate(anchors) for d in range(-k, k + 1)]

@@ -1,4 +1,4 @@
-"""The chapter of a ladder of backgrounds: sentences that say what was set and no more, pictures with every answer."""
+"""The chapter of a ladder of backgrounds: sentences that say what was set and no more, images with every answer."""
 
 import csv
 import re
@@ -108,7 +108,7 @@ def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
     view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
     (table,) = by_class(ladder(view))
     assert "every class has fewer than ten pictures" in table.sentence
-    assert table.few == "4 classes of fewer than ten pictures each"
+    assert table.few == "4 classes of fewer than ten images each"
     one = view.results.models["object-net"]
     first, *others = one.background.per_class
     background = replace(one.background, per_class=(first, *(replace(row, small=False) for row in others)))
@@ -154,17 +154,17 @@ def test_pictures_are_called_what_they_are(whole) -> None:
 
     assert said()[0] == "80 photos · 13 variants"
     alone, caption, line = said(kinds=("image",))
-    assert alone == "80 pictures · 13 variants"
-    assert caption.startswith("80 pictures under 13 variants: ")
-    assert line == "% [95 % interval], 80 pictures under 13 variants, each counted once"
+    assert alone == "80 images · 13 variants"
+    assert caption.startswith("80 images under 13 variants: ")
+    assert line == "% [95 % interval], 80 images under 13 variants, each counted once"
     several, _, line = said(kinds=None, n_videos=4)
-    assert several == "80 pictures from 4 videos · 13 variants"
-    assert "80 pictures from 4 videos under 13 variants, each counted once" in line
-    assert said(kinds=("image",), n_videos=90)[0] == "80 of 90 pictures · 13 variants"
+    assert several == "80 images from 4 videos · 13 variants"
+    assert "80 images from 4 videos under 13 variants, each counted once" in line
+    assert said(kinds=("image",), n_videos=90)[0] == "80 of 90 images · 13 variants"
 
 
 def test_few_donors_do_not_lead(whole) -> None:
-    """Where hardly any picture has another of its class, whether there is a background leads, not whose it is."""
+    """Where hardly any image has another of its class, whether there is a background leads, not whose it is."""
     _, _, view = whole
     found = ladder(view)
     few = {key: replace(row, n=3) if key[1] == "bg-gap" else row for key, row in found.contrasts.items()}
@@ -187,7 +187,7 @@ def test_every_figure_has_a_sentence_and_names_its_estimates(whole) -> None:
     assert {one.choice for one in pairs[:2]} == {"boxes:strobe-tiny − ground-net", "boxes:strobe-tiny − object-net"}
     assert "boxes:strobe-tiny names a class for" in pairs[0].sentence
     assert "names a class" not in pairs[2].sentence
-    assert "4 bins of 20 pictures or more" in figures_background.background_area.answer(view).how
+    assert "4 bins of 20 images or more" in figures_background.background_area.answer(view).how
 
 
 def test_strips_show_what_decides_and_every_answer(whole) -> None:

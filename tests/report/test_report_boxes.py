@@ -20,7 +20,7 @@ PEOPLE = ("Ann", "Bo", "Cy")
 
 
 def boxed(dataset, *, people=PEOPLE, seed=3):
-    """The photos with boxes: everyone near the same place, Cy less so, every fifth picture discarded by Bo."""
+    """The photos with boxes: everyone near the same place, Cy less so, every fifth image discarded by Bo."""
     rng, ids, space = np.random.default_rng(seed), dataset.frame_ids(), dataset.info.label_space
     words = []
     for row in dataset.sets.anchor_frame.tolist():
@@ -50,7 +50,7 @@ def test_sentences_follow_from_the_figures(study):
     _, results = study
     found, view = results.drawn, View(results=results)
     text = boxes_quality(view)
-    assert text.startswith(f"3 people said where the object is in 20 pictures: {found.kept.count} are kept")
+    assert text.startswith(f"3 people said where the object is in 20 images: {found.kept.count} are kept")
     assert "words that discard one: unclear 4" in text
     finding = people_boxes.answer(view)
     assert f"overlap by {found.overlap.value:.2f}" in finding.sentence

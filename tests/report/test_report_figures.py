@@ -80,9 +80,7 @@ def test_classes_of_few_pictures_are_not_ranked_and_come_last():
         return figures_classes.class_accuracy.answer(View(results=results))[0]
 
     few = [("owl", 1.0, 1), ("fox", 0.0, 1), ("eel", 0.5, 2)]
-    assert (
-        found(*few).sentence == "No class has ten pictures, too few to rank; m is at 100 % on 1 of 3 and at 0 % on 1."
-    )
+    assert found(*few).sentence == "No class has ten images, too few to rank; m is at 100 % on 1 of 3 and at 0 % on 1."
     assert found(*few[::2]).sentence.endswith("m is at 100 % on 1 of 2 and at 0 % on none.")
     mixed, canvas = found(*few, ("dog", 0.4, 10), ("cat", 0.9, 20)), Figure()
     assert "does best on cat" in mixed.sentence

@@ -65,7 +65,7 @@ def test_the_first_sentence_is_of_people_where_there_is_no_model(alone):
     _, results = alone
     score = said(results).scores[0]
     head, below = lead(View(results=results))
-    assert head == f"People get {measured(score.accuracy)} of 27 pictures right."
+    assert head == f"People get {measured(score.accuracy)} of 27 images right."
     assert re.search(r"% \[[\d.]+,\xa0[\d.]+\] of", head)
     assert f"What most say is right on {100 * score.majority.value:.1f}" in below
     title, (text,) = explained(View(results=results))
@@ -128,9 +128,7 @@ def test_sentences_say_what_the_figures_hold(study):
     found = said(results)
     score = found.scores[0]
     text = only(figures_people.people_accuracy, results)
-    assert text.startswith(
-        f"People get {100 * score.accuracy.value:.1f}\N{NO-BREAK SPACE}% of the pictures as they are"
-    )
+    assert text.startswith(f"People get {100 * score.accuracy.value:.1f}\N{NO-BREAK SPACE}% of the images as they are")
     least = min(score.models, key=lambda one: one.difference.value)
     assert f"{abs(100 * least.difference.value):.1f}\N{NO-BREAK SPACE}points" in text
     assert f"{least.model}, the best model" in text
@@ -159,7 +157,7 @@ def test_quality_says_people_answers_agreement_and_controls(alone):
     _, results = alone
     found = said(results)
     text = story_people.quality(found)
-    assert text.startswith("4 people, 108 answers to 27 pictures; agreement (Fleiss’ κ) ")
+    assert text.startswith("4 people, 108 answers to 27 images; agreement (Fleiss’ κ) ")
     assert text.endswith(f"controls right {found.controls.count} of 12")
     bare = replace(found, controls=Estimate(value=None, low=None, high=None, n=0, reason="none"))
     assert story_people.quality(bare).endswith("no controls were shown")

@@ -153,8 +153,8 @@ def test_each_kind_is_explained_in_its_own_words(studies) -> None:
 
 def test_sets_are_not_taken_for_pictures(studies) -> None:
     table = headline(View(results=studies["attack"][2]), Task.CLASSIFICATION)
-    assert "96 sets (one picture under one variant)" in table.caption
-    assert "each picture once (n = 24)" in table.caption
+    assert "96 sets (one image under one variant)" in table.caption
+    assert "each image once (n = 24)" in table.caption
 
 
 # -- the chapter of variants -------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_contrasts_read_the_way_their_figures_do(studies) -> None:
     row = next(one for one in view.results.contrasts if one.of == "variants" and one.a == "anchor")
     low = replace(row, a="anchor", b="grey", held="m", p=0.001, p_holm=0.01, n=9)
     less = replace(low, value=Estimate(value=-0.2, low=-0.3, high=-0.1, n=9))
-    said = "m is right 20.0 points more often on grey than on the pictures themselves (95 % 10.0 to 30.0, p = 0.010, "
+    said = "m is right 20.0 points more often on grey than on the images themselves (95 % 10.0 to 30.0, p = 0.010, "
     said += "n = 9)."
     assert story_variants.contrast_text(view, less).replace("\N{NO-BREAK SPACE}", " ") == said
     more = replace(less, of="models", a="x", b="y", held="box", level=2.0, p_holm=0.0001)
@@ -370,7 +370,7 @@ def test_inspect_says_what_the_sources_are(tmp_path) -> None:
     folder.write(made.photos(5), tmp_path / "photos")
     text = "\n".join(lines(inspect(tmp_path / "photos")))
     assert "  5 photos\n" in text
-    assert "every picture stands alone" in text
+    assert "every image stands alone" in text
     assert "offsets" not in text
     folder.write(made.study("attack", n=6), tmp_path / "attack")
     facts = inspect(tmp_path / "attack")

@@ -26,7 +26,7 @@ def quick() -> ScoreRunOptions:
 
 @pytest.fixture(scope="module")
 def scored(painted, tmp_path_factory):
-    """A dataset folder with stored pictures and a run scored from prediction files."""
+    """A dataset folder with stored images and a run scored from prediction files."""
     from dataclasses import replace
 
     from strobe.core.tables import texts

@@ -41,7 +41,7 @@ class Visitor:
         self.ready()
 
     def ready(self):
-        """Wait until a card is there, its pictures perhaps not yet, or nothing is left."""
+        """Wait until a card is there, its images perhaps not yet, or nothing is left."""
         self.await_page(f"#review:not([hidden]), {NOTHING_LEFT}")
         return self
 
@@ -94,7 +94,7 @@ class Visitor:
             self.page.wait_for_timeout(20)
 
     def quiet(self):
-        """Wait until the page has all it asked for: the cards that come next, and their pictures."""
+        """Wait until the page has all it asked for: the cards that come next, and their images."""
         still, deadline = 0, time.monotonic() + 60
         while still < 3:
             assert time.monotonic() < deadline, f"still under way: {[one.url for one in self.under_way]}"

@@ -10,17 +10,17 @@ SHARP = {"viewport": {"width": 1100, "height": 700}, "device_scale_factor": 1.5}
 
 
 class Hand:
-    """Draws on the pad as people do, in pixels of the picture."""
+    """Draws on the pad as people do, in pixels of the image."""
 
     def __init__(self, visitor):
         self.visitor, self.page = visitor, visitor.page
         self.touches = visitor.context.new_cdp_session(visitor.page)
 
     def at(self, x, y):
-        """Where a point of the picture lies on the screen."""
+        """Where a point of the image lies on the screen."""
         return self.page.evaluate(
             """async ([x, y]) => {
-            // Where the room has changed, the picture is placed anew in the next frame.
+            // Where the room has changed, the image is placed anew in the next frame.
             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
             const image = document.querySelector("#pad img"), box = image.getBoundingClientRect();
             const scale = box.width / image.naturalWidth; return [box.left + x * scale, box.top + y * scale]; }""",
@@ -29,11 +29,11 @@ class Hand:
 
     @property
     def scale(self):
-        """Screen pixels for one of the picture."""
+        """Screen pixels for one of the image."""
         return self.at(1, 0)[0] - self.at(0, 0)[0]
 
     def drag(self, *points, button="left"):
-        """With the mouse, through these points of the picture."""
+        """With the mouse, through these points of the image."""
         places = [self.at(*point) for point in points]
         self.page.mouse.move(*places[0])
         self.page.mouse.down(button=button)
@@ -42,7 +42,7 @@ class Hand:
         self.page.mouse.up(button=button)
 
     def finger(self, *points):
-        """With one finger, through these points of the picture."""
+        """With one finger, through these points of the image."""
         places = [self.at(*point) for point in points]
         self.touch("touchStart", places[0])
         for place in places[1:]:
@@ -350,7 +350,7 @@ def test_server_killed_while_boxes_are_on_their_way(helpers, tmp_path, visit, st
     store = Store(f"sqlite:///{root / 'review.sqlite'}", ask="box")
     words = list(store.all())
     store.close()
-    assert len({word.frame_id for word in words}) == len(words) == 8, "every picture once"
+    assert len({word.frame_id for word in words}) == len(words) == 8, "every image once"
     for visitor, name in zip(visitors, ("Ann", "Bo"), strict=True):
         sent = {one["answer_id"]: one["xyxy"] for one in made[visitor]}
         assert {w.answer_id: list(w.xyxy) for w in words if w.annotator == name} == sent, "stored is what was made"
@@ -374,7 +374,7 @@ def test_the_picture_and_every_choice_fit_the_screen(small, run_server, visit, w
         is_button = choice.evaluate("(one) => one.matches('button')")
         assert not touch or not is_button or box["height"] >= 36, "large enough for a finger"
     picture = ann.page.locator("#pad img").bounding_box()
-    assert picture["width"] * picture["height"] > width * height * 0.08, "the picture is large"
+    assert picture["width"] * picture["height"] > width * height * 0.08, "the image is large"
     assert picture["width"] / picture["height"] == pytest.approx(320 / 200, rel=0.02), "and not distorted"
     assert ann.page.evaluate("() => document.documentElement.scrollWidth") <= width
 

@@ -1,4 +1,4 @@
-"""Where is it? on the server: who gets which picture, what is refused, what disagrees, what comes out."""
+"""Where is it? on the server: who gets which image, what is refused, what disagrees, what comes out."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ BOX, NEAR, FAR = [40, 30, 140, 130], [42, 30, 142, 130], [150, 100, 300, 190]
 
 @pytest.fixture
 def say(claim):
-    """Answers the picture a person is given next; the card and the answer of the server."""
+    """Answers the image a person is given next; the card and the answer of the server."""
     number = iter(range(10_000))
 
     def one(client, box=BOX, *, task=None, **fields):
@@ -69,7 +69,7 @@ def test_one_picture_is_not_given_to_more_people_than_asked_for(small, run_serve
 NO_ANSWERS = [
     ({"xyxy": [40, 30, 40, 130]}, "no area"),
     ({"xyxy": [140, 30, 40, 130]}, "no area"),
-    ({"xyxy": [40, 30, 321, 130]}, "not inside the picture of 320×200"),
+    ({"xyxy": [40, 30, 321, 130]}, "not inside the image of 320×200"),
     ({"xyxy": [40, 30, 140, 201]}, "not inside"),
     ({"xyxy": [-1, 30, 140, 130]}, "not understood: xyxy"),
     ({"xyxy": [1.5, 30, 140, 130]}, "not understood: xyxy"),
@@ -78,7 +78,7 @@ NO_ANSWERS = [
     ({"xyxy": None}, "BoxAnswer.xyxy: expected a box"),
     ({"label": "no such class"}, "no such class"),
     ({"label": "person"}, "expected a class of this picture"),
-    ({"decision": "discard"}, "a picture that is discarded has no box"),
+    ({"decision": "discard"}, "an image that is discarded has no box"),
     ({"decision": "discard", "xyxy": None}, "BoxAnswer.reason: expected a reason"),
     ({"decision": "discard", "xyxy": None, "reason": "bored"}, "not understood: reason"),
     ({"reason": "absent"}, "BoxAnswer.reason: expected empty"),
@@ -109,7 +109,7 @@ def test_the_same_answer_twice_is_one_and_another_under_its_name_is_refused(smal
     assert say(ann, NEAR, task=card)[1].status_code == 200, "another word on it, which counts"
     assert [word.xyxy for word in server.store.all()] == [tuple(BOX), tuple(NEAR)]
     past = ann.get("/api/history").json()["decisions"]
-    assert [one["decision"]["xyxy"] for one in past] == [NEAR], "one picture, one step back"
+    assert [one["decision"]["xyxy"] for one in past] == [NEAR], "one image, one step back"
 
 
 def test_two_people_of_one_name_are_one(small, run_server, say, claim):

@@ -57,9 +57,9 @@ def run(capsys):
 def test_status_says_what_is_kept_and_how_far_people_agree(boxed, run):
     shown = run("review", "status", boxed.root, "--ask", "box")
     assert shown.exit_code == 0, shown.error
-    assert "3 of 3 pictures answered: 2 kept, 1 not" in shown.output
+    assert "3 of 3 images answered: 2 kept, 1 not" in shown.output
     assert "reasons to discard: several 2" in shown.output
-    assert "1 picture that people see differently, still to come: Ann 1, Bo 1" in shown.output
+    assert "1 image that people see differently, still to come: Ann 1, Bo 1" in shown.output
     assert "median overlap (IoU)  0.62" in shown.output
     assert not (boxed.root / "review.sqlite").exists(), "looking makes no store"
     figures = json.loads(run("review", "status", boxed.root, "--ask", "box", "--json").output)
@@ -79,7 +79,7 @@ def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run)
     done = run("review", "export", boxed.root, "--ask", "box", "-o", out, "--crops", crops)
     assert done.exit_code == 0, done.error
     assert f"written: {boxed.root}/drawn.parquet, drawn.json, {out}/, {crops}/" in done.output
-    assert "1 picture not looked at again" in done.error
+    assert "1 image not looked at again" in done.error
     assert {path: path.read_bytes() for path in before} == before, "nothing of the dataset is changed"
     made = folders.read(out)
     assert made.sets.set_id.tolist() == ["set0", "set1"]
@@ -174,11 +174,11 @@ def test_boxes_from_csv_and_what_is_refused_with_its_line(small, tmp_path, run):
     assert review.status(small.root, ask="box")["table"]["kept"] == 1
     for line, message in {
         "clip0/frame2,cat,1,2,1,40,,Bo": "no area",
-        "clip0/frame2,cat,1,2,321,40,,Bo": "not inside the picture of 320×200",
+        "clip0/frame2,cat,1,2,321,40,,Bo": "not inside the image of 320×200",
         "clip0/frame2,zebra,1,2,30,40,,Bo": "zebra",
         "clip0/frame2,cat,1,2,x,40,,Bo": "expected four numbers",
         "clip0/frame2,cat,1,2,,40,,Bo": "expected four numbers",
-        "clip0/frame2,cat,,,,,,Bo": "a reason where the picture is discarded",
+        "clip0/frame2,cat,,,,,,Bo": "a reason where the image is discarded",
         "clip0/frame2,cat,1,2,30,40,,ANN": "Ann",
     }.items():
         file.write_text(head + line + "\n")

@@ -1,4 +1,4 @@
-"""What is this? Who is given which picture, what an answer may be, and what is kept of it; on both databases."""
+"""What is this? Who is given which image, what an answer may be, and what is kept of it; on both databases."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +26,7 @@ SPACE = LabelSpace.of_names("pets", ["cat", "dog"])
 
 @pytest.fixture
 def ladder(tmp_path):
-    """Twelve photos, each whole, cropped and greyed: a group of three pictures, two sets."""
+    """Twelve photos, each whole, cropped and greyed: a group of three images, two sets."""
     made = DatasetBuilder()
     for name in ("crop", "grey"):
         made.variant(Variant(variant=name, axis="rung", unit="", ordered=False, levels=(1.0,)))
@@ -77,7 +77,7 @@ def test_nobody_sees_two_pictures_of_one_group_and_everyone_as_many_of_each_cond
     for tasks in seen.values():
         assert len({task.kin for task in tasks}) == len(tasks) == 12
         assert set(Counter(task.condition for task in tasks).values()) <= {3, 4, 5}
-    assert len({task.frame_id for tasks in seen.values() for task in tasks}) == 36, "each picture once"
+    assert len({task.frame_id for tasks in seen.values() for task in tasks}) == 36, "each image once"
     assert finish(naming, "di") == []
     assert queue.progress(naming, "di").open_for_me == 0
 

@@ -56,7 +56,7 @@ def test_the_next_pair_waits_for_no_picture(small, run_server, visit):
     ann = visit(server.url, "Ann")
     ann.shown()
     ann.quiet()
-    ann.page.route("**/media/**", lambda route: None)  # from now on no picture arrives
+    ann.page.route("**/media/**", lambda route: None)  # from now on no image arrives
     assert ann.decide()
     ann.page.unroute("**/media/**")
 
@@ -214,7 +214,7 @@ def test_nobody_decides_what_they_have_not_seen(small, run_server, visit):
         route.abort()
     ann.shown()
     assert busy, "the server was too busy at first"
-    assert not ann.page.is_visible("#alert"), "and nobody was told that the picture is broken"
+    assert not ann.page.is_visible("#alert"), "and nobody was told that the image is broken"
     assert list(server.store.all()) == []
     ann.decide("2")
     ann.saved()

@@ -14,12 +14,12 @@ PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobil
 
 @pytest.fixture
 def many(helpers, tmp_path):
-    """Eight groups of three pictures."""
+    """Eight groups of three images."""
     return helpers.make_dataset(tmp_path / "many", n_sets=8, k=1)
 
 
 def name(visitor, text, key="Enter"):
-    """Type and choose; whether there is a next picture. What is right is shown of a practice picture, then gone on."""
+    """Type and choose; whether there is a next image. What is right is shown of a practice image, then gone on."""
     before = visitor.card
     visitor.page.keyboard.type(text)
     visitor.page.keyboard.press(key)
@@ -56,11 +56,11 @@ def test_two_people_name_a_dataset_by_keyboard_and_by_touch(many, run_server, vi
         visitor.saved()
         visitor.await_page("#idle-title:text-is('All done for you')")
     answers = list(server.store.all())
-    assert (made[ann], made[bo]) == (8, 8), "two to practise on, one picture of each of six groups"
+    assert (made[ann], made[bo]) == (8, 8), "two to practise on, one image of each of six groups"
     assert len(answers) == len({(one.annotator, one.frame_id) for one in answers}) == 16, "stored = made, none twice"
     for who in ("Ann", "Bo"):
         groups = [one.frame_id.split(":")[0] for one in answers if one.annotator == who]
-        assert len(set(groups)) == len(groups) == 8, "nobody saw two pictures of one group"
+        assert len(set(groups)) == len(groups) == 8, "nobody saw two images of one group"
     assert {one.label for one in answers if one.annotator == "Ann"} == {"n02"}
     assert {one.said for one in answers} == {"class"}
     assert Counter(one.condition for one in answers)["practice"] == 4

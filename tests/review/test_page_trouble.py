@@ -151,7 +151,7 @@ def test_the_pictures_of_the_pair_before_never_stay(helpers, tmp_path, run_serve
     good, asked_twice, known = [], [], False
 
     def answer(route):
-        if len(good) < 2 or route.request.url in good:  # the first pair's two pictures
+        if len(good) < 2 or route.request.url in good:  # the first pair's two images
             good.append(route.request.url)
             route.continue_()
         elif route.request.resource_type == "image" or known:

@@ -140,6 +140,6 @@ def test_names_given_too_quickly_are_said_too(data):
     shown = {f"vid{place}:2": "anchor" for place in range(4, 10)}
     assert summarise(data, answers(2.0, ""), None, shown)["warnings"] == []
     assert summarise(data, answers(0.2, "n01"), None, shown)["warnings"] == [
-        "Bo got 1 of 4 control pictures right: their answers may be guesses",
-        "10 of 10 answers of Bo came faster than pictures can be looked at (less than 0.4 s)",
+        "Bo got 1 of 4 control images right: their answers may be guesses",
+        "10 of 10 answers of Bo came faster than images can be looked at (less than 0.4 s)",
     ]

@@ -1,4 +1,4 @@
-"""What is this?, asked of whole pictures and of crops: nobody sees both, whatever becomes of what they were given.
+"""What is this?, asked of whole images and of crops: nobody sees both, whatever becomes of what they were given.
 
 The dataset is one that `import imagenet-a-plus` makes; queue and store are the real ones, on both databases.
 """
@@ -30,7 +30,7 @@ CLASSES = ("cat", "dog")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Twelve pictures and a crop of each, imported once."""
+    """Twelve images and a crop of each, imported once."""
     root, rng = tmp_path_factory.mktemp("plus"), np.random.default_rng(0)
     for number in range(N):
         pixels = rng.integers(0, 255, (20, 24, 3), dtype=np.uint8)
@@ -72,7 +72,7 @@ def test_nobody_sees_a_picture_whole_and_cropped_through_restarts_skips_and_lost
     database_url, plus, clock
 ) -> None:
     """Seven people answer, leave tasks lying until the lease is over, close tabs, come back in others, and the server
-    is started anew: of every picture each has been given the whole or the crop, and about as many of either."""
+    is started anew: of every image each has been given the whole or the crop, and about as many of either."""
     chance, people = random.Random(5), [f"person {number}" for number in range(7)]
     store = opened(database_url, plus, clock, votes=2, lease_s=60.0)
     seen: dict[str, dict[str, str]] = {who: {} for who in people}
@@ -96,9 +96,9 @@ def test_nobody_sees_a_picture_whole_and_cropped_through_restarts_skips_and_lost
             store = opened(database_url, plus, clock, votes=2, lease_s=60.0)
     for who in people:
         conditions = Counter(one.condition for one in shown(plus) if one.frame_id in seen[who].values())
-        # Of the last pictures that are open there is no choice.
+        # Of the last images that are open there is no choice.
         assert abs(conditions["anchor"] - conditions["crop"]) <= 4, (who, conditions)
-    assert len(answered) == 2 * N, "every picture was answered, whole and cropped"
+    assert len(answered) == 2 * N, "every image was answered, whole and cropped"
     assert [queue.progress(store, who).tasks_open for who in people] == [0] * 7
     assert [queue.progress(store, who).open_for_me for who in people] == [0] * 7
     store.close()
@@ -122,7 +122,7 @@ def test_what_was_skipped_comes_back_as_it_was_or_not_at_all(database_url, plus,
 
 
 def test_people_stand_beside_models_whole_and_cropped(plus, clock, tmp_path: Path) -> None:
-    """Two people name all that is there: right on every whole picture, on crops of cats alone; a model beside them."""
+    """Two people name all that is there: right on every whole image, on crops of cats alone; a model beside them."""
     store = opened(f"sqlite:///{plus.root / 'review.sqlite'}", plus, clock)
     place = {frame: row for row, frame in enumerate(plus.frame_ids())}
     labels = plus.info.label_space.ids

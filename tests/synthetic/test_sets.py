@@ -103,12 +103,12 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
     again = CliRunner().invoke(command, arguments[:-1], catch_exceptions=False)
     assert again.output.endswith("w: 3 sets, 15 frames (done before)\n")
     alone = [str(tmp_path / "alone"), "--videos", "3", "--size", "32", "--k", "0"]
-    assert CliRunner().invoke(command, alone, catch_exceptions=False).output.endswith("alone: 3 pictures\n")
+    assert CliRunner().invoke(command, alone, catch_exceptions=False).output.endswith("alone: 3 images\n")
     shown = list(lines(inspect(tmp_path / "alone")))
     assert not [line for line in shown if "video" in line or "reach" in line]
     assert shown[1:3] == [
-        "  3 pictures, 3 boxes in 3 tracks",
-        "  every picture stands alone, classes of strobe-synthetic",
+        "  3 images, 3 boxes in 3 tracks",
+        "  every image stands alone, classes of strobe-synthetic",
     ]
     with pytest.raises(InvalidValue, match="--objects"):
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "many"], catch_exceptions=False)

@@ -96,7 +96,7 @@ def test_what_cannot_be_trained_is_one_line(
 
 
 def blots() -> tuple[TrainingSets, Pixels]:
-    """Two classes: dark pictures and bright ones."""
+    """Two classes: dark images and bright ones."""
     rng, count = np.random.default_rng(0), 64
     label = np.arange(count) % 2
     shade = (40 + 170 * label)[:, None, None, None] + rng.integers(-30, 30, (count, 8, 8, 3))

@@ -1,4 +1,4 @@
-"""What is varied, made here: pictures with something of every size, frames of the world and a ladder of them."""
+"""What is varied, made here: images with something of every size, frames of the world and a ladder of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, 
 
 
 def make_picture(seed: int, side: int = 224) -> Any:
-    """A picture (side, side, 3), the same for the same seed."""
+    """An image (side, side, 3), the same for the same seed."""
     rng = np.random.default_rng(seed)
     layers = [Image.fromarray(rng.integers(0, 256, (n, n, 3), dtype=np.uint8)).resize((224, 224)) for n in (4, 28, 112)]
     mixed = sum(
@@ -35,7 +35,7 @@ def make_picture(seed: int, side: int = 224) -> Any:
 
 @pytest.fixture(scope="session")
 def picture() -> Callable[..., Any]:
-    """Make a picture by its seed and side."""
+    """Make an image by its seed and side."""
     return make_picture
 
 
@@ -56,7 +56,7 @@ def ladder(world: Path) -> LadderMade:
 def stopped_at_the_eighth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]:
-    """Make a dataset, be stopped as its eighth picture is to be written, make it again; it, and all tries to write."""
+    """Make a dataset, be stopped as its eighth image is to be written, make it again; it, and all tries to write."""
 
     def make_twice(to: Path, make: Callable[[Path], Dataset]) -> tuple[Dataset, int]:
         write, tries = pictures.write_bytes, 0

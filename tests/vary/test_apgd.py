@@ -16,7 +16,7 @@ SIDE = 8
 
 
 def mean_colour(pixels: torch.Tensor) -> torch.Tensor:
-    """The mean of each channel, a hundredfold: linear, so that the nearest wrong picture is known."""
+    """The mean of each channel, a hundredfold: linear, so that the nearest wrong image is known."""
     return 100 * pixels.mean((2, 3))
 
 
@@ -70,7 +70,7 @@ def test_it_finds_all_there_is_against_a_linear_model(norm: Norm, targeted: bool
 
 
 def lured(pixels: torch.Tensor) -> torch.Tensor:
-    """The first class is right. The second is nearest and never wins; the third wins where the picture is bluer.
+    """The first class is right. The second is nearest and never wins; the third wins where the image is bluer.
 
     The scores are far apart, so that the cross-entropy has no gradient towards the third.
     """

@@ -22,7 +22,7 @@ MASK = {"file": "masks/a.png", "sha256": "0"}
 
 
 class Shelf:
-    """One mask and one other picture, whatever is asked for."""
+    """One mask and one other image, whatever is asked for."""
 
     def __init__(self, mask: Any, other: Any) -> None:
         self._mask, self._other = mask, other
@@ -51,7 +51,7 @@ def made(world: tuple[Any, Any, Any], rung: str, **more: Any) -> Any:
     image, mask, other = world
     before = image.copy()
     out = rendered(image, recipe(rung, mask=MASK, **more), Shelf(mask, other))
-    np.testing.assert_array_equal(image, before, err_msg="the picture itself is left alone")
+    np.testing.assert_array_equal(image, before, err_msg="the image itself is left alone")
     assert out.dtype == np.uint8
     return out
 
@@ -147,9 +147,9 @@ def test_the_same_recipe_gives_the_same_pixels(world: tuple[Any, Any, Any]) -> N
         ({"rung": "haze"}, "no rung can be made"),
         ({"rung": ["crop"]}, "no rung can be made"),
         ({"fit": "stretch"}, "no rung can be made"),
-        ({"cut": [0, 0, 97, 10]}, "cuts .* out of a picture of 96×96"),
-        ({"cut": [0, 0, 0, 10]}, "cuts .* out of a picture of 96×96"),
-        ({"cut": [-1, 0, 5, 10]}, "cuts .* out of a picture of 96×96"),
+        ({"cut": [0, 0, 97, 10]}, "cuts .* out of an image of 96×96"),
+        ({"cut": [0, 0, 0, 10]}, "cuts .* out of an image of 96×96"),
+        ({"cut": [-1, 0, 5, 10]}, "cuts .* out of an image of 96×96"),
         ({"cut": [0, 0, 5]}, "no rung can be made"),
         ({"cut": "0, 0, 5, 5"}, "no rung can be made"),
         ({"cut": [0, False, 5, 5]}, "no rung can be made"),
@@ -191,7 +191,7 @@ def test_masks_are_read_from_their_folder_alone(tmp_path: Path) -> None:
         (None, digest, (9, 6), "no file of the dataset"),
         ("masks/a\0.png", digest, (9, 6), "no file of this folder"),
         ("masks/a.png", "0" * 64, (9, 6), "not the mask the ladder was made with"),
-        ("masks/a.png", digest, (6, 9), "its mask is 9×6, the picture 6×9"),
+        ("masks/a.png", digest, (6, 9), "its mask is 9×6, the image 6×9"),
     ):
         with pytest.raises(StrobeError, match=line):
             read_mask(root, file, sha, size)

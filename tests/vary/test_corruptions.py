@@ -1,6 +1,6 @@
-"""Corruptions beside imagecorruptions-imaug 1.1.5, at other sizes, on odd pictures, and the same every time.
+"""Corruptions beside imagecorruptions-imaug 1.1.5, at other sizes, on odd images, and the same every time.
 
-Change and a model's accuracy are both held: a picture can change as much and be far harder.
+Change and a model's accuracy are both held: an image can change as much and be far harder.
 """
 
 import json
@@ -24,7 +24,7 @@ from strobe.workflows.vary_corruption import frost_photographs
 
 Make = Callable[..., Any]
 OURS = {"glass_scatter": "glass_blur", "frost_feathers": "frost"}
-"""Forms of our own, and the benchmark's that each changes a picture as much as."""
+"""Forms of our own, and the benchmark's that each changes an image as much as."""
 
 WITHIN = dict.fromkeys(("fog", "frost", "glass_scatter"), 0.15) | {"frost_feathers": 0.2}
 """Where ours is drawn another way, or few photographs are drawn; everything else is within 8 %."""
@@ -45,7 +45,7 @@ def panes() -> list[Any]:
 
 
 def drawn(image: Any, kind: str, severity: int, rng: np.random.Generator, pane: Any = None) -> Any:
-    """The corrupted image; frost is drawn with a photograph, or with a picture of no importance."""
+    """The corrupted image; frost is drawn with a photograph, or with an image of no importance."""
     if pane is None:
         pane = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
     return corrupt(image, kind, severity, rng, pane=pane)
@@ -214,7 +214,7 @@ def test_in_a_small_picture_noise_is_weaker_and_blocks_finer(picture: Make) -> N
 @pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_more_severe_is_more(kind: str, picture: Make) -> None:
     if kind in ("saturate", "frost", "frost_feathers"):
-        pytest.skip("less colour first, then more; less picture under the ice, which changes no more")
+        pytest.skip("less colour first, then more; less image under the ice, which changes no more")
     mild, severe = ([change([picture(seed) for seed in (0, 3)], kind, s) for s in part] for part in ((1, 2), (4, 5)))
     assert max(mild) < max(severe)
     assert min(mild) < min(severe)

@@ -163,7 +163,7 @@ def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--detector", "py:NETS/own.py:blind"], r"none of its 4 pictures .*cat/a.png: .*:blind finds nothing"),
+        (["--detector", "py:NETS/own.py:blind"], r"none of its 4 images .*cat/a.png: .*:blind finds nothing"),
         (["--detector", "py:NETS/own.py:classes"], "a classifier; it finds no boxes"),
         (["--detector", "nothing-like-it"], "nothing-like-it"),
         (["--detector", "preds:none.json"], "--detector preds:none.json: cannot read none.json: no such file"),

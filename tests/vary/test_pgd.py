@@ -1,4 +1,4 @@
-"""PGD against a plain reference: a linear model, whose nearest wrong picture can be worked out."""
+"""PGD against a plain reference: a linear model, whose nearest wrong image can be worked out."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ GREY = (90, 150)
 
 
 def mean_colour(pixels: torch.Tensor) -> torch.Tensor:
-    """The mean of each channel, a hundredfold: linear, so that the nearest wrong picture is known."""
+    """The mean of each channel, a hundredfold: linear, so that the nearest wrong image is known."""
     return 100 * pixels.mean((2, 3))
 
 

@@ -1,4 +1,4 @@
-"""Frames rendered when they are read: the same pixels whichever way they come, and never the bare picture instead."""
+"""Frames rendered when they are read: the same pixels whichever way they come, and never the bare image instead."""
 
 import io
 import json
@@ -39,7 +39,7 @@ DONE = [("brightness", 2), ("fog", 5), ("jpeg_compression", 4), ("impulse_noise"
 
 @pytest.fixture
 def corrupted(tmp_path: Path) -> Dataset:
-    """Two pictures, a JPEG and a PNG; four frames rendered from each."""
+    """Two images, a JPEG and a PNG; four frames rendered from each."""
     root, grown, rng = tmp_path / "data", DatasetBuilder(), np.random.default_rng(0)
     (root / "media").mkdir(parents=True)
     for place, ending in enumerate(("jpg", "png")):

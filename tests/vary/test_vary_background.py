@@ -29,7 +29,7 @@ Stopped = Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]
 
 
 def rows_of(dataset: Dataset) -> dict[tuple[str, str], int]:
-    """The frame of every picture and column: rung, or crop and context."""
+    """The frame of every image and column: rung, or crop and context."""
     return {
         (name[1], name[0]): row
         for row, key in enumerate(dataset.frames.key.tolist())
@@ -217,7 +217,7 @@ def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
     ]
     first = CliRunner().invoke(cli, words)
     assert first.exit_code == 0, first.output
-    assert "24 pictures, 72 sets, 120 pictures in all, 12 classes" in first.output
+    assert "24 images, 72 sets, 120 images in all, 12 classes" in first.output
     assert "rungs: zoom 24, crop 24, grey 24" in first.output
     assert "(it was there)" in CliRunner().invoke(cli, words).output
     said = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)

@@ -1,4 +1,4 @@
-"""What `strobe vary background` is given: boxes and masks of others, odd pictures, and a line for what is bad."""
+"""What `strobe vary background` is given: boxes and masks of others, odd images, and a line for what is bad."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
 
 
 def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Path, heard: Any) -> None:
-    """Masks of 0 and 255 named as pictures, no boxes at all; then boxes of a file, no masks."""
+    """Masks of 0 and 255 named as images, no boxes at all; then boxes of a file, no masks."""
     plain = folder.read(world)
     for key in plain.frames.key.tolist():
         mask = np.asarray(Image.open(world / "masks" / key)) == 1
@@ -150,30 +150,30 @@ def test_pictures_that_cannot_have_a_rung_are_counted_with_the_reason(world: Pat
     assert {one.picture: one.absent for one in made.pictures if one.is_left_out} == {
         key[0]: {"ladder": "it has no box"},
         key[1]: {"ladder": f"it has no box of {own}"},
-        key[2]: {"ladder": "its box lies outside the picture of 64×64"},
+        key[2]: {"ladder": "its box lies outside the image of 64×64"},
         key[3]: {"ladder": "its box is 1×1 pixels; a crop needs 8"},
-        key[6]: {"ladder": f"the same picture as {key[5]}"},
+        key[6]: {"ladder": f"the same image as {key[5]}"},
     }
     cut_at_the_edge = made.pictures[4]
     assert cut_at_the_edge.area_share == pytest.approx(30 * 59 / 64**2)
     assert set(made.pictures[7].absent) == set(made.pictures[8].absent) == set(MASKED)
-    assert made.pictures[7].absent["grey"].endswith("its mask is 10×10, the picture 64×64")
+    assert made.pictures[7].absent["grey"].endswith("its mask is 10×10, the image 64×64")
     assert made.pictures[8].absent["grey"] == "its mask is empty"
     assert made.pictures[9].absent == {"ground": "its box leaves no ground to tile"}
     counts = made.counts()
     assert counts["crop"] == 19
     assert counts["grey"] == 17
     assert counts["ground"] == 18
-    assert "same" in made.absent(), "a class with one picture left has no donor"
-    assert set(made.absent()["same"]) > {"its mask is empty", "no picture of its class has a ground to lend"}
+    assert "same" in made.absent(), "a class with one image left has no donor"
+    assert set(made.absent()["same"]) > {"its mask is empty", "no image of its class has a ground to lend"}
     assert read_ladder(tmp_path / "ladder") == made.pictures
 
 
 @pytest.mark.parametrize(
     ("case", "line"),
     [
-        ("no box anywhere", "none of its 24 pictures can get a ladder; the first, .*: it has no box"),
-        ("masks of another size", "no mask can be used; the first, of .*: .*its mask is 10×10, the picture 64×64"),
+        ("no box anywhere", "none of its 24 images can get a ladder; the first, .*: it has no box"),
+        ("masks of another size", "no mask can be used; the first, of .*: .*its mask is 10×10, the image 64×64"),
         ("no masks", "--masks: no PNG file in"),
         ("no folder", "--masks: no such folder"),
         ("other names", "--masks: none of the 1 PNG files in .* is named as a picture"),

@@ -49,7 +49,7 @@ def scores(images):
     return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
 
 def on_frames(forward):
-    return lambda images: forward(images) if len(images[0]) == 24 else scores(images)  # it is tried on a larger picture
+    return lambda images: forward(images) if len(images[0]) == 24 else scores(images)  # it is tried on a larger image
 
 def first_time(name):
     try:

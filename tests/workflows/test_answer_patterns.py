@@ -142,7 +142,7 @@ def test_a_page_of_a_constant_model_does_not_praise_it(folder: Path, capsys: pyt
     run = folder / "alone"
     said = _strobe(capsys, "eval", folder / "data", "-m", f"m=preds:{folder}/constant.json", "-o", run)
     assert "m: it answers “" in said
-    assert "the gallery has no pictures: example was imported without its images" in said
+    assert "the gallery has no images: example was imported without its images" in said
     assert "score predictions" not in said, "that is what was done"
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "does not flicker here" not in page

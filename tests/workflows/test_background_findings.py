@@ -48,7 +48,7 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "How much does the background decide?" in page
     assert 'id="q-background_area"' in page
     assert run("compare", str(tmp_path / "run"), "-q") == 0
-    assert "@zoom" not in capsys.readouterr().out  # a picture goes by its own name
+    assert "@zoom" not in capsys.readouterr().out  # an image goes by its own name
     gate = ["-m", "object-net", "--baseline", "ground-net", "--min", "acc_orig=1", "-q"]
     assert run("gate", str(tmp_path / "run"), *gate) == 0
     capsys.readouterr()

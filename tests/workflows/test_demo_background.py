@@ -1,4 +1,4 @@
-"""The background demo on its shipped weights: a few pictures to the report, and again without doing anything twice."""
+"""The background demo on its shipped weights: a few images to the report, and again without doing anything twice."""
 
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_report_says_who_looks_at_the_ground(found: Evaluation) -> None:
     page = found.report.read_text(encoding="utf-8")
     assert "How much does the background decide?" in page
     assert found.results.dataset.kinds == ("image",)
-    assert "24 pictures under 13 variants" in page
+    assert "24 images under 13 variants" in page
     assert "24 videos" not in page
 
 

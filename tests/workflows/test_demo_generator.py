@@ -1,4 +1,4 @@
-"""The generator demo on its shipped weights: a few pictures, to the report, and again without doing anything twice."""
+"""The generator demo on its shipped weights: a few images, to the report, and again without doing anything twice."""
 
 from pathlib import Path
 

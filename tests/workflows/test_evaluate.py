@@ -1,4 +1,4 @@
-"""strobe eval, the whole way on small pictures: files and models together, failures, resuming, bad input."""
+"""strobe eval, the whole way on small images: files and models together, failures, resuming, bad input."""
 
 import io
 import json
@@ -41,7 +41,7 @@ CLASSES = ["red", "green", "blue"]
 CALLS = Path(__file__).with_name("calls.txt")
 
 def mean_colour(images):
-    if images[0].shape == (24, 32, 3):  # not the picture that a function is tried on
+    if images[0].shape == (24, 32, 3):  # not the image that a function is tried on
         with CALLS.open("a") as file:
             file.write(f"{len(images)}\\n")
     return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
@@ -277,7 +277,7 @@ def test_a_dataset_that_grew_is_predicted_where_it_grew(data: Path) -> None:
     found = go(data, plugin)
     assert sum(int(line) for line in calls.read_text().split()) == 10
     assert counts(found.results, plugin) == (7, 7, 7)
-    # A picture that was replaced is looked at again; and so it stays.
+    # An image that was replaced is looked at again; and so it stays.
     calls.unlink()
     Image.fromarray(np.zeros((24, 32, 3), dtype=np.uint8)).save(data / "media/0-0.png")
     dataset = folder.read(data)

@@ -25,7 +25,7 @@ RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German she
 
 @pytest.fixture
 def imagenet_a(tmp_path: Path) -> Path:
-    """Four pictures of two classes, named as ImageNet-A's are."""
+    """Four images of two classes, named as ImageNet-A's are."""
     root = tmp_path / "imagenet-a"
     for place, (wnid, name) in enumerate(
         [(RAY, "0.000116_digital clock _ fox_0.865662.jpg"), (RAY, "0.2_b.jpg"), (DOG, "0.1_c.jpg"), (DOG, "0.3_d.jpg")]
@@ -77,7 +77,7 @@ def test_what_is_no_imagenet_a_is_one_line(imagenet_a: Path, tmp_path: Path) -> 
     assert not (out / "dataset.json").exists()
     shutil.copy(imagenet_a / DOG / "0.1_c.jpg", bad)
     done = from_imagenet_a(imagenet_a, out)
-    assert f"1 picture(s) are there twice, first {DOG}/0.1_c.jpg and {DOG}/bad.jpg" in done.notes[-1]
+    assert f"1 image(s) are there twice, first {DOG}/0.1_c.jpg and {DOG}/bad.jpg" in done.notes[-1]
 
 
 # -- crops and their originals -----------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> No
     stray.unlink()
     for name in ("0.2_b.jpg", "0.2_b.png"):
         picture(crops / RAY / name, 99)
-    assert f"{RAY}/0.2_b.jpg and {RAY}/0.2_b.png are crops of one picture, {RAY}/0.2_b.jpg; keep one" in refused(*words)
+    assert f"{RAY}/0.2_b.jpg and {RAY}/0.2_b.png are crops of one image, {RAY}/0.2_b.jpg; keep one" in refused(*words)
     (crops / RAY / "0.2_b.png").unlink()
     (crops / "manifest.json").write_text('{"crops": [{"file": "x"}]}')
     assert "manifest.json: crops[0]: key: expected a text" in refused(*words)
@@ -164,7 +164,7 @@ def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: 
     words = ("import", "imagenet-a-plus", tmp_path / "crops", tmp_path / "again", "--originals", tmp_path / "a")
     outside = {**manifest["crops"][0], "xyxy": [2, 3, 31, 13]}
     (tmp_path / "crops/manifest.json").write_text(json.dumps({"crops": [outside]}))
-    assert "the box 2, 3, 31, 13 is not inside the picture of 30×20 pixels" in refused(*words)
+    assert "the box 2, 3, 31, 13 is not inside the image of 30×20 pixels" in refused(*words)
     (tmp_path / "crops/manifest.json").write_text(json.dumps(manifest))
     changed.write_bytes(changed.read_bytes() + b" ")
     assert "not the file that" in refused(*words)
@@ -186,7 +186,7 @@ CLASSES = ("00_dog", "01_bird", "02_wheeled vehicle")
 
 @pytest.fixture
 def imagenet_9(tmp_path: Path) -> Path:
-    """Three pictures in all variations, as released: backgrounds named in the files of the mixed ones."""
+    """Three images in all variations, as released: backgrounds named in the files of the mixed ones."""
     root = tmp_path / "bg_challenge"
     for place, name in enumerate(CLASSES):
         fore = f"n0208562{place}_{place + 7}"
@@ -225,8 +225,8 @@ def test_a_part_of_imagenet_9_is_said_and_names_stay_what_they_are(imagenet_9: P
     (imagenet_9 / "only_fg/val/00_dog/n02085620_7.JPEG").rename(imagenet_9 / "only_fg/val/00_dog/n09_1.JPEG")
     done = from_imagenet_9(imagenet_9, tmp_path / "part")
     assert done.notes == (
-        "only_fg: 1 file(s) name no picture of original and were left out, first 00_dog/n09_1.JPEG",
-        "only_fg: 1 of 3 pictures lack it",
+        "only_fg: 1 file(s) name no image of original and were left out, first 00_dog/n09_1.JPEG",
+        "only_fg: 1 of 3 images lack it",
         "not there: mixed_next",
     )
     names = dict(zip(whole.frames.key, whole.frame_ids(), strict=True))
@@ -255,7 +255,7 @@ def test_what_is_no_imagenet_9_is_one_line(imagenet_9: Path, tmp_path: Path) -> 
     assert "09_tree: no class of ImageNet-9; its folders are called 00_dog to 08_fish" in refused(*words)
     shutil.rmtree(strange)
     picture(imagenet_9 / "original/val/00_dog/n02085620_7.png", 1)
-    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png are one picture by their names" in refused(*words)
+    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png are one image by their names" in refused(*words)
     for variation in RUNGS:
         shutil.rmtree(imagenet_9 / variation)
     assert "original alone, and none of its variations" in refused(*words)
@@ -296,7 +296,7 @@ def test_objectnet_loses_its_border_and_any_class_of_its_kind_is_right(objectnet
     assert (data.frames.width[0], data.frames.height[0]) == (16, 12)
     stored = np.asarray(Image.open(tmp_path / "set/media/bicycle/1.png"))
     assert (stored == (15, 7, 9)).all(), "no red is left"
-    assert done.notes == ("1 picture(s) of 1 folder(s) show no class of the map and were left out",)
+    assert done.notes == ("1 image(s) of 1 folder(s) show no class of the map and were left out",)
     assert from_objectnet(objectnet, tmp_path / "set").notes[0] == "it is there already; nothing was changed"
     own = tmp_path / "map.csv"
     own.write_text("folder,label\nair_freshener,lighter\nair_freshener,n03916031\n")
@@ -320,7 +320,7 @@ def test_what_is_no_objectnet_is_one_line(objectnet: Path, tmp_path: Path) -> No
     (objectnet / "images/bicycle/1.png").write_bytes(b"x")
     assert "1.png: not a readable image" in refused(*words)
     plain = picture(objectnet / "images/bicycle/1.png", 3, (20, 16))
-    assert "1 picture(s) have no red border" in run(*words)
+    assert "1 image(s) have no red border" in run(*words)
     assert plain.is_file()
     shutil.rmtree(objectnet / "mappings")
     with pytest.raises(StrobeError, match="nothing says which of ILSVRC's classes its folders show"):
@@ -372,7 +372,7 @@ def make():
     def scores(images):
         out = np.full((len(images), 1000), -5.0, dtype=np.float32)
         for row, image in enumerate(images):
-            level = int(image[0, 0, 0])  # 20 for mixed_same, 40 for mixed_rand, … and the number of the picture
+            level = int(image[0, 0, 0])  # 20 for mixed_same, 40 for mixed_rand, … and the number of the image
             out[row, dog] = 1.0 if level % 20 == 0 else -9.0
             out[row, jeep] = 0.5
             out[row, golfcart] = 2.0 if 30 < level < 50 and level % 20 == 2 else -5.0

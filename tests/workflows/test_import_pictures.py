@@ -1,4 +1,4 @@
-"""Stills and corrupted pictures, from fixtures in the real layouts; scored, they equal a plain count."""
+"""Stills and corrupted images, from fixtures in the real layouts; scored, they equal a plain count."""
 
 import json
 import os
@@ -195,13 +195,13 @@ def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
     source, clean = corrupted(tmp_path, group=group)
     picture(source / group / "fog/1" / TENCH / "stray.png", 3)
     done = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=ImagenetCOptions())
-    assert done.notes == ("1 corrupted picture(s) have no clean original and were left out",)
+    assert done.notes == ("1 corrupted image(s) have no clean original and were left out",)
     data = folder.read(tmp_path / "set")
     assert (data.info.k, data.info.axis, data.info.combine, data.n_sets) == (5, "severity", "worst", 6)
     assert data.variants is not None
     assert [variant.variant for variant in data.variants] == ["fog", "gaussian_noise"]
     assert len(data.frames) == 3 * (1 + 2 * 5)
-    assert len(data.videos) == 3, "one picture, one source"
+    assert len(data.videos) == 3, "one image, one source"
     first = next(iter(data))
     assert [member.distance for member in first.members] == [1, 2, 3, 4, 5]
     assert (data.root / str(data.frames.media[1])).is_file()

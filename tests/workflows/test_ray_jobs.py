@@ -45,7 +45,7 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: A
     try:
         for place, one, two in (("here", None, None), ("ray", replace(RAY, actors=1), RAY)):
             if place == "ray":
-                (tmp_path / "kill-0").touch()  # the first worker that looks at pictures
+                (tmp_path / "kill-0").touch()  # the first worker that looks at images
             vary_attack(
                 tmp_path / "data", tmp_path / place / "a", nets, attacked, load=load, engine=one, progress=heard
             )

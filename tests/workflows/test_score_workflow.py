@@ -327,7 +327,7 @@ def test_pictures_are_not_called_videos_where_models_are_compared(tmp_path: Path
         tmp_path / "data", [f"{name}=preds:{file}" for name, file in files.items()], tmp_path / "run", QUICK, Silent()
     )
     said = compared(tmp_path / "run")[0].sentence
-    assert said.startswith("No difference shown between video-net and frame in accuracy on the pictures (")
+    assert said.startswith("No difference shown between video-net and frame in accuracy on the images (")
     assert said.endswith("; n = 5). 5 photos cannot decide: whatever they hold, p is 0.062 or more.")
     in_python = strobe.compare(*(strobe.score(photos, file, name=name) for name, file in files.items()))
     assert in_python[0].sentence == said

@@ -1,4 +1,4 @@
-"""`strobe vary attack` from folder to report, on a small net whose nearest wrong pictures are known."""
+"""`strobe vary attack` from folder to report, on a small net whose nearest wrong images are known."""
 
 import json
 from dataclasses import replace
@@ -193,7 +193,7 @@ def test_killed_between_batches_it_ends_in_the_same_folder(
     with monkeypatch.context() as patched:
         patched.setattr(SearchWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
         vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
-    whole = -(-7 // 3) * 2  # seven pictures the net gets right, three at a time, two norms
+    whole = -(-7 // 3) * 2  # seven images the net gets right, three at a time, two norms
     assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"
     assert tree(out) == tree(attacked)
 
@@ -206,7 +206,7 @@ def test_a_finding_that_does_not_survive_being_read_back_is_none(place: Path) ->
     lost = data.sets.status == "failed"
     assert np.isnan(data.sets.reach[lost]).all()
     stored = {str(path.relative_to(place / "sly")) for path in (place / "sly/media").rglob("*.png")}
-    assert stored == set(data.frames.media.tolist()), "no picture without a row"
+    assert stored == set(data.frames.media.tolist()), "no image without a row"
 
 
 def results(place: Path, attacked: Path) -> dict:

@@ -296,7 +296,7 @@ def test_a_finding_that_does_not_survive_being_read_back_is_none(file: Path, tmp
     tally = done.tally()["pixel/sly"]
     assert tally["failed"] + tally["anchor_wrong"] > 0
     stored = {str(path.relative_to(tmp_path / "sly")) for path in (tmp_path / "sly/media").rglob("*.png")}
-    assert stored == set(done.dataset.frames.media.tolist()), "no picture without a row"
+    assert stored == set(done.dataset.frames.media.tolist()), "no image without a row"
 
 
 def test_a_class_aimed_at_has_to_be_the_answer_when_read_back(file: Path, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tm
         ({"classes": ("purple",)}, "unknown class of colours 'purple'; it has red, green, blue"),
         ({"classes": ("red", "blue", "red")}, "--classes: expected each once"),
         ({"aim": "purple"}, "unknown class of colours 'purple'"),
-        ({"aim": "red", "classes": ("red",)}, "every picture is of that class"),
+        ({"aim": "red", "classes": ("red",)}, "every image is of that class"),
         ({"budget": (0.1,)}, "go together"),
         ({"search": "budget", "most": None}, "go together"),
         ({"search": "budget", "budget": (0.2, 0.1), "most": None}, "ascending"),
@@ -364,7 +364,7 @@ def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted
         ("paint", "some", r"it knows 2 of the generator's 3 classes \(colours\), e.g. not blue; take a model"),
         ("stranger", "make", r"it knows none of the generator's 3 classes \(sounds\), e.g. not dog; take a model"),
         ("fragile", "make", "form gave numbers that are not finite"),
-        ("paint", "contrary", "none of .* pictures is right for every model"),
+        ("paint", "contrary", "none of .* images is right for every model"),
         ("paint", "hungry", "out of memory with a batch of 6; try --batch-size 3"),
         ("paint", "starving", "out of memory with a batch of 6; try --batch-size 3"),
         ("wide", "make", "gave torch.float64; a generator is to give torch.float32"),
@@ -390,7 +390,7 @@ def test_the_command_says_what_came(file: Path, capsys: pytest.CaptureFixture[st
     assert not ended.value.code
     said = capsys.readouterr()
     assert "latent/make: " in said.out
-    assert "said: 3 generated pictures, " in said.out
+    assert "said: 3 generated images, " in said.out
     assert "drawn, right for make" in said.err, "acceptance rates"
     for wrong in (["--budget", "x"], ["--search", "nosuch"], ["--generator", "nosuch"]):
         with pytest.raises(SystemExit) as ended:

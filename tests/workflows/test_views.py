@@ -203,7 +203,7 @@ def brought(dataset: Dataset, path: Path, boxes: Mapping[int, tuple[list[float],
 def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_path: Path, heard: Any) -> None:
     assert world.root is not None
     n = len(world.frames)
-    odd = {0: [-30.0, -30.0, -2.0, 20.0], 1: [5.0, 5.0, 6.0, 6.0]}  # beside the picture, and a pixel
+    odd = {0: [-30.0, -30.0, -2.0, 20.0], 1: [5.0, 5.0, 6.0, 6.0]}  # beside the image, and a pixel
     boxes = {row: (odd.get(row, [4.0, 4.0, 60.0, 60.0]), 0.9) for row in range(n) if row != 2}  # and none at all
     file = brought(world, tmp_path / "boxes.parquet", boxes)
     run = tmp_path / "run"

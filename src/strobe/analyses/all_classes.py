@@ -19,7 +19,7 @@ __all__ = ["all_classes"]
 def all_classes(
     dataset: Dataset, answers: ClassAnswers, source: LabelSpace, *, interval: Interval
 ) -> AllClasses | None:
-    """Both accuracies on the pictures as they are and on each variant at its highest level.
+    """Both accuracies on the images as they are and on each variant at its highest level.
 
     None where the dataset's classes are not some of the model's own (`source`), or its best class of all is not known.
     """
@@ -33,7 +33,7 @@ def all_classes(
     for variant, level, use in _pictures(dataset):
         use = use & answers.scored[dataset.sets.frame]
         shares = [
-            proportion(right[use], cluster[use], interval=interval) if use.any() else nothing("no picture is predicted")
+            proportion(right[use], cluster[use], interval=interval) if use.any() else nothing("no image is predicted")
             for right in (among, of_all)
         ]
         rows.append(AmongAll(variant=variant, level=level, own=shares[0], all=shares[1]))
@@ -41,7 +41,7 @@ def all_classes(
 
 
 def _pictures(dataset: Dataset) -> Iterator[tuple[str, float | None, Bools]]:
-    """What is shown, at which level, and the set rows that show it, each picture once."""
+    """What is shown, at which level, and the set rows that show it, each image once."""
     sets = dataset.sets
     first = np.zeros(len(sets.set), dtype=bool)
     anchors = np.flatnonzero(sets.is_anchor)

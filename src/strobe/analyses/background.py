@@ -1,7 +1,7 @@
-"""A ladder of backgrounds under one model: the rungs of every picture side by side, what two of them isolate, by size
+"""A ladder of backgrounds under one model: the rungs of every image side by side, what two of them isolate, by size
 of the object and by class, how much each part counts, and whether the best of many crops says more than chance.
 
-A picture is right on a rung, or wrong, or has no such rung; every comparison is of the pictures that have both.
+An image is right on a rung, or wrong, or has no such rung; every comparison is of the images that have both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,13 +54,13 @@ _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """What is isolated only where the crop is as large as what it is held against."""
 
 CROPS = ("zoom", "random", "crop")
-"""The rungs that are a part of the picture, enlarged, and nothing else: the tries of the zoom study."""
+"""The rungs that are a part of the image, enlarged, and nothing else: the tries of the zoom study."""
 
 MOST_BINS, IN_A_BIN = 10, 20
-"""Bins of object area, and pictures a bin should hold: with fewer pictures there are fewer bins."""
+"""Bins of object area, and images a bin should hold: with fewer images there are fewer bins."""
 
 SMALL = 10
-"""A class of fewer pictures is flagged."""
+"""A class of fewer images is flagged."""
 
 
 def is_ladder(variants: Variants | None) -> bool:
@@ -70,7 +70,7 @@ def is_ladder(variants: Variants | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderRung:
-    """One column of the ladder: a variant at one of its levels, or the whole picture."""
+    """One column of the ladder: a variant at one of its levels, or the whole image."""
 
     rung: str
     variant: str
@@ -79,7 +79,7 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungPair:
-    """Two rungs on the pictures that have both: which are right on each, and a set of each picture."""
+    """Two rungs on the images that have both: which are right on each, and a set of each image."""
 
     a: LadderRung
     b: LadderRung
@@ -90,7 +90,7 @@ class RungPair:
 
 
 class LadderScorer:
-    """The rungs of every picture, worked out once. `areas` has the share of a picture its object takes, by group."""
+    """The rungs of every image, worked out once. `areas` has the share of an image its object takes, by group."""
 
     def __init__(self, plan: VariantPlan, areas: Mapping[str, float]) -> None:
         self._plan = plan
@@ -98,7 +98,7 @@ class LadderScorer:
         sets = dataset.sets
         groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
         self.sets: Ints = first
-        """A set of each picture: its source is the picture's."""
+        """A set of each image: its source is the picture's."""
         self.cluster: Ints = plan.cluster[first]
         self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
         self.rungs: list[LadderRung] = [LadderRung(rung=ANCHOR, variant=ANCHOR, level=None)]
@@ -116,7 +116,7 @@ class LadderScorer:
     # -- which are right -----------------------------------------------------------------------------------------
 
     def right(self, marks: Marks) -> tuple[Bools, Bools]:
-        """Whether each picture is right on each rung, and whether it has an answer there; both (P, rungs)."""
+        """Whether each image is right on each rung, and whether it has an answer there; both (P, rungs)."""
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
@@ -136,7 +136,7 @@ class LadderScorer:
         return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
 
     def against_whole(self, marks: Marks) -> Iterator[RungPair]:
-        """The whole picture and every rung, at every level."""
+        """The whole image and every rung, at every level."""
         return (self._pair(marks, 0, place) for place in range(1, len(self.rungs)))
 
     def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> RungPair:
@@ -146,7 +146,7 @@ class LadderScorer:
                     sets=self.sets[both], isolates=isolates)  # fmt: skip
 
     def between(self, first: Marks, second: Marks) -> Iterator[RungPair]:
-        """Two models on every rung, the whole picture among them."""
+        """Two models on every rung, the whole image among them."""
         (a, in_a), (b, in_b) = self.right(first), self.right(second)
         for place, rung in enumerate(self.rungs):
             both = in_a[:, place] & in_b[:, place]
@@ -161,7 +161,7 @@ class LadderScorer:
         by_area = self._by_area(right, known)
         if not by_area:
             reasons["by_area"] = (
-                f"fewer than {2 * IN_A_BIN} pictures whose object's size is known"
+                f"fewer than {2 * IN_A_BIN} images whose object's size is known"
                 if np.isfinite(self.area).any()
                 else "nothing says how large the objects are"
             )
@@ -177,7 +177,7 @@ class LadderScorer:
 
     def _share(self, right: Bools, cluster: Ints) -> Estimate:
         if not right.size:
-            return nothing("no picture has it")
+            return nothing("no image has it")
         return proportion(right, cluster, interval=self._plan.options.interval)
 
     def _draws(self, cluster: Ints) -> Bootstrap:
@@ -201,7 +201,7 @@ class LadderScorer:
         out = []
         for isolates, a, b in self._sides():
             use = among & known[:, a] & known[:, b]
-            value = nothing("no picture has both")
+            value = nothing("no image has both")
             if use.any():
                 gap = right[use, a].astype(np.int64) - right[use, b].astype(np.int64)
                 p = paired_test(gap, self.cluster[use]).p
@@ -212,7 +212,7 @@ class LadderScorer:
     # -- by size and by class ------------------------------------------------------------------------------------
 
     def _by_area(self, right: Bools, known: Bools) -> tuple[AreaBin, ...]:
-        """Bins of as many pictures each, by the share of the picture that the object takes."""
+        """Bins of as many images each, by the share of the image that the object takes."""
         sized = np.flatnonzero(np.isfinite(self.area) & known[:, 0])
         bins = min(MOST_BINS, len(sized) // IN_A_BIN)
         if bins < 2:
@@ -259,7 +259,7 @@ class LadderScorer:
         )
 
     def _lost(self, right: Bools, known: Bools, place: int | None, why: str) -> Estimate:
-        """Of the pictures that are right whole, the share that is wrong on a rung."""
+        """Of the images that are right whole, the share that is wrong on a rung."""
         if place is None:
             return nothing(why)
         use = known[:, 0] & right[:, 0] & known[:, place]
@@ -271,7 +271,7 @@ class LadderScorer:
             return nothing("it needs a rung without the background and one without the object")
         use = known[:, grey] & known[:, gone]
         if not use.any():
-            return nothing("no picture has both")
+            return nothing("no image has both")
         draws, n = self._draws(self.cluster[use]), int(use.sum())
         b, f = right[use, grey].astype(np.float64), right[use, gone].astype(np.float64)
         value = _balance(np.array(b.mean()), np.array(f.mean()))
@@ -285,17 +285,17 @@ class LadderScorer:
     # -- the best of many crops ----------------------------------------------------------------------------------
 
     def _best_of(self, right: Bools, known: Bools, answers: ClassAnswers, among: Bools) -> BestOf | Missing:
-        """Right on at least one crop, against as many answers shuffled over these pictures, crop by crop.
+        """Right on at least one crop, against as many answers shuffled over these images, crop by crop.
 
         The chance that one of the shuffled answers is right is worked out, not drawn: on each crop it is the share of
-        the pictures that got this picture's class for an answer.
+        the images that got this picture's class for an answer.
         """
         places = [place for place, one in enumerate(self.rungs) if one.rung in CROPS]
         if len(places) < 2:
             return Missing("there is no second crop to try")
         use = np.flatnonzero(among & known[:, places].all(axis=1))
         if not use.size:
-            return Missing("no picture has every crop")
+            return Missing("no image has every crop")
         dataset = self._plan.dataset
         truth = dataset.right_labels[:, self._row[use, 0]]
         missed = np.ones(len(use))

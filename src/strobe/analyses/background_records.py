@@ -17,7 +17,7 @@ Isolates = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungShare:
-    """A share of pictures on one rung; `anchor` is the whole picture, `level` the context of a crop."""
+    """A share of images on one rung; `anchor` is the whole image, `level` the context of a crop."""
 
     rung: str
     level: float | None
@@ -26,7 +26,7 @@ class RungShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolated:
-    """One isolating contrast on some of the pictures alone; its interval is of its own test, not corrected."""
+    """One isolating contrast on some of the images alone; its interval is of its own test, not corrected."""
 
     isolates: Isolates
     value: Estimate
@@ -45,7 +45,7 @@ class AreaBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRungs:
-    """The pictures of one class: how many are right as they are, and what isolates. `small`: fewer than ten."""
+    """The images of one class: how many are right as they are, and what isolates. `small`: fewer than ten."""
 
     label: str
     name: str
@@ -57,7 +57,7 @@ class ClassRungs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Of the pictures that are right whole, those lost when only the background is greyed, or only the object removed.
+    """Of the images that are right whole, those lost when only the background is greyed, or only the object removed.
 
     `relative` weighs one against the other, from −1 (the ground alone counts) to 1 (the object alone does).
     """
@@ -69,7 +69,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
-    """Pictures right on at least one of several crops (`best`), what as many answers that know nothing of the picture
+    """Pictures right on at least one of several crops (`best`), what as many answers that know nothing of the image
     hit (`chance`), and by how much the first is above the second (its interval is that of `best`)."""
 
     tries: Count
@@ -84,7 +84,7 @@ class BackgroundScore:
     """What a ladder of backgrounds says of one model, beside its figures by variant and its contrasts.
 
     `covered` is the share of answers that name a class at all, of a model that need not. `zoom` is the best of the
-    crops, of all pictures and of those that are wrong whole. `reasons` says why a part is empty.
+    crops, of all images and of those that are wrong whole. `reasons` says why a part is empty.
     """
 
     covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)

@@ -1,12 +1,12 @@
-"""From people's boxes to one box a picture: a pure function of the answers ever given.
+"""From people's boxes to one box an image: a pure function of the answers ever given.
 
 The rules, one each:
 
-- The latest word of each person on a picture counts, whatever the round.
-- A picture is kept iff more than half of those words keep it with a box of one and the same class; a tie is not kept.
+- The latest word of each person on an image counts, whatever the round.
+- An image is kept iff more than half of those words keep it with a box of one and the same class; a tie is not kept.
 - Its box is the one in the middle of theirs: the median of each side. Boxes of another class do not move it.
-- Two people disagree on a picture where one keeps and the other discards it, where their classes differ, or where their
-  boxes overlap (IoU) less than asked for. A picture on which two of round one disagree is shown to everyone again.
+- Two people disagree on an image where one keeps and the other discards it, where their classes differ, or where their
+  boxes overlap (IoU) less than asked for. An image on which two of round one disagree is shown to everyone again.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ Corners = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What people make of one picture: kept with a class and a box, or not.
+    """What people make of one image: kept with a class and a box, or not.
 
     `people` are all whose word counts, `keepers` those whose boxes made this one, `overlap` the least IoU between two
     of these (None with one), `suggested` how many of them took a detector's box as it was, `reasons` why others
@@ -84,7 +84,7 @@ def _kept(words: Collection[BoxAnswer]) -> list[BoxAnswer]:
 
 
 def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
-    """Whether any two of these words on one picture, one a person, say different things."""
+    """Whether any two of these words on one image, one a person, say different things."""
     kept = _kept(words)
     if len(kept) < len(words):
         return bool(kept)
@@ -95,7 +95,7 @@ def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
 
 
 def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
-    """What the dataset's box answers make of every picture that has any, in the order of its frames."""
+    """What the dataset's box answers make of every image that has any, in the order of its frames."""
     latest, row = latest_answers(dataset.drawn), {frame: row for row, frame in enumerate(dataset.frame_ids())}
     found = tuple(Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__))
     for one in found:
@@ -106,11 +106,11 @@ def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
 
 
 def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
-    """Raise InvalidValue unless the box has an area and lies inside the picture; a size of zero is not known.
+    """Raise InvalidValue unless the box has an area and lies inside the image; a size of zero is not known.
 
     >>> check_inside((0, 0, 11, 5), (10, 10), what="a.png")
     Traceback (most recent call last):
-    strobe.core.errors.InvalidValue: a.png: the box 0, 0, 11, 5 is not inside the picture of 10×10 pixels
+    strobe.core.errors.InvalidValue: a.png: the box 0, 0, 11, 5 is not inside the image of 10×10 pixels
     """
     x0, y0, x1, y1 = xyxy
     shown = ", ".join(f"{side:g}" for side in xyxy)
@@ -118,19 +118,17 @@ def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
         raise InvalidValue(f"{printable(what)}: the box {shown} has no area")
     width, height = size_wh
     if x0 < 0 or y0 < 0 or (width and x1 > width) or (height and y1 > height):
-        raise InvalidValue(f"{printable(what)}: the box {shown} is not inside the picture of {width}×{height} pixels")
+        raise InvalidValue(f"{printable(what)}: the box {shown} is not inside the image of {width}×{height} pixels")
 
 
 def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
-    """The sets whose anchor people keep, with the boxes they drew in the place of what boxes those pictures had.
+    """The sets whose anchor people keep, with the boxes they drew in the place of what boxes those images had.
 
     Boxes of other frames stay.
     """
     kept = {one.frame_id: one for one in pictures if one.xyxy is not None}
     if not kept:
-        raise InvalidValue(
-            f"{dataset.name}: people keep no picture at all; strobe review status says how they answered"
-        )
+        raise InvalidValue(f"{dataset.name}: people keep no image at all; strobe review status says how they answered")
     ids, space = dataset.frame_ids(), dataset.info.label_space
     rows = [row for row, frame in enumerate(ids) if frame in kept]
     found = [kept[ids[row]] for row in rows]

@@ -25,7 +25,7 @@ __all__ = ["BoxPair", "BoxPerson", "DrawnResults", "drawn_results"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPerson:
-    """One person: the pictures they answered, what became of them, the median overlap of their boxes with others'."""
+    """One person: the images they answered, what became of them, the median overlap of their boxes with others'."""
 
     person: str
     n_pictures: Count
@@ -38,7 +38,7 @@ class BoxPerson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPair:
-    """Two people on the pictures both kept: the median overlap (IoU) of their boxes."""
+    """Two people on the images both kept: the median overlap (IoU) of their boxes."""
 
     person: str
     other: str
@@ -47,14 +47,14 @@ class BoxPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnResults:
-    """Where people saw the objects. Words count one a person and picture, the latest.
+    """Where people saw the objects. Words count one a person and image, the latest.
 
-    `kept` is the share of pictures kept by a strict majority; `reasons` count the words that discard. Of round one:
-    `overlap`, the median IoU of two people's boxes on a picture; `overlap_own`, the same without the pairs that are
-    both the detector's box as it was; `disagreed`, the share of pictures with two words or more on which two disagree
-    (keep against discard, class, or an IoU below `agree`); `fleiss_kappa` of keep against discard. `unsettled` pictures
+    `kept` is the share of images kept by a strict majority; `reasons` count the words that discard. Of round one:
+    `overlap`, the median IoU of two people's boxes on an image; `overlap_own`, the same without the pairs that are
+    both the detector's box as it was; `disagreed`, the share of images with two words or more on which two disagree
+    (keep against discard, class, or an IoU below `agree`); `fleiss_kappa` of keep against discard. `unsettled` images
     are kept though the boxes of two keepers still overlap less. `suggested` is the share of boxes that are the
-    detector's as they were; `area` the median share of the picture that its box covers, over the kept.
+    detector's as they were; `area` the median share of the image that its box covers, over the kept.
     """
 
     agree: Share
@@ -76,7 +76,7 @@ class DrawnResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoxOverlap:
-    """The boxes of two people on one picture: their overlap, its source, whether both are a detector's as they were."""
+    """The boxes of two people on one image: their overlap, its source, whether both are a detector's as they were."""
 
     person: str
     other: str
@@ -86,7 +86,7 @@ class _BoxOverlap:
 
 
 def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> DrawnResults:
-    """The figures of the dataset's box answers; answers on pictures that are not in it are left out."""
+    """The figures of the dataset's box answers; answers on images that are not in it are left out."""
     pictures = drawn_pictures(dataset)
     source = dict(zip(dataset.frame_ids(), dataset.frames.video.tolist(), strict=True))
     latest = {frame: words for frame, words in latest_answers(dataset.drawn).items() if frame in source}
@@ -129,7 +129,7 @@ def _overlap(met: Sequence[_BoxOverlap], seed: int) -> Estimate:
 
 
 def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]) -> list[_BoxOverlap]:
-    """Every two boxes of one class on one picture, people in alphabetical order."""
+    """Every two boxes of one class on one image, people in alphabetical order."""
     out = []
     for frame in sorted(first):
         kept = sorted((word for word in first[frame].values() if word.decision == "keep"), key=lambda w: w.annotator)

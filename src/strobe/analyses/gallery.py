@@ -194,8 +194,8 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
     striking of each first; sets on which models part are preferred among equals. One in six is a set without a
     flicker that some model gets wrong on the anchor already, and one in six a set that every model holds.
 
-    Where there are variants, turns go over (variant, model). Where every picture stands alone, wrong answers take the
-    place of flickers, and a third are pictures that every model gets right.
+    Where there are variants, turns go over (variant, model). Where every image stands alone, wrong answers take the
+    place of flickers, and a third are images that every model gets right.
 
     With `change`, two models as before and after, up to half are sets newly broken and newly held between them, in
     turn, the most striking first.
@@ -241,7 +241,7 @@ class _Apart:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        # One picture under several variants is shown under each.
+        # One image under several variants is shown under each.
         self._never = dataset.variants is not None or int(np.bincount(dataset.sets.frame).max()) <= 1
         self._anchors: set[int] = set()
         self._frames: set[int] = set()

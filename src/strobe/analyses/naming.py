@@ -1,11 +1,11 @@
-"""People's answers to "What is this?" as a table: a row per picture, a column per person.
+"""People's answers to "What is this?" as a table: a row per image, a column per person.
 
 The rules, one each:
 
-- The latest word of a person on a picture counts.
+- The latest word of a person on an image counts.
 - A class is right where the dataset's label rule says so. None of these, cannot tell and too late are answers, each a
   category of its own, and wrong.
-- A picture is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control
+- An image is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control
   and nowhere else, one shown for practice counts nowhere.
 """
 
@@ -28,22 +28,22 @@ __all__ = ["CONTROL", "MEMBER", "PRACTICE", "NamingTable", "Said"]
 Said = Literal["class", "none", "unsure", "late"]
 
 CONTROL = "control"
-"""The condition of a picture that is shown to see who looks."""
+"""The condition of an image that is shown to see who looks."""
 
 PRACTICE = "practice"
-"""The condition of a picture that people begin with, and are told what it is."""
+"""The condition of an image that people begin with, and are told what it is."""
 
 MEMBER = "member"
-"""What the pictures beside anchors are called where variants have no names."""
+"""What the images beside anchors are called where variants have no names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamingTable:
-    """Who called what what: N pictures that have an answer and stand in a set, P people.
+    """Who called what what: N images that have an answer and stand in a set, P people.
 
-    `row` (N,) is the set row a picture is judged by, its anchor's where it is one. `said` (N, P) is a class, or beyond
+    `row` (N,) is the set row an image is judged by, its anchor's where it is one. `said` (N, P) is a class, or beyond
     the classes none, unsure or late in this order, −1 where nothing was said. `right` (N, P) is 1, 0, or −1. `seconds`
-    is NaN where unknown, `shown` the condition. `elsewhere` counts answers about pictures in no set.
+    is NaN where unknown, `shown` the condition. `elsewhere` counts answers about images in no set.
     """
 
     dataset: Dataset
@@ -84,7 +84,7 @@ class NamingTable:
 
     @classmethod
     def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "NamingTable":
-        """What models call every picture of a set, as if they were people: each gives one answer, always counted."""
+        """What models call every image of a set, as if they were people: each gives one answer, always counted."""
         rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
         frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)
         said = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
@@ -107,17 +107,17 @@ class NamingTable:
 
     @property
     def frame(self) -> Ints:
-        """The frame of each picture, (N,)."""
+        """The frame of each image, (N,)."""
         return self.dataset.sets.frame[self.row]
 
     @property
     def source(self) -> Ints:
-        """The source of each picture, (N,): what intervals resample."""
+        """The source of each image, (N,): what intervals resample."""
         return self.dataset.video_of_set[self.dataset.sets.set[self.row]]
 
     @property
     def variant(self) -> Texts:
-        """What each picture is, (N,): `anchor`, its variant, or `member` where variants have no names."""
+        """What each image is, (N,): `anchor`, its variant, or `member` where variants have no names."""
         sets, variants = self.dataset.sets, self.dataset.variants
         place = sets.variant[sets.set[self.row]]
         named = np.full(len(place), MEMBER, dtype=object) if variants is None else variants.variant[place]
@@ -138,7 +138,7 @@ class NamingTable:
         return cast(Said, SAID[max(category - self.n_classes + 1, 0)])
 
     def judge(self, label: Ints, scored: Bools) -> NDArray[np.int8]:
-        """Whether a model with a class per frame is right on each picture, (N,): 1, 0, or −1 where it is not scored."""
+        """Whether a model with a class per frame is right on each image, (N,): 1, 0, or −1 where it is not scored."""
         right = self.dataset.right_rows(label)[self.row]
         return np.where(scored[self.frame], right, -1).astype(np.int8)
 

@@ -1,6 +1,6 @@
-"""People who named pictures, alone and beside the models: how often right, how much alike, how quick.
+"""People who named images, alone and beside the models: how often right, how much alike, how quick.
 
-Intervals are of other pictures, not of other people: as a model is taken as it is, so are the people who were asked.
+Intervals are of other images, not of other people: as a model is taken as it is, so are the people who were asked.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ __all__ = ["BesidePeople"]
 class BesidePeople:
     """What people's answers add to the results, and the models beside them, gathered while those are scored one by one.
 
-    Where nobody named a picture nothing is added.
+    Where nobody named an image nothing is added.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
@@ -50,7 +50,7 @@ class BesidePeople:
         self._models: dict[str, NDArray[np.int8]] = {}
 
     def add(self, model: str, answers: ClassAnswers) -> None:
-        """Judge a model on the pictures people named."""
+        """Judge a model on the images people named."""
         if self._naming is not None:
             self._models[model] = self._naming.judge(answers.label, answers.scored)
 
@@ -77,7 +77,7 @@ def people_results(naming: NamingTable, models: dict[str, NDArray[np.int8]], opt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PeopleSlice:
-    """The pictures of one kind (`lines` of the naming), and which answers to them count, (lines, P)."""
+    """The images of one kind (`lines` of the naming), and which answers to them count, (lines, P)."""
 
     naming: NamingTable
     variant: str
@@ -114,7 +114,7 @@ def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
 
 
 def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOptions, empty: str) -> Estimate:
-    """The share of answers (N, P) that are right, where `use`; pictures of one source belong together."""
+    """The share of answers (N, P) that are right, where `use`; images of one source belong together."""
     if not use.any():
         return nothing(empty)
     return proportion(right[use] == 1, np.broadcast_to(source[:, None], use.shape)[use], interval=options.interval)
@@ -199,7 +199,7 @@ def _beside(
     part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
     options: ScoreOptions,
 ) -> BesideModel:  # fmt: skip
-    """A model on the pictures it answered, and people on those: each picture counts once for it, once an answer for
+    """A model on the images it answered, and people on those: each image counts once for it, once an answer for
     them."""
     there = judged >= 0
     if not there.any():

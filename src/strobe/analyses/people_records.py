@@ -1,4 +1,4 @@
-"""What results.json says of people who named pictures, record by record; the keys stand in the order of the fields."""
+"""What results.json says of people who named images, record by record; the keys stand in the order of the fields."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -42,7 +42,7 @@ class PersonScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BesideModel:
-    """One model on the pictures people named: its accuracy, by how much people are ahead (`difference`), and the mean
+    """One model on the images people named: its accuracy, by how much people are ahead (`difference`), and the mean
     error consistency of each person with it."""
 
     model: str
@@ -63,7 +63,7 @@ class PairConsistency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confused:
-    """How often pictures of one class (`label`, its id) were called another, or none, unsure, late (`said`)."""
+    """How often images of one class (`label`, its id) were called another, or none, unsure, late (`said`)."""
 
     label: str
     name: str
@@ -75,10 +75,10 @@ class Confused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleScore:
-    """People on the pictures of one kind: `anchor`, a variant, or `member` where variants have no names.
+    """People on the images of one kind: `anchor`, a variant, or `member` where variants have no names.
 
     `condition` is what they were shown as, where the file says more than that. `accuracy` counts answers, `majority`
-    pictures whose answer of more than half is right; `no_majority` of them have none, and are not right.
+    images whose answer of more than half is right; `no_majority` of them have none, and are not right.
     """
 
     variant: str
@@ -102,9 +102,9 @@ class PeopleScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preservation:
-    """Is it still what it was? `named`: answers that give the anchor's class; `kept`: pictures most people name so.
+    """Is it still what it was? `named`: answers that give the anchor's class; `kept`: images most people name so.
 
-    `variant` is `anchor` for the pictures as they were. `lost` is by how much `named` falls short of theirs. Of a
+    `variant` is `anchor` for the images as they were. `lost` is by how much `named` falls short of theirs. Of a
     search only what was found counts.
     """
 
@@ -119,9 +119,9 @@ class Preservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleResults:
-    """What people called the pictures. `controls` are pictures shown to see who looks; they count nowhere else.
+    """What people called the images. `controls` are images shown to see who looks; they count nowhere else.
 
-    Practice counts nowhere. `elsewhere` counts answers about pictures that are not scored.
+    Practice counts nowhere. `elsewhere` counts answers about images that are not scored.
     """
 
     n_people: Count

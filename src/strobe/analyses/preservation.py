@@ -1,4 +1,4 @@
-"""Is it still what it was? Whether people give a changed picture the class of its anchor, and which sets pass."""
+"""Is it still what it was? Whether people give a changed image the class of its anchor, and which sets pass."""
 
 from dataclasses import dataclass, replace
 
@@ -40,7 +40,7 @@ def preserved_sets(dataset: Dataset) -> Preserved:
 
 
 def preserved_by(naming: NamingTable) -> Preserved:
-    """The same rule for whoever named the pictures, people or models."""
+    """The same rule for whoever named the images, people or models."""
     dataset, rows = naming.dataset, _NamedRows.of(naming)
     member = ~dataset.sets.is_anchor[rows.row]
     asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)
@@ -51,7 +51,7 @@ def preserved_by(naming: NamingTable) -> Preserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamedRows:
-    """Every set row whose picture was named: its set, its source, its answers, those that give the anchor's class."""
+    """Every set row whose image was named: its set, its source, its answers, those that give the anchor's class."""
 
     row: Ints
     set: Ints
@@ -85,16 +85,16 @@ class _NamedRows:
 
 
 def preservation(naming: NamingTable, options: ScoreOptions) -> tuple[Preservation, ...]:
-    """For the pictures as they were, then for every variant, how many are still named as their anchor's class.
+    """For the images as they were, then for every variant, how many are still named as their anchor's class.
 
-    Of a search only what was found counts. Nothing where nobody named a changed picture.
+    Of a search only what was found counts. Nothing where nobody named a changed image.
     """
     dataset = naming.dataset
     sets, rows = dataset.sets, _NamedRows.of(naming)
     is_anchor = sets.is_anchor[rows.row]
     if is_anchor.all():
         return ()
-    # An anchor stands in every set of its picture, and is one picture.
+    # An anchor stands in every set of its image, and is one image.
     first = np.zeros(len(rows.row), dtype=bool)
     first[np.unique(sets.frame[rows.row], return_index=True)[1]] = True
     searched = np.isin(sets.variant, sets.variant[sets.status != "complete"])
@@ -130,9 +130,9 @@ def _about(
 
 
 def _lost(rows: _NamedRows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
-    """The share of answers that give the class, of the pictures as they were minus of the changed ones."""
+    """The share of answers that give the class, of the images as they were minus of the changed ones."""
     if not before.any():
-        return nothing("nobody named a picture as it was")
+        return nothing("nobody named an image as it was")
     sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]
     a, b = (float(top.sum() / bottom.sum()) for top, bottom in sums)
     drawn = [draws.ratio(top, bottom) for top, bottom in sums]

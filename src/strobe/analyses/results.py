@@ -108,7 +108,7 @@ class Results:
     """strobe results.json: one dataset, every model scored on it, and what sets them apart.
 
     What is said of variants, searches and contrasts is there where the dataset has variants, of the review where
-    people voted on pairs, of people where they named pictures (there may then be no model), `preserved` where people
+    people voted on pairs, of people where they named images (there may then be no model), `preserved` where people
     named findings or models were asked to judge them. `strobe` is the version that wrote it, where it was installed;
     `trainings` are there where models are called NAME~SEED.
     """

@@ -176,7 +176,7 @@ class SlicePlan:
         kinds = plan.view.videos.kind[plan.cluster]
         others = sorted(set(kinds[place >= 0]) - {"video"})
         if others and (kinds[place >= 0] == "video").any():
-            # The rate of a clip made from a picture was chosen: beside filmed ones it stands for the kind of source.
+            # The rate of a clip made from an image was chosen: beside filmed ones it stands for the kind of source.
             place = np.where(kinds == "video", place, -1)
             if len(set(place[place >= 0].tolist())) < 2:
                 self.reasons["by_fps"] = (

@@ -1,4 +1,4 @@
-"""Which of a detector's boxes to suggest to who is asked where the object of a picture is."""
+"""Which of a detector's boxes to suggest to who is asked where the object of an image is."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ Corners = tuple[int, int, int, int]
 def suggested_boxes(dataset: Dataset, answers: BoxAnswers) -> dict[str, Corners]:
     """For each anchor the most confident box of one of its classes, else of any class, by frame, in whole pixels.
 
-    What sticks out of the picture is cut off; a box of which nothing is left is none.
+    What sticks out of the image is cut off; a box of which nothing is left is none.
     """
     expect(answers.n_frames == len(dataset.frames), "answers", f"on {len(dataset.frames)} frames", answers.n_frames)
     ids, starts, labels = dataset.frame_ids(), answers.starts(), dataset.labels.by_frame()
@@ -32,7 +32,7 @@ def suggested_boxes(dataset: Dataset, answers: BoxAnswers) -> dict[str, Corners]
 
 
 def _whole(xyxy: list[float], width: int, height: int) -> Corners | None:
-    """The sides on the nearest lines between pixels, inside the picture; a size of zero is not known.
+    """The sides on the nearest lines between pixels, inside the image; a size of zero is not known.
 
     >>> _whole([-3.2, 1.6, 7.4, 12.0], 10, 10), _whole([11.0, 0.0, 15.0, 4.0], 10, 10)
     ((0, 2, 7, 10), None)

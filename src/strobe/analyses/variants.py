@@ -165,11 +165,11 @@ class VariantPlan:
                 reproduced = self._share(~marks.right[found], self.cluster[sets.set[found]], "nothing was found")
             else:
                 found &= orig[sets.set]
-                none = "nothing was found on a picture this model gets right"
+                none = "nothing was found on an image this model gets right"
                 fooled = self._share(~marks.right[found], self.cluster[sets.set[found]], none)
         elif one.target is not None:
             there = in_set & orig[sets.set]
-            none = "nothing was made of a picture this model gets right"
+            none = "nothing was made of an image this model gets right"
             fooled = self._share(~marks.right[there], self.cluster[sets.set[there]], none)
         has_times = one.ordered and one.fields.get("kind") != GENERATOR
         return VariantScore(
@@ -284,7 +284,7 @@ class VariantPlan:
         )
 
     def _by_class(self, ran: Bools) -> tuple[ClassSearch, ...]:
-        """The searches of these sets (S,) by the class of their picture."""
+        """The searches of these sets (S,) by the class of their image."""
         sets, labels, space = self.dataset.sets, self.dataset.labels, self.dataset.info.label_space
         out = []
         for label in np.unique(labels.label[np.isin(labels.frame, sets.anchor_frame[ran])]).tolist():

@@ -1,6 +1,6 @@
 """Contrasts: two variants under one model, two models on one variant, one search against two targets.
 
-All are paired by picture (the group of a set), and what is resampled is the anchor's source.
+All are paired by image (the group of a set), and what is resampled is the anchor's source.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ __all__ = ["ByVariant", "contrasts", "own_contrasts"]
 
 Kind = Literal["variants", "models", "targets"]
 
-_NO_PAIR = "no picture has both"
+_NO_PAIR = "no image has both"
 
 SLACK = 0.05
 """How far apart the bounds of a generator's median ratio may lie: its magnitudes all differ, so that one pair of
@@ -44,7 +44,7 @@ searches that found nothing would else leave it unknown."""
 class ByVariant:
     """What a dataset with variants adds to the results of its models, gathered while they are scored one by one.
 
-    Without variants nothing is added. `areas` has the share of a picture that its object takes, by group, where known.
+    Without variants nothing is added. `areas` has the share of an image that its object takes, by group, where known.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
@@ -108,7 +108,7 @@ def preserved_results(
 ) -> PreservedResults | None:
     """The searches with only the findings that whoever named them says are still what they were.
 
-    Only pictures of which somebody named a finding count, and those for which nothing was found at all: else what
+    Only images of which somebody named a finding count, and those for which nothing was found at all: else what
     nobody was asked about would look as if nothing had been found. None where nobody named a finding.
     """
     sets, told = plan.dataset.sets, preserved_by(naming)
@@ -154,7 +154,7 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer |
     that differ in nothing but their target, as the ratio of the distances they needed, the baseline always below.
 
     Of a ladder of backgrounds: the pairs of rungs that differ in one thing, which are corrected among themselves; the
-    whole picture against every rung; every pair of models on every rung. All at every level.
+    whole image against every rung; every pair of models on every rung. All at every level.
     """
     if ladder is not None:
         found = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
@@ -312,7 +312,7 @@ def _at(plan: VariantPlan, marks: Marks, row: int, number: int) -> tuple[Ints, B
 
 
 def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
-    """Where the sets of one picture stand in both lists; a variant has one set for each."""
+    """Where the sets of one image stand in both lists; a variant has one set for each."""
     group = plan.dataset.sets.group.astype(str)
     _, in_a, in_b = np.intersect1d(group[a_set], group[b_set], return_indices=True)
     order = np.argsort(in_a)
@@ -346,7 +346,7 @@ def _difference(
 
 
 def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack: float) -> Contrast:
-    """The distances two searches of the same pictures needed, a over b; its test is of which needed more."""
+    """The distances two searches of the same images needed, a over b; its test is of which needed more."""
     sets = plan.dataset.sets
     blank = Contrast(
         of="targets", a=a, b=b, held=None, form="ratio", level=None, n=len(a_set), only_a=0, only_b=0,

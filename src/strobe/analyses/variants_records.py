@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFacts:
-    """What was done to the pictures: one variant of the dataset. `target` is the model its sets were made against."""
+    """What was done to the images: one variant of the dataset. `target` is the model its sets were made against."""
 
     variant: str
     fields: Mapping[str, str | float | bool | None]
@@ -86,7 +86,7 @@ class SearchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSearch:
-    """The searches of one variant on pictures of one class: those that ran, those that found something, half by."""
+    """The searches of one variant on images of one class: those that ran, those that found something, half by."""
 
     label: str
     name: str
@@ -116,9 +116,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Two variants under one model, two models on one variant, or one search against two targets, paired by picture.
+    """Two variants under one model, two models on one variant, or one search against two targets, paired by image.
 
-    `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the pictures themselves.
+    `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the images themselves.
     A `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
     there where the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
     `estimated` is there where a variant it is about rests on boxes or masks nobody drew.
@@ -143,7 +143,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillFound:
-    """Of the searches of one variant that ran on pictures somebody was asked about: those that found something,
+    """Of the searches of one variant that ran on images somebody was asked about: those that found something,
     findings somebody was asked about, those still what they were (`kept`), and these as a share of the searches."""
 
     variant: str

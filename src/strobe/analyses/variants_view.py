@@ -1,4 +1,4 @@
-"""One set per picture: the view of a dataset with variants that everything made for single sets can score."""
+"""One set per image: the view of a dataset with variants that everything made for single sets can score."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ WORST = "worst"
 
 
 def overall(dataset: Dataset) -> Dataset:
-    """The dataset with one set per picture.
+    """The dataset with one set per image.
 
     Under `worst` the sets of a group are merged over all variants but controls, and k counts the levels they share.
     Under `each` no worst means anything: the distinct anchors are left, at k = 0. A dataset without variants, or with
@@ -98,7 +98,7 @@ def _anchors(dataset: Dataset) -> Dataset:
         dataset,
         info=replace(dataset.info, k=0, combine="each"),
         sets=Sets(
-            # A picture goes by its own name, not by that of the first thing done to it.
+            # An image goes by its own name, not by that of the first thing done to it.
             set_id=groups if len(set(groups.tolist())) == n else sets.set_id[first],
             set=np.arange(n),
             frame=sets.anchor_frame[first],

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 LEAST_SECONDS, LEAST_MORE = 0.4, 0.1
-"""Nobody looks at two pictures and decides in less than this, nor at each further picture of a set in less than that:
+"""Nobody looks at two images and decides in less than this, nor at each further image of a set in less than that:
 an eye rests about a quarter of a second on what it looks at."""
 
 MOST_QUICK, LEAST_QUICK = 0.1, 5
@@ -53,7 +53,7 @@ class ReviewResults:
 
     `fleiss_kappa` is that of votes cast alone, over the `n_pairs_twice` pairs with two or more; `controls` the share of
     hidden control pairs answered as they must be; `seconds` the median time of a vote; `too_quick` the votes that came
-    faster than pictures can be looked at. `warnings` say what speaks against the votes, and are empty where nothing
+    faster than images can be looked at. `warnings` say what speaks against the votes, and are empty where nothing
     does.
     """
 
@@ -124,7 +124,7 @@ def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dic
 
 
 def too_quick(verdict: Verdict) -> bool:
-    """Whether a vote came faster than its pictures can be looked at; one without a time did not.
+    """Whether a vote came faster than its images can be looked at; one without a time did not.
 
     >>> from dataclasses import replace
     >>> vote = Verdict(verdict_id="1", annotator="Ann", at="", stage="pair", set_id="a", frame_id="b",

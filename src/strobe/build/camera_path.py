@@ -101,7 +101,7 @@ class Pose:
         )
         tilted = np.eye(3)
         if self.pitch or self.yaw:
-            # Turning a camera about its own centre maps picture to picture by K·R·K⁻¹, whatever is in the picture.
+            # Turning a camera about its own centre maps image to image by K·R·K⁻¹, whatever is in the image.
             focal = _FOCAL * max(width, height)
             lens = np.diag([focal, focal, 1.0])
             cp, sp, cy, sy = np.cos(self.pitch), np.sin(self.pitch), np.cos(self.yaw), np.sin(self.yaw)

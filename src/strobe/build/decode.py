@@ -171,7 +171,7 @@ class Reader:
             if frame.pts is None:
                 return
             if frame.pts < floor:
-                continue  # leading pictures whose references lie before the key
+                continue  # leading images whose references lie before the key
             if frame.is_corrupt or place >= len(self.index) or frame.pts != int(self.index.pts[place]):
                 return
             if place in wanted:

@@ -32,7 +32,7 @@ _SEQUENTIAL = (
 """Demuxers read from the start: timestamps are missing or wrong, or seeking gives wrong pixels without a flag."""
 
 _AUDIO = ("wav", "mp3", "flac", "aac")
-"""Allowed only so that the message can say that the file has sound and no picture."""
+"""Allowed only so that the message can say that the file has sound and no image."""
 
 _ONE_FRAME_PER_PACKET = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "mpeg2video", "prores", "ffv1", "dnxhd")
 """Codecs in which each packet shows one frame. VP8 is not here: its alternate reference packets show none."""
@@ -186,7 +186,7 @@ def _video_stream(path: Path, container: Any) -> Any:
 
 
 def _is_cover(stream: Any) -> bool:
-    """Whether the stream is one attached picture (an album cover)."""
+    """Whether the stream is one attached image (an album cover)."""
     disposition = stream.disposition
     return bool(disposition & type(disposition).attached_pic)
 
@@ -269,7 +269,7 @@ def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, lim
 def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> list[str]:
     """A line where a Matroska file, which breaks off without an error, is shorter than its header says."""
     known = pts[pts != NO_PTS]
-    # Sound may outlast the pictures.
+    # Sound may outlast the images.
     if (
         "matroska" not in container.format.name
         or len(container.streams) > 1
@@ -347,7 +347,7 @@ def _from_packets(
         return None, (), "two frames have the same timestamp"
     places = np.searchsorted(pts, [key[0] for key in keys])
     found = (Key(pts=p, dts=d, place=int(place)) for (p, d), place in zip(keys, places, strict=True))
-    # A first frame that is not at a key (leading pictures before it) can only come from the start.
+    # A first frame that is not at a key (leading images before it) can only come from the start.
     return pts, tuple(sorted(found, key=lambda key: key.place)), ""
 
 

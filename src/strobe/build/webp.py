@@ -14,7 +14,7 @@ from strobe.core.errors import InvalidFile
 __all__ = ["AnimatedWebP", "canvas_of", "is_webp"]
 
 _ANIMATED = 0x02
-"""The flag of a header whose file holds more than one picture."""
+"""The flag of a header whose file holds more than one image."""
 
 
 def is_webp(head: bytes) -> bool:
@@ -27,13 +27,13 @@ def is_webp(head: bytes) -> bool:
 
 
 def canvas_of(path: Path, head: bytes) -> tuple[int, int]:
-    """Width and height an animation's header claims, before anything is unpacked; InvalidFile for a single picture.
+    """Width and height an animation's header claims, before anything is unpacked; InvalidFile for a single image.
 
     >>> canvas_of(Path("a.webp"), b"RIFF....WEBPVP8X....\\x02...\\x2f\\x00\\x00\\x1f\\x00\\x00")
     (48, 32)
     """
     if head[12:16] != b"VP8X" or len(head) < 30 or not head[20] & _ANIMATED:
-        raise InvalidFile(path, "is one picture, no animation", hint="for photos use strobe simulate")
+        raise InvalidFile(path, "is one image, no animation", hint="for photos use strobe simulate")
     return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
 
 

@@ -234,12 +234,12 @@ def photos(src: Path, dst: Path, files: "PhotoFiles", how: "ImportOptions") -> "
 
 @command.command(
     "trials",
-    short_help="People who named pictures elsewhere: CSV of trials (model-vs-human).",
+    short_help="People who named images elsewhere: CSV of trials (model-vs-human).",
     epilog="Example: strobe import trials human-trials/ data/edge --images stimuli/",
 )
 @options(
     "files", "Files", "strobe.workflows.import_dataset:TrialFiles",
-    click.option("--images", type=_FILE, help="Folder of the pictures; without it people are scored, and predictions."),
+    click.option("--images", type=_FILE, help="Folder of the images; without it people are scored, and predictions."),
     click.option("--classes", callback=lambda _context, _option, text: _names(text),
                  help="All classes people could choose, comma-separated; default: those of the category column."),
     _space,
@@ -262,13 +262,13 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 @command.command(
     "imagenet-c",
-    short_help="ImageNet-C and CIFAR-10-C: corrupted pictures and their clean originals.",
+    short_help="ImageNet-C and CIFAR-10-C: corrupted images and their clean originals.",
     epilog="Example: strobe import imagenet-c imagenet-c/ data/c --clean ILSVRC2012_val/ --corruption fog --media link",
 )
-@click.option("--clean", type=_FILE, required=True, help="Folder <class>/<file> of the clean pictures, or their .npy.")
+@click.option("--clean", type=_FILE, required=True, help="Folder <class>/<file> of the clean images, or their .npy.")
 @click.option("--corruption", multiple=True, help="Only this one; repeatable. Default: all that are there.")
 @severity_option
-@click.option("--pictures", type=int, help="At most so many pictures, drawn by --seed.")
+@click.option("--pictures", type=int, help="At most so many images, drawn by --seed.")
 @click.option("--classes", help="Names of the classes of labels.npy, comma-separated. Default: CIFAR-10's.")
 @_space
 @seed_option
@@ -279,7 +279,7 @@ def imagenet_c(
 ) -> "ImportedDataset":  # fmt: skip
     """SRC/…/<corruption>/<severity>/<class>/<file>, or SRC/<corruption>.npy with labels.npy as CIFAR-10-C has them.
 
-    One set per picture and corruption: accuracy at every severity, up to it, the mean and the worst over corruptions.
+    One set per image and corruption: accuracy at every severity, up to it, the mean and the worst over corruptions.
     """
     from strobe.workflows.import_dataset import ImagenetCOptions, from_imagenet_c
 
@@ -291,12 +291,12 @@ def imagenet_c(
 @command.command(
     "imagenet-a",
     short_help="ImageNet-A: 200 of ILSVRC's classes, folders by WordNet id.",
-    epilog="Example: strobe import imagenet-a imagenet-a/ data/a --media link",
+    epilog="Example: strobe import imagenet-an imagenet-a/ data/a --media link",
 )
 @click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, its 200 classes.")
 @_format()
 def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/<WordNet id>/<file>, each picture a set of its own (k = 0).
+    """SRC/<WordNet id>/<file>, each image a set of its own (k = 0).
 
     Models choose among ImageNet-A's 200 classes; results say beside it how often the best of all theirs is right.
     """
@@ -318,9 +318,9 @@ def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "ImportOption
 def imagenet_a_plus(
     src: Path, dst: Path, originals: Path, label_space: str | None, how: "ImportOptions"
 ) -> "ImportedDataset":
-    """SRC/<class>/<file name of the original>: crops, one a picture, as ImageNet-A-Plus or review export --crops has.
+    """SRC/<class>/<file name of the original>: crops, one an image, as ImageNet-A-Plus or review export --crops has.
 
-    One set per picture: the whole its anchor, the crop its member, both resized whole; the variant usual is the whole
+    One set per image: the whole its anchor, the crop its member, both resized whole; the variant usual is the whole
     as each model prepares it itself. With manifest.json the boxes come along.
     """
     from strobe.workflows.import_background import from_crops
@@ -335,7 +335,7 @@ def imagenet_a_plus(
 )
 @_format()
 def imagenet_9(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/<variation>/val/<00_dog …>/<file>: original, and its variations by the pictures their files name.
+    """SRC/<variation>/val/<00_dog …>/<file>: original, and its variations by the images their files name.
 
     Variations are whatever is there of mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b.
     Scored by its authors' protocol: the best of a model's classes first, then the map to nine; unmapped is outside.
@@ -347,16 +347,16 @@ def imagenet_9(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
 
 @command.command(
     "objectnet",
-    short_help="ObjectNet's pictures that models of ILSVRC-2012 can name, without their red border.",
+    short_help="ObjectNet's images that models of ILSVRC-2012 can name, without their red border.",
     epilog="Example: strobe import objectnet objectnet-1.0/ data/objectnet",
 )
 @click.option("--map", "classes", type=_FILE, help="CSV folder,label of ILSVRC's classes; default: SRC/mappings.")
 @click.option("--border", type=int, default=2, show_default=True, help="Pixels cut off each side; 0 keeps them.")
 @_format()
 def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, each picture a set of its own (k = 0).
+    """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, each image a set of its own (k = 0).
 
-    A picture is right as any class the map gives its folder; models choose among all classes of the map.
+    An image is right as any class the map gives its folder; models choose among all classes of the map.
     """
     from strobe.workflows.import_background import from_objectnet
 

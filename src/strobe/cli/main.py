@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "vary": (
             "strobe.cli.vary:command",
-            "Make a dataset of changed pictures: corruptions, attacks, backgrounds, generators.",
+            "Make a dataset of changed images: corruptions, attacks, backgrounds, generators.",
         ),
         "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
         "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),

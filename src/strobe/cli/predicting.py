@@ -24,7 +24,7 @@ _MODEL = (
 model_option = click.option("-m", "--model", "models", multiple=True, required=True, metavar="MODEL", help=_MODEL)
 model_or_people_option = click.option(
     "-m", "--model", "models", multiple=True, metavar="MODEL",
-    help=f"{_MODEL} May be left out where people named the pictures.",
+    help=f"{_MODEL} May be left out where people named the images.",
 )  # fmt: skip
 
 merge_option = click.option(

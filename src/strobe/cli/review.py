@@ -29,13 +29,13 @@ _ask = click.option(
     type=click.Choice(ASK),
     default="pairs",
     show_default=True,
-    help="The question: do two frames look the same, what is this picture called, or where in it is its object.",
+    help="The question: do two frames look the same, what is this image called, or where in it is its object.",
 )
 
 
 @click.group(name="review", epilog="Example: strobe review serve data/clips")
 def command() -> None:
-    """People decide what is similar, what a picture shows, and where: the review page, its progress and its outcome."""
+    """People decide what is similar, what an image shows, and where: the review page, its progress and its outcome."""
 
 
 _reach = options(
@@ -54,7 +54,7 @@ _reach = options(
 _conduct = options(
     "settings", "How it is run", "strobe.review.conduct:ReviewSettings",
     click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
-                 help="Annotators per pair or picture in round one."),
+                 help="Annotators per pair or image in round one."),
     click.option("--labels", is_flag=True,
                  help="Start with the label stage: each anchor alone, labels added or removed."),
     click.option("--verify/--no-verify", default=True, show_default=True,
@@ -65,11 +65,11 @@ _conduct = options(
     click.option("--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True,
                  help="Share of hidden controls."),
     click.option("--lease", "lease_s", type=click.FloatRange(0.1), default=10.0, show_default=True,
-                 callback=lambda _context, _option, minutes: minutes * 60, help="Minutes a pair or picture is held."),
+                 callback=lambda _context, _option, minutes: minutes * 60, help="Minutes a pair or image is held."),
     click.option("--limit", "limit_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help="Seconds a picture is seen and may be named."),
+                 help="Seconds an image is seen and may be named."),
     click.option("--practice", type=click.IntRange(0), metavar="N",
-                 help="Pictures or pairs to practise on, with the answer. Default: 5 pictures, a quarter of the groups "
+                 help="Pictures or pairs to practise on, with the answer. Default: 5 images, a quarter of the groups "
                  "at most; the pairs of --examples."),
     click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
                  help="One pair at a time, or a whole set: all similar except those marked."),
@@ -151,7 +151,7 @@ def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
     type=folder(exists=False),
     help="Also write what follows as a dataset of its own: the reviewed sets, or those kept with their boxes.",
 )
-@click.option("--crops", type=folder(exists=False), help="Also cut the kept pictures to their boxes: CLASS/NAME there.")
+@click.option("--crops", type=folder(exists=False), help="Also cut the kept images to their boxes: CLASS/NAME there.")
 @click.option(
     "--unreviewed",
     type=click.Choice(["keep", "exclude"]),

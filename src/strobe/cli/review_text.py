@@ -126,14 +126,14 @@ def _name(figures: dict[str, Any]) -> str:
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
         *(f"warning: {text}" for text in figures["warnings"]),
         "",
-        f"{pictures['answered']:,} of {counted(pictures['asked'], 'picture')} answered"
+        f"{pictures['answered']:,} of {counted(pictures['asked'], 'image')} answered"
         + (f", {pictures['waiting']:,} still to do" if pictures["waiting"] else ", none left to do"),
         f"said: a class {said['class']:,}, none of these {said['none']:,}, cannot tell {said['unsure']:,}, "
         f"too late {said['late']:,}",
-        f"control pictures right: {_estimate(controls, 100.0)} (n = {controls['n']})",
+        f"control images right: {_estimate(controls, 100.0)} (n = {controls['n']})",
     ]
     if figures["conditions"]:
-        out += ["", "  condition             pictures  answers"]
+        out += ["", "  condition             images  answers"]
         out += [
             f"  {printable(one['name'], limit=20):<20} {one['pictures']:>9} {one['answers']:>8}"
             for one in figures["conditions"]
@@ -191,16 +191,16 @@ def _box(figures: dict[str, Any]) -> str:
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
         "",
-        f"{table['answered']:,} of {counted(table['pictures'], 'picture')} answered: {table['kept']:,} kept, "
+        f"{table['answered']:,} of {counted(table['pictures'], 'image')} answered: {table['kept']:,} kept, "
         f"{table['discarded']:,} not",
         f"kept: {_estimate(figures['kept'], 100.0)}",
     ]
     if figures["reasons"]:
         out += ["reasons to discard: " + ", ".join(f"{name} {count:,}" for name, count in figures["reasons"].items())]
-    first = f"{counted(one['answers'], 'answer')} on {counted(one['pictures'], 'picture')} still to come"
-    out += ["", "round one: " + (first if one["pictures"] else "every picture has its boxes")]
+    first = f"{counted(one['answers'], 'answer')} on {counted(one['pictures'], 'image')} still to come"
+    out += ["", "round one: " + (first if one["pictures"] else "every image has its boxes")]
     whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
-    second = f"{counted(two['pictures'], 'picture')} that people see differently" + (
+    second = f"{counted(two['pictures'], 'image')} that people see differently" + (
         f", still to come: {whom}" if whom else ""
     )
     second = second if two["pictures"] else "nothing that people see differently waits"
@@ -215,11 +215,11 @@ def _box(figures: dict[str, Any]) -> str:
         f"  Fleiss' κ of keeping  {_estimate(figures['fleiss_kappa'], 1.0)}",
     ]
     if figures["unsettled"]:
-        out += [f"{counted(figures['unsettled'], 'picture')} kept though two boxes still overlap less"]
+        out += [f"{counted(figures['unsettled'], 'image')} kept though two boxes still overlap less"]
     if figures["suggested"]["count"]:
         out += [f"boxes taken as a detector suggested them: {_estimate(figures['suggested'], 100.0)}"]
     if figures["people"]:
-        out += ["", "  person               pictures   kept  discarded  suggested  overlap  seconds"]
+        out += ["", "  person               images   kept  discarded  suggested  overlap  seconds"]
         out += [_boxer(one) for one in figures["people"]]
     return "\n".join(out)
 

@@ -36,7 +36,7 @@ __all__ = ["command"]
 
 @click.group(name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow")
 def command() -> None:
-    """Make a dataset of changed pictures: what should get the same answer, and may not."""
+    """Make a dataset of changed images: what should get the same answer, and may not."""
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 (click's signature)
@@ -85,8 +85,8 @@ _wanted = options(
 def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, as_json: bool) -> None:
     """Corrupt the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset of its own.
 
-    One set per picture and corruption, severity the distance. The settings are ImageNet-C's, for pictures of 224
-    pixels; lengths and noise follow a picture's size. The same picture gives the same pixels, in whatever order. The
+    One set per image and corruption, severity the distance. The settings are ImageNet-C's, for images of 224
+    pixels; lengths and noise follow a picture's size. The same image gives the same pixels, in whatever order. The
     same command again does only what is missing.
     """
     from strobe.workflows.vary_corruption import vary_corruption
@@ -127,7 +127,7 @@ _attacks = options(
                  help="The ε tried, ascending, as shares of the pixel range; one list for each --norm. Default: "
                  "1/255,2/255,4/255,8/255 for linf, 0.25,0.5,1,2 for l2."),
     click.option("--minimal", is_flag=True,
-                 help="Instead: the smallest ε of a fine grid, each picture on its own, by growing and halving."),
+                 help="Instead: the smallest ε of a fine grid, each image on its own, by growing and halving."),
     click.option("--most", multiple=True, callback=_ends, metavar="EPS",
                  help="Where --minimal gives up, one for each --norm. Default: 16/255 for linf, 4 for l2."),
     click.option("--method", type=click.Choice(["pgd", "apgd"]), default="pgd", show_default=True,
@@ -136,7 +136,7 @@ _attacks = options(
     click.option("--step", type=float, help="A step's size as a share of ε, for pgd. Default: 2.5 / steps."),
     click.option("--targets", type=int, help="Likeliest wrong classes that apgd climbs towards. Default: 9."),
     click.option("--restarts", type=int, default=1, show_default=True,
-                 help="Tries from random starts, after the one from the picture itself."),
+                 help="Tries from random starts, after the one from the image itself."),
     click.option("--loss", type=click.Choice(["margin", "cross-entropy"]),
                  help="What pgd climbs: the lead of the best wrong class (default), or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
@@ -148,7 +148,7 @@ _attacks = options(
 
 @command.command(
     cls=Grouped,
-    short_help="Adversarial pictures: the smallest change a model falls for, by PGD or APGD.",
+    short_help="Adversarial images: the smallest change a model falls for, by PGD or APGD.",
     epilog="Example: strobe vary attack data/photos data/attacked -m efficientnet-lite0 --eps 1/255,2/255   ·   "
     "then: strobe eval data/attacked -m efficientnet-lite0 -m efficientnet-lite1 -o run/",
 )
@@ -172,8 +172,8 @@ def attack(
 ) -> None:
     """Attack models on the anchors of the dataset SRC, in their own input; DST becomes a dataset of what was found.
 
-    One set per picture, norm and model. A change is rounded to 8 bits while it is searched for, and counts once the
-    model gets the stored picture wrong. What is not found is kept as such. The same command again does only what is
+    One set per image, norm and model. A change is rounded to 8 bits while it is searched for, and counts once the
+    model gets the stored image wrong. What is not found is kept as such. The same command again does only what is
     missing.
     """
     from strobe.workflows.vary_attack import vary_attack
@@ -239,11 +239,11 @@ _changes = options(
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="The lead a finding must have, in nats, so that it survives being read back."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
-                 help="Of how many pictures the way from nothing to what was found is kept, to look at."),
+                 help="Of how many images the way from nothing to what was found is kept, to look at."),
     click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
                  help="Images over which the standard deviation of every neuron is taken."),
     click.option("--changes/--no-changes", default=True, show_default=True,
-                 help="Keep what was changed, two bytes a neuron, so that each picture can be made again."),
+                 help="Keep what was changed, two bytes a neuron, so that each image can be made again."),
     name_option,
     seed_option,
 )  # fmt: skip
@@ -251,7 +251,7 @@ _changes = options(
 
 @command.command(
     cls=Grouped,
-    short_help="Changes of what a picture shows, coarse to fine: in the activations of a generator.",
+    short_help="Changes of what an image shows, coarse to fine: in the activations of a generator.",
     epilog="Example: strobe vary generator data/changed --generator strobe-gan-mnist -m strobe-mnist -m "
     "strobe-mnist-linf --images 24   ·   then: strobe eval data/changed -m strobe-mnist -m strobe-mnist-linf -o run/",
 )
@@ -274,8 +274,8 @@ def generator(
 ) -> None:  # fmt: skip
     """Search how far a generator's activations must change until models err; DST becomes a dataset of what was found.
 
-    Pictures are drawn that every model gets right. In each granularity the search looks for the least change, in
-    standard deviations of the neurons, that a model gets wrong once the picture is stored. What is not found is kept as
+    Images are drawn that every model gets right. In each granularity the search looks for the least change, in
+    standard deviations of the neurons, that a model gets wrong once the image is stored. What is not found is kept as
     such. The same command again does only what is missing.
     """
     from strobe.workflows.vary_generator import vary_generator
@@ -304,7 +304,7 @@ _ladders = options(
                  help="truth: the dataset's own; people: those drawn in a review; or a file: CSV with key,x0,y0,x1,y1, "
                  "manifest.json of a crop set. Default: the dataset's, else around the masks."),
     click.option("--masks", type=folder(), metavar="DIR",
-                 help="Masks, a PNG a picture, named as it; the object is above 127. Default: those that synthesize or "
+                 help="Masks, a PNG an image, named as it; the object is above 127. Default: those that synthesize or "
                  "simulate wrote."),
     click.option("--detector", default="", metavar="MODEL", help="Boxes estimated by a detector: the best of each."),
     click.option("--segment", default="", metavar="NET",
@@ -325,7 +325,7 @@ _ladders = options(
 
 @command.command(
     cls=Grouped,
-    short_help="How much the background decides: a ladder from the whole picture to its object.",
+    short_help="How much the background decides: a ladder from the whole image to its object.",
     epilog="Example: strobe vary background data/world data/ladder --context 1,1.5,2   ·   then: "
     "strobe eval data/ladder -m strobe-world -o run/",
 )
@@ -342,7 +342,7 @@ def background(
 ) -> None:
     """Make the ladders of the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset.
 
-    One set per picture and rung: zoomed, cropped to its box, its background greyed, blurred or replaced, the object
+    One set per image and rung: zoomed, cropped to its box, its background greyed, blurred or replaced, the object
     alone, the background alone. Models get every rung resized whole, so that rungs differ in nothing else. What cannot
     be made is counted with the reason (DST/ladder.parquet); DST/ladders.png shows a few. The same command again does
     only what is missing.
@@ -360,7 +360,7 @@ def background(
     for rung, reasons in absent.items():
         what = "left out" if rung == LADDER else f"without {rung}"
         for reason, many in reasons.items():
-            click.echo(f"{what}: {counted(many, 'picture')}: {printable(reason)}", err=True)
+            click.echo(f"{what}: {counted(many, 'image')}: {printable(reason)}", err=True)
     was = " (it was there)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
     click.echo(f"rungs: {', '.join(f'{name} {many:,}' for name, many in rungs.items())}; {printable(done.sources())}")

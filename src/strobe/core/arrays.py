@@ -58,11 +58,11 @@ def blocks(n: int, many: int = BLOCK) -> Iterator[slice]:
 
 
 FARTHEST = 1e9
-"""No pixel of a picture lies farther away: sizes and areas of boxes within it can be counted with."""
+"""No pixel of an image lies farther away: sizes and areas of boxes within it can be counted with."""
 
 
 def are_pixels(values: NDArray[Any]) -> Bools:
-    """Which of the numbers can be coordinates of a picture: neither NaN nor infinite, and at most a thousand million.
+    """Which of the numbers can be coordinates of an image: neither NaN nor infinite, and at most a thousand million.
 
     >>> are_pixels(np.array([3.5, -1e308, np.nan])).tolist()
     [True, False, False]

@@ -150,7 +150,7 @@ class DatasetBuilder:
     ) -> None:
         """Add a set: the anchor's frame row and (frame row, distance) of each member, the anchor not among them.
 
-        `group` joins the sets of one picture; `status`, `reach` and `margin` are a search's.
+        `group` joins the sets of one image; `status`, `reach` and `margin` are a search's.
         """
         place = len(self._sets)
         expect(variant == NO_VARIANT or variant in self._variants, "sets.variant", "a variant added before", variant)

@@ -1,4 +1,4 @@
-"""Which box of a picture is its object, and which whole pixels a crop around it takes: the same for every verb."""
+"""Which box of an image is its object, and which whole pixels a crop around it takes: the same for every verb."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -38,9 +38,9 @@ def _area(box: Box) -> float:
 
 
 def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 1.0) -> Cut | None:
-    """The whole pixels that the box touches, its sides grown `context` times about its centre and cut at the picture.
+    """The whole pixels that the box touches, its sides grown `context` times about its centre and cut at the image.
 
-    The far corner is exclusive. None where the box lies outside the picture or has no area.
+    The far corner is exclusive. None where the box lies outside the image or has no area.
 
     >>> cut_of((10, 20, 30, 60), (100, 80)), cut_of((10, 20, 30, 60), (100, 80), context=2.0)
     ((10, 20, 30, 60), (0, 0, 40, 80))
@@ -60,7 +60,7 @@ def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 
 
 
 def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
-    """The share of the picture that a cut takes.
+    """The share of the image that a cut takes.
 
     >>> share_of((10, 20, 30, 60), (100, 80))
     0.1
@@ -70,7 +70,7 @@ def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
 
 
 def fitted(image: NDArray[np.uint8], fit: str) -> NDArray[np.uint8]:
-    """The picture as it is to be resized whole: itself (`squash`), or in the middle of a grey square (`pad`).
+    """The image as it is to be resized whole: itself (`squash`), or in the middle of a grey square (`pad`).
 
     >>> fitted(np.zeros((2, 6, 3), np.uint8), "pad")[:, 0, 0].tolist()
     [128, 128, 0, 0, 128, 128]

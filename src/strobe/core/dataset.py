@@ -75,7 +75,7 @@ class Dataset:
     """Candidate or reviewed sets with everything known of their frames. `root` is the folder it was read from.
 
     `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
-    whole numbers up to k. `names` and `drawn` are what people said of single pictures; they change no figure of a model
+    whole numbers up to k. `names` and `drawn` are what people said of single images; they change no figure of a model
     and are no part of the digest. Where only what votes keep is left, `unseen` has the pairs nobody has voted on, by
     set, and `unvoted` the sets without any vote with their video's row, whether they are still here or not.
     """
@@ -212,7 +212,7 @@ class Dataset:
     def kinds(self) -> dict[str, int]:
         """The sources that have sets, counted by kind, in the order of KINDS.
 
-        A video of one frame is an image; so are all where each lends one picture to what was made of it.
+        A video of one frame is an image; so are all where each lends one image to what was made of it.
         """
         used = np.unique(self.video_of_set)
         kind, alone = self.videos.kind[used], self.videos.n_frames[used] == 1

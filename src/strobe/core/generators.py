@@ -13,7 +13,7 @@ __all__ = ["GRANULARITIES", "LATENT", "GeneratorSpec", "GeneratorStep", "Granula
 Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 GRANULARITIES: tuple[Granularity, ...] = ("latent", "coarse", "middle", "fine", "pixel")
-"""From what decides the whole picture to what decides one pixel of it."""
+"""From what decides the whole image to what decides one pixel of it."""
 
 LATENT = "latent"
 """What place 0 is called: the latent itself, before any step."""

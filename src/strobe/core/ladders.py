@@ -1,4 +1,4 @@
-"""The rungs of a background ladder by name, and what is known of each of its pictures."""
+"""The rungs of a background ladder by name, and what is known of each of its images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ CALLED: Mapping[str, str] = {
 """What people are told every rung is, the anchor of all and those that others make (ImageNet-9) among them."""
 
 CONTROLS = ("removed", "ground", "usual")
-"""Rungs a person would answer otherwise, or that are no change of the picture: outside every worst."""
+"""Rungs a person would answer otherwise, or that are no change of the image: outside every worst."""
 
 NEEDS_BOX = ("zoom", "random", "crop", "same", "other", "tight", "ground")
 NEEDS_MASK = ("grey", "blur", "plain", "same", "other", "object", "tight", "removed")
@@ -40,14 +40,14 @@ CONTEXTS = (1.0, 1.25, 1.5, 2.0)
 """How many times as wide and high as its box a crop is, where nothing is said."""
 
 LADDER = "ladder"
-"""What `absent` calls the whole ladder of a picture that was left out."""
+"""What `absent` calls the whole ladder of an image that was left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPicture:
-    """One picture of a ladder. `picture` is its key, and the group of its sets; `xyxy` is None where it has no box.
+    """One image of a ladder. `picture` is its key, and the group of its sets; `xyxy` is None where it has no box.
 
-    `area_share` is the box's share of the picture, `mask_share` the object's; `boxes` and `masks` say where they come
+    `area_share` is the box's share of the image, `mask_share` the object's; `boxes` and `masks` say where they come
     from (`true`, or `estimated:` and by whom; empty: nowhere). `absent` gives the reason for every rung it lacks.
     """
 

@@ -1,6 +1,6 @@
-"""What people say of one picture: what is it (`NameAnswer`), where is it (`BoxAnswer`).
+"""What people say of one image: what is it (`NameAnswer`), where is it (`BoxAnswer`).
 
-Answers are appended and never changed; the latest word of each person on a picture counts.
+Answers are appended and never changed; the latest word of each person on an image counts.
 """
 
 import math
@@ -13,19 +13,19 @@ from strobe.core.errors import expect
 __all__ = ["DISCARDS", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
 
 SAID = ("class", "none", "unsure", "late")
-"""What a person can say of a picture: a class, none of these, cannot tell; or whatever it was, after the time limit."""
+"""What a person can say of an image: a class, none of these, cannot tell; or whatever it was, after the time limit."""
 
 DISCARDS = ("absent", "several", "whole", "unclear", "other")
-"""Why a picture is discarded: the object is not there, there are several, it fills the whole picture, where it ends
+"""Why an image is discarded: the object is not there, there are several, it fills the whole image, where it ends
 cannot be told, another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameAnswer:
-    """What one person called one picture.
+    """What one person called one image.
 
     `label` is the id of the class where `said` is `class`; where it is `late`, the class that was chosen too late, or
-    nothing. `condition` is what the picture was shown as: its variant, `anchor`, or `control`.
+    nothing. `condition` is what the image was shown as: its variant, `anchor`, or `control`.
     """
 
     answer_id: str
@@ -50,10 +50,10 @@ class NameAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxAnswer:
-    """Where one person saw the object of class `label` in one picture.
+    """Where one person saw the object of class `label` in one image.
 
-    `stage` is `draw` (round one) or `verify` (what disagreed, shown again). `xyxy` are pixels of the stored picture,
-    far corner exclusive; a picture that is to be discarded has a `reason` and may have no box. `suggested` says that
+    `stage` is `draw` (round one) or `verify` (what disagreed, shown again). `xyxy` are pixels of the stored image,
+    far corner exclusive; an image that is to be discarded has a `reason` and may have no box. `suggested` says that
     the box is a detector's, taken as it was.
     """
 
@@ -77,10 +77,10 @@ class BoxAnswer:
         expect(bool(self.label), "BoxAnswer.label", "a class", self.label)
         expect(self.decision in ("keep", "discard"), "BoxAnswer.decision", "keep or discard", self.decision)
         if self.decision == "keep":
-            expect(self.xyxy is not None, "BoxAnswer.xyxy", "a box where the picture is kept", self.xyxy)
-            expect(not self.reason, "BoxAnswer.reason", "empty where the picture is kept", self.reason)
+            expect(self.xyxy is not None, "BoxAnswer.xyxy", "a box where the image is kept", self.xyxy)
+            expect(not self.reason, "BoxAnswer.reason", "empty where the image is kept", self.reason)
         else:
-            expect(bool(self.reason), "BoxAnswer.reason", "a reason where the picture is discarded", self.reason)
+            expect(bool(self.reason), "BoxAnswer.reason", "a reason where the image is discarded", self.reason)
         if self.xyxy is not None:
             expect(len(self.xyxy) == 4, "BoxAnswer.xyxy", "four numbers", self.xyxy)
             x0, y0, x1, y1 = self.xyxy

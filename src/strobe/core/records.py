@@ -90,7 +90,7 @@ class PerturbationSet:
     """An anchor and the images a person would call the same. The anchor is not among `members`.
 
     `axis` says what their distance is; `variant` what was done to the anchor (empty in a dataset without variants);
-    `group` joins the sets of one picture; `status`, `reach` and `margin` are a search's (strobe.core.variants).
+    `group` joins the sets of one image; `status`, `reach` and `margin` are a search's (strobe.core.variants).
     """
 
     set_id: str

@@ -218,7 +218,7 @@ class Sets:
     """One row per (set, member), the anchor among them at distance 0, sorted by set and then by distance.
 
     `set` is a row of `set_id`; `frame` a row of Frames. Besides `set_id`, these have one entry per set: `variant` is a
-    row of the dataset's Variants (0 where it has none), `group` joins the sets of one picture (a set's own name where
+    row of the dataset's Variants (0 where it has none), `group` joins the sets of one image (a set's own name where
     nothing is said), `status` is one of STATUSES, `reach` how far the set or search went (NaN: as far as its members)
     and `margin` by how much a finding holds (NaN: unknown).
     """

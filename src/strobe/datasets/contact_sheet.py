@@ -49,7 +49,7 @@ def draw_sheet(
 ) -> int:
     """Draw the sets into a PNG (or what the ending says); how many frames could not be read comes back.
 
-    `n_columns` distances are shown, spread evenly; `kept` (one per set row) marks what review rejected. Pictures that
+    `n_columns` distances are shown, spread evenly; `kept` (one per set row) marks what review rejected. Images that
     stand alone lie side by side.
     """
     from PIL import Image, ImageDraw
@@ -135,7 +135,7 @@ def _draw_picture(
     at: tuple[int, int],
     tile_wh: tuple[int, int],
 ) -> bool:
-    """A picture that stands alone, its label and name below it; whether it could not be read comes back."""
+    """An image that stands alone, its label and name below it; whether it could not be read comes back."""
     frame = int(dataset.sets.anchor_frame[place])
     tile, problem = _tile(dataset, source, frame, tile_wh)
     sheet.paste(tile, at)

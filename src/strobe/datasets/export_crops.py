@@ -1,7 +1,7 @@
-"""A crop set: every picture people kept, cut to its box, as `<class>/<same file name>`, and manifest.json beside them.
+"""A crop set: every image people kept, cut to its box, as `<class>/<same file name>`, and manifest.json beside them.
 
 A JPEG becomes a JPEG of quality 100 without chroma subsampling, so that its name stays true and next to nothing is lost
-a second time; every other picture is stored without loss, as PNG where its own ending has no such form. Pixels are
+a second time; every other image is stored without loss, as PNG where its own ending has no such form. Pixels are
 those every model gets: upright, RGB, 8 bits.
 """
 
@@ -43,7 +43,7 @@ _WITHOUT_LOSS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Crop:
-    """One picture to cut: its row, where it goes, and what of it is taken in whole pixels, the far corner exclusive."""
+    """One image to cut: its row, where it goes, and what of it is taken in whole pixels, the far corner exclusive."""
 
     row: int
     file: str
@@ -55,7 +55,7 @@ class _Crop:
 def export_crops(
     dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource, target: Path, *, progress: Progress
 ) -> dict[str, Any]:
-    """Write the crops of the pictures that are kept, then the manifest, which comes back.
+    """Write the crops of the images that are kept, then the manifest, which comes back.
 
     A crop is written whole or not at all; the same command goes on where it was interrupted, and a finished crop set is
     left as it is. A folder that holds anything else is refused.
@@ -91,7 +91,7 @@ def export_crops(
 
 
 def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -> list[_Crop]:
-    """What is to be cut, in the order of the pictures; two of one name in one class, and boxes outside, are refused."""
+    """What is to be cut, in the order of the images; two of one name in one class, and boxes outside, are refused."""
     place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
     found: dict[str, _Crop] = {}
     for one in pictures:
@@ -113,7 +113,7 @@ def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -
             raise StrobeError(f"two crops would be called {printable(file)}: {keys}; a crop set holds each name once")
         found[file.casefold()] = _Crop(row=row, file=file, size_wh=size_wh, cut=cut, about=one)
     if not found:
-        raise InvalidValue(f"{dataset.name}: people keep no picture, so there is nothing to cut")
+        raise InvalidValue(f"{dataset.name}: people keep no image, so there is nothing to cut")
     return list(found.values())
 
 
@@ -137,7 +137,7 @@ def _name(dataset: Dataset, row: int) -> str:
 
 
 def _digest(dataset: Dataset, crops: Sequence[_Crop]) -> str:
-    """What the crops are made of: pictures, boxes, and who drew them."""
+    """What the crops are made of: images, boxes, and who drew them."""
     rows = [[crop.file, crop.cut, str(dataset.frames.sha256[crop.row]), asdict(crop.about)] for crop in crops]
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 

@@ -235,7 +235,7 @@ def append_verdicts(
 
 @writes("folder")
 def append_answers(folder: Path, *, names: Iterable[NameAnswer] = (), drawn: Iterable[BoxAnswer] = ()) -> Dataset:
-    """Add what people said of single pictures; an answer whose id is there already is not added twice."""
+    """Add what people said of single images; an answer whose id is there already is not added twice."""
     dataset = _appended(folder, read(folder), "names", "answer_id", names)
     return _appended(folder, dataset, "drawn", "answer_id", drawn)
 

@@ -1,11 +1,11 @@
 """ImageNet-9 and its variations (Xiao et al., Noise or Signal): SRC/<variation>/val/<00_dog …>/<file>, joined by name.
 
-    original    the whole picture                        mixed_same   on the ground of a picture of its class
+    original    the whole image                        mixed_same   on the ground of an image of its class
     mixed_rand  on the ground of any class               mixed_next   on the ground of the next class
     only_fg     the object alone, on black               no_fg        the object's shape is black
     only_bg_t   its box filled with ground, by tiling    only_bg_b    its box is black
 
-Every picture of `original` is a group; the variations are the rungs of a ladder of backgrounds, by the names its other
+Every image of `original` is a group; the variations are the rungs of a ladder of backgrounds, by the names its other
 makers use. Labels come from the number of the class's folder.
 """
 
@@ -39,7 +39,7 @@ _PICTURE = re.compile(r"n\d{8}_\d+")
 
 
 def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
-    """The pictures of `original` with every variation that is there; a variation's file belongs to the original whose
+    """The images of `original` with every variation that is there; a variation's file belongs to the original whose
     foreground its name names."""
     if not source.is_dir():
         raise StrobeError(
@@ -64,7 +64,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
         name = label, _foreground(key)
         if name in by_name:
             raise StrobeError(
-                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} are one picture by "
+                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} are one image by "
                 "their names; keep one"
             )
         by_name[name] = key
@@ -79,13 +79,13 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
             if whole is None:
                 strays.setdefault(variation, []).append(key)
                 continue
-            if RUNGS[variation] in rungs[whole]:  # rungs are compared picture by picture: one of each
+            if RUNGS[variation] in rungs[whole]:  # rungs are compared image by image: one of each
                 again.setdefault(variation, []).append(key)
                 continue
             rungs[whole][RUNGS[variation]] = [f"{variation}/{key}"]
             origins[f"{variation}/{key}"] = path
     notes = [
-        f"{variation}: {len(keys)} file(s) name no picture of {ORIGINAL} and were left out, first {printable(keys[0])}"
+        f"{variation}: {len(keys)} file(s) name no image of {ORIGINAL} and were left out, first {printable(keys[0])}"
         for variation, keys in strays.items()
     ]
     notes += [
@@ -108,11 +108,11 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
             f"({printable(next(iter(originals)))}, …)"
         )
     if len(pictures) < len(originals):
-        notes.append(f"{len(originals) - len(pictures)} picture(s) of {ORIGINAL} have no variation and were left out")
+        notes.append(f"{len(originals) - len(pictures)} image(s) of {ORIGINAL} have no variation and were left out")
     for variation, called in RUNGS.items():
         n = sum(called in whole.rungs for whole in pictures)
         if found[variation] and n < len(pictures):
-            notes.append(f"{variation}: {len(pictures) - n} of {len(pictures)} pictures lack it")
+            notes.append(f"{variation}: {len(pictures) - n} of {len(pictures)} images lack it")
     absent = [variation for variation in RUNGS if not found[variation]]
     if absent:
         notes.append(f"not there: {', '.join(absent)}")
@@ -149,7 +149,7 @@ def _label(key: str, folder: Path, n_classes: int) -> int:
 
 
 def _foreground(key: str) -> str:
-    """The picture whose object a file shows: the first ImageNet picture its name names (the one after `fg`, where it
+    """The image whose object a file shows: the first ImageNet image its name names (the one after `fg`, where it
     says so), else its name without the ending.
 
     >>> _foreground("00_dog/fg_n02085620_7_bg_n01440764_10.JPEG"), _foreground("00_dog/n02085620_7.JPEG")

@@ -28,7 +28,7 @@ _WORDNET_ID = re.compile(r"n\d{8}")
 
 
 def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, how: ImportOptions) -> ImportedDataset:
-    """One set per picture, its anchor alone; a model chooses among the 200 classes unless another space is named."""
+    """One set per image, its anchor alone; a model chooses among the 200 classes unless another space is named."""
     files = class_files(source, what="ImageNet-A")
     chosen = _classes([key.partition("/")[0] for key in files], label_space or IMAGENET_A, source)
     stills = [Still(key=key, labels=(chosen.index(key.partition("/")[0]),)) for key in files]
@@ -63,7 +63,7 @@ def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """What a manifest says of one crop: the original's key and hash, the box, the share of the picture it takes."""
+    """What a manifest says of one crop: the original's key and hash, the box, the share of the image it takes."""
 
     key: str
     source_sha256: str | None
@@ -74,7 +74,7 @@ class _Cut:
 def import_crops(
     source: Path, originals: Path, target: Path, *, label_space: str | None, how: ImportOptions
 ) -> ImportedDataset:
-    """A set per picture that has a crop: the whole its anchor, the crop its member; once more as models usually see it.
+    """A set per image that has a crop: the whole its anchor, the crop its member; once more as models usually see it.
 
     Originals are `<class>/<same file name>` below `originals`, or what the manifest of the crops says.
     """
@@ -95,7 +95,7 @@ def import_crops(
         whole = _original(key, cut, source, originals, wholes, by_stem)
         if whole in taken:
             raise StrobeError(
-                f"{printable(source)}: {printable(taken[whole])} and {printable(key)} are crops of one picture, "
+                f"{printable(source)}: {printable(taken[whole])} and {printable(key)} are crops of one image, "
                 f"{printable(whole)}; keep one"
             )
         taken[whole] = key

@@ -1,9 +1,9 @@
-"""ImageNet-C and its kin: clean pictures and what a corruption made of each, severity by severity.
+"""ImageNet-C and its kin: clean images and what a corruption made of each, severity by severity.
 
     SRC/…/<corruption>/<severity>/<class>/<file>      with CLEAN/<class>/<file>
     SRC/<corruption>.npy and SRC/labels.npy           with CLEAN.npy (CIFAR-10-C: severities one after the other)
 
-One set per picture and corruption; the clean picture is the anchor of all of them, severity the distance.
+One set per image and corruption; the clean image is the anchor of all of them, severity the distance.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -34,7 +34,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagenetCOptions:
-    """Which part of it: corruptions (none named: all), severities, and at most so many pictures, drawn by a seed."""
+    """Which part of it: corruptions (none named: all), severities, and at most so many images, drawn by a seed."""
 
     corruptions: tuple[str, ...] = ()
     severities: tuple[int, ...] = SEVERITIES
@@ -58,7 +58,7 @@ class ImagenetCOptions:
         return sorted(self.corruptions or found)
 
     def of_pictures(self, keys: Sequence[str]) -> list[str]:
-        """The pictures wanted, in order."""
+        """The images wanted, in order."""
         if self.pictures is None or self.pictures >= len(keys):
             return list(keys)
         chosen = np.random.default_rng(self.seed).choice(len(keys), self.pictures, replace=False)
@@ -67,7 +67,7 @@ class ImagenetCOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picture:
-    """A clean picture: its name, its classes, and the key of what a corruption made of it, where there is one."""
+    """A clean image: its name, its classes, and the key of what a corruption made of it, where there is one."""
 
     key: str
     labels: tuple[int, ...]
@@ -75,7 +75,7 @@ class _Picture:
 
 
 Place = Callable[[str, Path], None]
-"""Puts the picture of a key at a path."""
+"""Puts the image of a key at a path."""
 
 
 def import_corrupted(
@@ -100,7 +100,7 @@ def import_corrupted(
         raise StrobeError(f"{printable(source)}: no folder {missing[0]}; give --severity for those that are there")
     originals = {path.relative_to(clean).as_posix(): path for path in _images(clean)}
     if not originals:
-        raise StrobeError(f"{printable(clean)}: no clean pictures in it; expected <class>/<file>")
+        raise StrobeError(f"{printable(clean)}: no clean images in it; expected <class>/<file>")
     flat = next((key for key in originals if "/" not in key), None)
     if flat is not None:
         raise StrobeError(f"{printable(clean / flat)} lies in no class's folder; expected <class>/<file>")
@@ -109,10 +109,10 @@ def import_corrupted(
     keys = sorted(key for key in originals if key in there)
     notes = []
     if len(there) > len(keys):
-        notes.append(f"{len(there) - len(keys)} corrupted picture(s) have no clean original and were left out")
+        notes.append(f"{len(there) - len(keys)} corrupted image(s) have no clean original and were left out")
     if not keys:
         example = next(iter(sorted(there)), "nothing")
-        raise StrobeError(f"no picture of {printable(source)} ({printable(example)}, …) is below {printable(clean)}")
+        raise StrobeError(f"no image of {printable(source)} ({printable(example)}, …) is below {printable(clean)}")
     keys = wanted.of_pictures(keys)
     label_space = classes(sorted({key.split("/")[-2] for key in keys}))
 
@@ -142,7 +142,7 @@ def import_corrupted(
 def import_arrays(
     source: Path, clean: Path, target: Path, *, wanted: ImagenetCOptions, classes: Sequence[str], how: ImportOptions
 ) -> ImportedDataset:
-    """The .npy layout: every file holds the pictures of severity 1, then those of 2, …; they are stored as PNG."""
+    """The .npy layout: every file holds the images of severity 1, then those of 2, …; they are stored as PNG."""
     labels = _array(source / "labels.npy", 1)
     images = _array(clean, 4)
     n = len(images)
@@ -153,7 +153,7 @@ def import_arrays(
         if len(array) != len(SEVERITIES) * n or array.shape[1:] != images.shape[1:]:
             raise InvalidFile(
                 found[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
-                hint=f"five severities of the {n} pictures of {printable(clean.name)}",
+                hint=f"five severities of the {n} images of {printable(clean.name)}",
             )  # fmt: skip
     if len(labels) not in (n, len(SEVERITIES) * n):
         raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean pictures")
@@ -194,7 +194,7 @@ def _dataset(
     how: ImportOptions,
     name: str,
 ) -> Dataset:
-    """The sets, and their pictures at target/media, where `place` puts them unless media stay behind."""
+    """The sets, and their images at target/media, where `place` puts them unless media stay behind."""
     stored = how.media != "none"
     severities = sorted(set(wanted.severities))
     levels = tuple(float(severity) for severity in severities)

@@ -62,7 +62,7 @@ def digits_dataset(
     target: Path | None = None,
     how: ImportOptions | None = None,
 ) -> Dataset:
-    """One set per digit, its anchor alone; `rows` are some of them. With a target pictures go to target/media."""
+    """One set per digit, its anchor alone; `rows` are some of them. With a target images go to target/media."""
     images, labels = digits
     bring = how or ImportOptions(media="none")
     stored = target is not None and bring.media != "none"

@@ -1,7 +1,7 @@
 """ObjectNet: SRC/images/<folder>/<file> with a red border, and which of ILSVRC's classes each folder shows.
 
 Models of ILSVRC-2012 can name some of ObjectNet's 313 kinds. Which, the archive says in mappings/ (kind by folder, and
-ILSVRC's classes by kind), or a CSV of one's own: folder,label. A picture is right as any class of its kind, and models
+ILSVRC's classes by kind), or a CSV of one's own: folder,label. An image is right as any class of its kind, and models
 choose among all classes of the map.
 """
 
@@ -34,7 +34,7 @@ _RED = (200, 60)
 def import_objectnet(
     source: Path, target: Path, *, classes: Path | None, border: int, how: ImportOptions
 ) -> ImportedDataset:
-    """One set per picture of a folder in the map, its anchor alone, without `border` pixels on each side."""
+    """One set per image of a folder in the map, its anchor alone, without `border` pixels on each side."""
     expect(0 <= border <= 64, "--border", "0–64 pixels", border)
     images = source / "images" if (source / "images").is_dir() else source
     files = class_files(images, what="ObjectNet")
@@ -71,23 +71,23 @@ def import_objectnet(
     if len(wanted) < len(files):
         folders = len({key.partition("/")[0] for key in files.keys() - wanted.keys()})
         notes.append(
-            f"{len(files) - len(wanted)} picture(s) of {folders} folder(s) show no class of the map and were left out"
+            f"{len(files) - len(wanted)} image(s) of {folders} folder(s) show no class of the map and were left out"
         )
     if plain:
-        notes.append(f"{plain} picture(s) have no red border; {border} pixels were cut all the same: see --border")
+        notes.append(f"{plain} image(s) have no red border; {border} pixels were cut all the same: see --border")
     info = DatasetInfo(
         name="objectnet",
         label_space=chosen,
         k=0,
         axis=NO_AXIS,
-        licence="ObjectNet's own: for evaluation only, its pictures may not be trained on; not distributed with strobe",
+        licence="ObjectNet's own: for evaluation only, its images may not be trained on; not distributed with strobe",
         provenance={"format": "objectnet", "media": stored, "border": border},
     )
     return ImportedDataset(dataset=grown.build(info, root=target), notes=tuple(notes))
 
 
 def _bring(path: Path, place: Path, border: int, how: ImportOptions) -> bool:
-    """Put the picture there without its border, as PNG; whether it had no red one. What is there already is kept."""
+    """Put the image there without its border, as PNG; whether it had no red one. What is there already is kept."""
     if place.is_file():
         return False
     pixels = decode_image(regular(path).read_bytes(), name=path)

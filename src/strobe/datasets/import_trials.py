@@ -1,4 +1,4 @@
-"""Trials of people who named pictures elsewhere: CSV in the columns of model-vs-human, one row an answer.
+"""Trials of people who named images elsewhere: CSV in the columns of model-vs-human, one row an answer.
 
 `subj, object_response, category, imagename` are needed; `rt` (seconds), `condition`, `session` and `trial` are taken
 where they are there.
@@ -39,12 +39,12 @@ _PREFIX = re.compile(r"\d+_([A-Za-z0-9-]+)_(s\d+|dnn)_")
 
 _LONGEST = 86_400
 _SLOW = 100
-"""Seconds; who takes longer over every other picture was probably timed in milliseconds."""
+"""Seconds; who takes longer over every other image was probably timed in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFiles:
-    """What goes with the CSV: the folder of the pictures, and all classes people could choose from."""
+    """What goes with the CSV: the folder of the images, and all classes people could choose from."""
 
     images: Path | None = None
     classes: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One row: who called which picture what, and where the row stands."""
+    """One row: who called which image what, and where the row stands."""
 
     path: Path
     line: int
@@ -86,7 +86,7 @@ class Trials:
     rows: tuple[Trial, ...]
 
     def imported(self, target: Path, *, files: TrialFiles, signed: Signed, how: ImportOptions) -> ImportedDataset:
-        """One set per picture, its anchor alone, with what people called it. Tables are the caller's to write."""
+        """One set per image, its anchor alone, with what people called it. Tables are the caller's to write."""
         classes = self._classes(files, target)
         first = {trial.picture: trial for trial in reversed(self.rows)}
         paths = {} if files.images is None else _find(files.images, sorted(first))
@@ -116,7 +116,7 @@ class Trials:
         if seconds and median(seconds) > _SLOW:
             notes.append(f"half of the answers took {median(seconds):.0f} s or longer: rt is to be in seconds")
         if not brought:
-            notes.append("without pictures: people are scored alone, or beside predictions made elsewhere (--images)")
+            notes.append("without images: people are scored alone, or beside predictions made elsewhere (--images)")
         return tuple(notes)
 
     def _classes(self, files: TrialFiles, target: Path) -> LabelSpace:
@@ -195,7 +195,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *, prefixed: bool) -> Iterator[Trial]:
-    """The rows as trials; nobody answers twice, has two names or shares one, and a picture has one class."""
+    """The rows as trials; nobody answers twice, has two names or shares one, and an image has one class."""
     answered: dict[tuple[str, str], Trial] = {}
     numbered: dict[tuple[str, str, str], Trial] = {}
     shown: dict[str, Trial] = {}
@@ -233,7 +233,7 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
             if before.category != trial.category:
                 raise InvalidValue(
                     f"{printable(trial.picture)} is of category {printable(trial.category)} here and "
-                    f"{printable(before.category)} at {before.where}; a picture has one class"
+                    f"{printable(before.category)} at {before.where}; an image has one class"
                 )
             if found is not None:
                 tokens.check(found[1], row.get("session", ""), found[2], trial)
@@ -241,25 +241,25 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
 
 
 class _Tokens:
-    """Who is who in the names of pictures: within a session of an experiment s01 is one person, under one name."""
+    """Who is who in the names of images: within a session of an experiment s01 is one person, under one name."""
 
     def __init__(self) -> None:
         self._person: dict[tuple[str, str, str], Trial] = {}
         self._token: dict[tuple[str, str, str], tuple[str, Trial]] = {}
 
     def check(self, experiment: str, session: str, token: str, trial: Trial) -> None:
-        if token == "dnn":  # noqa: S105 (what stands for a person where a model was shown the pictures)
+        if token == "dnn":  # noqa: S105 (what stands for a person where a model was shown the images)
             return
         before = self._person.setdefault((experiment, session, token), trial)
         if before.person != trial.person:
             raise InvalidValue(
-                f"the pictures say {token} for {printable(trial.person)} here and for {printable(before.person)} at "
+                f"the images say {token} for {printable(trial.person)} here and for {printable(before.person)} at "
                 f"{before.where}: one person with two names; write one"
             )
         other, first = self._token.setdefault((experiment, session, trial.person), (token, trial))
         if other != token:
             raise InvalidValue(
-                f"the pictures of {printable(trial.person)} say {token} here and {other} at {first.where}: two people "
+                f"the images of {printable(trial.person)} say {token} here and {other} at {first.where}: two people "
                 "with one name; give each a name (subj) of their own"
             )
 
@@ -277,12 +277,12 @@ def _seconds(text: str) -> float | None:
 
 
 def _condition(text: str) -> str:
-    # A control here is a picture shown to see who looks; the control condition of an experiment is none.
+    # A control here is an image shown to see who looks; the control condition of an experiment is none.
     return "control condition" if text.lower() == "control" else text
 
 
 def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
-    """The file of every picture below the folder, by its name with or without what stands in front of it."""
+    """The file of every image below the folder, by its name with or without what stands in front of it."""
     if not folder.is_dir():
         raise StrobeError(f"--images: no such folder: {printable(folder)}")
     found: dict[str, str] = {}
@@ -294,7 +294,7 @@ def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
     missing = [name for name in pictures if name not in found]
     if missing:
         raise StrobeError(
-            f"--images: {len(missing)} of {len(pictures)} pictures are not below {printable(folder)}, first "
+            f"--images: {len(missing)} of {len(pictures)} images are not below {printable(folder)}, first "
             f"{printable(missing[0])}; give the folder that holds them, or leave --images away"
         )
     return {name: found[name] for name in pictures}

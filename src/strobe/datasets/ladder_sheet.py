@@ -1,4 +1,4 @@
-"""A few ladders as one picture: a row each, from the whole picture down to its controls, as a model gets them."""
+"""A few ladders as one image: a row each, from the whole image down to its controls, as a model gets them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,11 +25,11 @@ _GROUPS = (
     ("the background changed, nothing magnified", ("grey", "blur", "plain", "same", "other", "object")),
     ("controls", ("removed", "ground")),
 )
-"""The columns, by what they have in common; a rung that shows the picture as it is has none."""
+"""The columns, by what they have in common; a rung that shows the image as it is has none."""
 
 
 def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[LadderPicture], path: Path) -> None:
-    """Draw the ladders of a few pictures."""
+    """Draw the ladders of a few images."""
     from PIL import Image, ImageDraw
 
     frames = _frames(dataset)
@@ -67,7 +67,7 @@ def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[Ladde
 
 
 def _frames(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """By picture the frame of every column: `whole`, a rung, or a crop at its context."""
+    """By image the frame of every column: `whole`, a rung, or a crop at its context."""
     sets, variants = dataset.sets, dataset.variants
     found: dict[str, dict[str, int]] = {}
     for row, place in enumerate(sets.set.tolist()):
@@ -82,7 +82,7 @@ def _frames(dataset: Dataset) -> dict[str, dict[str, int]]:
 
 
 def _columns(names: Sequence[str], frames: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """The columns of a group that some picture has."""
+    """The columns of a group that some image has."""
     have = {name for own in frames.values() for name in own}
     crops = sorted((name for name in have if name.startswith("crop ")), key=lambda name: float(name[5:]))
     return [column for name in names for column in (crops if name == "crop" else [name]) if column in have]
@@ -114,7 +114,7 @@ def _is_padded(dataset: Dataset) -> bool:
 
 def _legend(dataset: Dataset, n: int, of: int) -> str:
     fit = "put into a grey square" if _is_padded(dataset) else "squashed to a square"
-    text = f"{n} of {of} pictures, by the size of their objects · every rung {fit}, as models get it"
+    text = f"{n} of {of} images, by the size of their objects · every rung {fit}, as models get it"
     fields = [] if dataset.variants is None else [dict(one) for one in dataset.variants.fields]
     said = {f"{name} {one[name]}" for one in fields for name in ("boxes", "masks") if one.get(name)}
     return " · ".join([text, *sorted(said)])
@@ -129,7 +129,7 @@ def _write_head(dataset: Dataset, pen: Any, one: LadderPicture, anchor: int, y: 
     title = ", ".join(printable(names[label], limit=40) for label in dataset.labels_of(anchor))
     write_line(pen, (_MARGIN, y + 2), title, size=14, fill=INK, room=room // 3)
     left = _MARGIN + int(pen.textlength(title, font=font_of(14))) + 10
-    facts = one.picture if one.area_share is None else f"box {one.area_share:.0%} of the picture · {one.picture}"
+    facts = one.picture if one.area_share is None else f"box {one.area_share:.0%} of the image · {one.picture}"
     write_line(pen, (min(left, _MARGIN + room // 3), y + 4), facts, size=12, fill=SOFT, room=room // 2)
 
 

@@ -1,4 +1,4 @@
-"""`ladder.parquet`: what is known of every picture of a background ladder, those left out among them."""
+"""`ladder.parquet`: what is known of every image of a background ladder, those left out among them."""
 
 import json
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
 
 
 def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
-    """The pictures of the ladder in a dataset folder, in its order; None where it holds none."""
+    """The images of the ladder in a dataset folder, in its order; None where it holds none."""
     settle(folder)
     path = inside(folder, LADDER_FILE)
     if not path.is_file():

@@ -110,7 +110,7 @@ def _upright_rgb(opened: Any) -> Image:
     from PIL import ImageOps
 
     opened.load()
-    # In mode I these formats hold 16 bits, of which the high byte is the picture.
+    # In mode I these formats hold 16 bits, of which the high byte is the image.
     deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
     # In place, and only where there is something to turn or convert: each copy costs a tenth of the decoding.
     ImageOps.exif_transpose(opened, in_place=True)

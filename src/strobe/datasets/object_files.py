@@ -1,4 +1,4 @@
-"""Boxes and masks of pictures from files of others: which of them is whose, and what it says."""
+"""Boxes and masks of images from files of others: which of them is whose, and what it says."""
 
 import csv
 from collections.abc import Collection, Sequence
@@ -16,9 +16,9 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """By picture the name that is its: without endings the whole key, or the longest tail of it that is a name.
+    """By image the name that is its: without endings the whole key, or the longest tail of it that is a name.
 
-    Two pictures with one name are refused: nobody could say whose it is.
+    Two images with one name are refused: nobody could say whose it is.
 
     >>> matched(["dog/a.jpg", "cat/b.jpg"], ["a.png", "cat/b.png"], what="masks")
     {'dog/a.jpg': 'a.png', 'cat/b.jpg': 'cat/b.png'}
@@ -46,25 +46,25 @@ def _stem(name: str) -> tuple[str, ...]:
 
 
 def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
-    """The mask of every picture that has one in the folder, a PNG named as its picture."""
+    """The mask of every image that has one in the folder, a PNG named as its image."""
     if not folder.is_dir():
         raise StrobeError(f"--masks: no such folder: {printable(folder)}")
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix.lower() == ".png"]
     if not names:
-        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; one for each picture, named as it")
+        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; one for each image, named as it")
     found = matched(keys, names, what="--masks")
     if not found:
         raise StrobeError(
-            f"--masks: none of the {len(names)} PNG files in {printable(folder)} is named as a picture; they are named "
-            f"like {printable(names[0])}, pictures like {printable(keys[0])}"
+            f"--masks: none of the {len(names)} PNG files in {printable(folder)} is named as an image; they are named "
+            f"like {printable(names[0])}, images like {printable(keys[0])}"
         )
     return {key: folder / name for key, name in found.items()}
 
 
 def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int]:
-    """The box of every picture the file has one for, and how many of its boxes are of no picture.
+    """The box of every image the file has one for, and how many of its boxes are of no image.
 
-    A CSV with the columns key, x0, y0, x1, y1, or the manifest.json of a crop set. A picture that stands in it twice is
+    A CSV with the columns key, x0, y0, x1, y1, or the manifest.json of a crop set. An image that stands in it twice is
     refused.
     """
     rows = _of_manifest(path) if path.suffix.lower() == ".json" else _of_csv(path)

@@ -48,7 +48,7 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
 
 
 def is_plain_png(data: bytes) -> bool:
-    """Whether all chunks of a PNG lie inside it, and are of kinds that unpack to no more than its picture."""
+    """Whether all chunks of a PNG lie inside it, and are of kinds that unpack to no more than its image."""
     place = 8
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)

@@ -1,6 +1,6 @@
-"""Pictures that come with rungs made elsewhere (crops, other grounds, the object alone): a set per picture and rung.
+"""Pictures that come with rungs made elsewhere (crops, other grounds, the object alone): a set per image and rung.
 
-The whole picture is the anchor of all its sets and their group. Whole and rungs are marked as a model's input, so that
+The whole image is the anchor of all its sets and their group. Whole and rungs are marked as a model's input, so that
 every one is fitted alike, resized whole and never cropped: what a rung changes is then all that changes.
 """
 
@@ -21,12 +21,12 @@ from strobe.datasets.sampled import ImportedDataset
 __all__ = ["LadderRelease", "WholeImage", "class_files", "import_rungs", "rung", "twice"]
 
 USUAL = "usual"
-"""The control that shows the whole picture once more, as each model prepares its pictures itself."""
+"""The control that shows the whole image once more, as each model prepares its images itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeImage:
-    """A picture as it is: its key, its classes, boxes on it, and the keys of what was made of it, by rung."""
+    """An image as it is: its key, its classes, boxes on it, and the keys of what was made of it, by rung."""
 
     key: str
     labels: tuple[int, ...]
@@ -82,9 +82,9 @@ def _images(folder: Path) -> Iterator[Path]:
 def import_rungs(
     wholes: Sequence[WholeImage], origins: Mapping[str, Path], target: Path, *, of: LadderRelease, how: ImportOptions
 ) -> ImportedDataset:
-    """The sets of these pictures; `origins` says where the file of each key lies. A rung a picture lacks has no set.
+    """The sets of these images; `origins` says where the file of each key lies. A rung an image lacks has no set.
 
-    With a rung `usual` every picture is its own, not marked as an input.
+    With a rung `usual` every image is its own, not marked as an input.
     """
     stored = how.media != "none"
     used = {name for whole in wholes for name in whole.rungs} | {USUAL}
@@ -142,11 +142,11 @@ def import_rungs(
 
 
 def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A line where files of different names hold the same bytes: such a picture counts twice."""
+    """A line where files of different names hold the same bytes: such an image counts twice."""
     same = [keys for keys in hashes.values() if len(keys) > 1]
     if same:
         first, second = same[0][:2]
         yield (
-            f"{sum(map(len, same)) - len(same)} picture(s) are there twice, first {printable(first)} and "
+            f"{sum(map(len, same)) - len(same)} image(s) are there twice, first {printable(first)} and "
             f"{printable(second)}; each counts, so remove one where that is not meant"
         )

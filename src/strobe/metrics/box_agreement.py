@@ -42,7 +42,7 @@ def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate
     """
     expect(len(cluster) == len(overlap), "cluster", "one per overlap", len(cluster))
     if not len(overlap):
-        return nothing("no picture has the boxes of two people", method=METHOD)
+        return nothing("no image has the boxes of two people", method=METHOD)
     draws = Bootstrap(cluster, seed=seed)
     order = np.argsort(overlap, kind="stable")
     values, place = overlap[order], draws.place[order]

@@ -1,4 +1,4 @@
-"""People beside models on the same pictures: do they err on the same ones, what do most say, how long does it take.
+"""People beside models on the same images: do they err on the same ones, what do most say, how long does it take.
 
 Raters are columns: people, models, or both. An answer that was not given is −1 and is left out, never filled.
 """
@@ -17,12 +17,12 @@ from strobe.metrics.intervals import nothing
 
 __all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
 
-NOTHING_SHARED = "no picture was answered by both"
-NEVER_DIFFER = "both are right on every picture they share, or both wrong: that cannot be told from chance"
-ONE_CONSTANT = "one of the two is right on every picture, or wrong on every one: it is nought whatever the other does"
+NOTHING_SHARED = "no image was answered by both"
+NEVER_DIFFER = "both are right on every image they share, or both wrong: that cannot be told from chance"
+ONE_CONSTANT = "one of the two is right on every image, or wrong on every one: it is nought whatever the other does"
 
 FEW_PICTURES = 50
-"""Below this many pictures the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py)."""
+"""Below this many images the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py)."""
 
 _CHUNK = 256
 """Pairs resampled at once: memory stays flat however many raters there are."""
@@ -30,7 +30,7 @@ _CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
-    """Error consistency of pairs of raters: the value of each (NaN: none), its pictures, their sources, and its draws
+    """Error consistency of pairs of raters: the value of each (NaN: none), its images, their sources, and its draws
     (B, pairs). `constant` where it is nought because one of the two is never wrong, or never right."""
 
     value: Floats
@@ -72,18 +72,18 @@ class Consistency:
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:
-    """Cohen's kappa of being right, of each pair of raters on the pictures both answered: 0 is chance, 1 the same ones.
+    """Cohen's kappa of being right, of each pair of raters on the images both answered: 0 is chance, 1 the same ones.
 
-    `right` (N, raters) is 1 where right, 0 where wrong, −1 where not answered; `draws` resample the N pictures by their
+    `right` (N, raters) is 1 where right, 0 where wrong, −1 where not answered; `draws` resample the N images by their
     source. A pair that is right on everything, or wrong on everything, has no value.
 
     >>> right = np.array([[1, 1, 0, 0], [1, 0, 0, 1]]).T
     >>> error_consistency(right, [(0, 1)], Bootstrap(np.arange(4), replicates=0)).value.tolist()
     [0.0]
     """
-    expect(right.ndim == 2, "right", "shape (pictures, raters)", right.shape)
+    expect(right.ndim == 2, "right", "shape (images, raters)", right.shape)
     expect(bool(np.isin(right, (-1, 0, 1)).all()), "right", "1, 0, or −1 where there is no answer", None)
-    expect(len(draws.place) == len(right), "draws", f"one source per picture ({len(right)})", len(draws.place))
+    expect(len(draws.place) == len(right), "draws", f"one source per image ({len(right)})", len(draws.place))
     found = [_part(right, pairs[start : start + _CHUNK], draws) for start in range(0, len(pairs), _CHUNK)]
     value, n, sources, constant, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
     return Consistency(
@@ -93,7 +93,7 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
 
 
 def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Bools, Floats]:
-    """Values, pictures, sources, whether one never differs, and draws of some pairs."""
+    """Values, images, sources, whether one never differs, and draws of some pairs."""
     a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     both = (right[:, a] >= 0) & (right[:, b] >= 0)
     parts = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
@@ -104,7 +104,7 @@ def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tu
 
 
 def _kappa(n: Floats, a: Floats, b: Floats, both: Floats) -> Floats:
-    """(observed − chance) / (1 − chance) from counts: pictures shared, right for one, for the other, for both."""
+    """(observed − chance) / (1 − chance) from counts: images shared, right for one, for the other, for both."""
     # Multiplied out by n²: whole numbers up to the division, so that chance agreement that is complete is exactly zero.
     top, bottom = 2 * (n * both - a * b), n * (a + b) - 2 * a * b
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0))
@@ -116,7 +116,7 @@ def majority(answers: Ints, *, n_classes: int) -> NDArray[np.int64]:
     >>> majority(np.array([[2, 2, 0], [1, 0, -1], [-1, 1, -1]]), n_classes=3).tolist()
     [2, -1, 1]
     """
-    expect(answers.ndim == 2, "answers", "shape (pictures, raters)", answers.shape)
+    expect(answers.ndim == 2, "answers", "shape (images, raters)", answers.shape)
     expect(bool(((answers >= -1) & (answers < n_classes)).all()), "answers", f"-1 to {n_classes - 1}", None)
     if not answers.size:
         return np.full(len(answers), -1, dtype=np.int64)
@@ -151,10 +151,10 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
 def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, float | None, float | None]:
     """The median of `values` (N, raters) where `use`, with its interval from resampled sources, and the two quartiles.
 
-    `draws` resample the N pictures by their source.
+    `draws` resample the N images by their source.
     """
-    expect(values.ndim == 2 and values.shape == use.shape, "values", "shape (pictures, raters), like use", values.shape)
-    expect(len(draws.place) == len(values), "draws", f"one source per picture ({len(values)})", len(draws.place))
+    expect(values.ndim == 2 and values.shape == use.shape, "values", "shape (images, raters), like use", values.shape)
+    expect(len(draws.place) == len(values), "draws", f"one source per image ({len(values)})", len(draws.place))
     kept = values[use]
     if not kept.size:
         return nothing("nobody was timed", method=METHOD), None, None

@@ -1,4 +1,4 @@
-"""Two conditions on the same pictures: the test of a difference, and the ratio of distances not all known."""
+"""Two conditions on the same images: the test of a difference, and the ratio of distances not all known."""
 
 from dataclasses import dataclass
 

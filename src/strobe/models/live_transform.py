@@ -82,13 +82,13 @@ def _not_random(plan: Transform, name: str) -> None:
 
 
 def probe_image() -> Image:
-    """A picture of nothing, to try things on: smooth noise, 240 × 320."""
+    """An image of nothing, to try things on: smooth noise, 240 × 320."""
     small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
     return np.asarray(PillowImage.fromarray(small).resize((320, 240), PillowImage.Resampling.BICUBIC))
 
 
 def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> Any:
-    """What the function makes of a picture of nothing; one line where it cannot."""
+    """What the function makes of an image of nothing; one line where it cannot."""
     try:
         return function(probe_image())
     except StrobeError:
@@ -96,7 +96,7 @@ def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> A
     except Exception as error:
         how = "; do transform and model fit each other?" if what == "it" else ""
         raise ModelFailed(
-            f"{name}: {what} failed on a picture to try it on ({type(error).__name__}: "
+            f"{name}: {what} failed on an image to try it on ({type(error).__name__}: "
             f"{printable(error, limit=160)}){how}"
         ) from error
 

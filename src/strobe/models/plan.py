@@ -133,7 +133,7 @@ class ImagePlan:
         The window grows to places where input and output coordinates meet in whole numbers, so that the filter sits
         exactly where it would in the whole image. First across, then down, each on its own: Pillow chooses the order
         by the size of its input, and between the two passes pixels are rounded. What no filter reaches is left out
-        before the rest becomes a picture, which copies it.
+        before the rest becomes an image, which copies it.
         """
         (new_w, new_h), (left, top), (height, width) = new, corner, self.size_hw
         filter_ = _FILTERS[self.interpolation]

@@ -1,4 +1,4 @@
-"""A saliency net as an ONNX file: one picture in, one map of what stands out in it. U²-Net's preprocessing."""
+"""A saliency net as an ONNX file: one image in, one map of what stands out in it. U²-Net's preprocessing."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Saliency:
         self.digest = digest_of_onnx(path)
         shape = self._input.shape
         if len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
-            raise InvalidFile(path, f"its input has shape {printable(shape)}, expected a picture (1, 3, height, width)")
+            raise InvalidFile(path, f"its input has shape {printable(shape)}, expected an image (1, 3, height, width)")
         high, wide = (side if isinstance(side, int) and side > 0 else _SIDE for side in shape[2:])
         self._size_wh = (wide, high)
 
@@ -39,7 +39,7 @@ class Saliency:
 
         resized = Pillow.fromarray(image).resize(self._size_wh, Pillow.Resampling.BILINEAR)
         small = np.asarray(resized, dtype=np.float32)
-        pixels = small / max(1.0, float(small.max()))  # it was trained on pictures whose brightest value is one
+        pixels = small / max(1.0, float(small.max()))  # it was trained on images whose brightest value is one
         batch = ((pixels - _MEAN) / _STD).transpose(2, 0, 1)[None].astype(np.float32)
         try:
             found = np.asarray(self._session.run(None, {self._input.name: batch})[0], dtype=np.float32).squeeze()

@@ -26,7 +26,7 @@ SHIPPED = {
     for data in ("world", "mnist")
     for kind in ("", "-linf", "-l2", "-judge")
 } | {"strobe-ground": "strobe-net-small", "strobe-object": "strobe-net-small"}
-"""Classifiers that come with weights, and which network each is: of the two shipped generators' pictures
+"""Classifiers that come with weights, and which network each is: of the two shipped generators' images
 (docs/generator.md), and of the world with and without a ground that gives the class away (docs/background.md)."""
 
 

@@ -180,4 +180,4 @@ def _check_inner(spec: str, expected: str, *, is_source: bool = False) -> None:
         raise ModelFailed(f"{printable(spec)}: two models go together, not three; expected {expected}")
     if spec.startswith("preds:"):
         way_out = "bring the file as a model of its own: -m NAME=preds:FILE -m boxes:NAME"
-        raise ModelFailed(f"{printable(spec)}: " + (way_out if is_source else "answers see no picture, so no crop"))
+        raise ModelFailed(f"{printable(spec)}: " + (way_out if is_source else "answers see no image, so no crop"))

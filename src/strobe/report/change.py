@@ -48,7 +48,7 @@ class ChangeTable:
 
 
 def change_table(view: View) -> ChangeTable | None:
-    """The table of the chosen pair; None where there is none, or where every picture stands alone."""
+    """The table of the chosen pair; None where there is none, or where every image stands alone."""
     found = find_change(view)
     if found is None or view.words.is_still:
         return None

@@ -1,4 +1,4 @@
-"""What is measured, in a few sentences, and the words for it: of pictures alone and of what was done to them."""
+"""What is measured, in a few sentences, and the words for it: of images alone and of what was done to them."""
 
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
@@ -22,7 +22,7 @@ def explained(view: View) -> tuple[str, list[str]] | None:
         what = "mAP" if boxes else "Accuracy"
         return "What is measured", [
             f"Every {noun} is asked about once and stands alone. {what} is {right}; its interval says how far that may "
-            "be off by the luck of which pictures were picked."
+            "be off by the luck of which images were picked."
         ]
     return None
 
@@ -41,22 +41,22 @@ def _variants(view: View) -> list[str]:
     plain = [one for one in facts if one.variant not in searched and one.target is None]
     if (rungs := ladder(view)) is not None:
         out.append(
-            f"Every picture stands on a ladder of up to {len(rungs.steps)} rungs: whole, and with its frame, its "
-            "background or its object changed. Accuracy on a rung counts the pictures that are right "
-            "there. Two rungs that differ in one thing, compared on the same pictures, say what that thing does."
+            f"Every image stands on a ladder of up to {len(rungs.steps)} rungs: whole, and with its frame, its "
+            "background or its object changed. Accuracy on a rung counts the images that are right "
+            "there. Two rungs that differ in one thing, compared on the same images, say what that thing does."
         )
     elif plain:
         out.append(
-            f"Every picture was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
-            "Accuracy at a level counts the changed pictures there that are right. Accuracy up to a level counts the "
-            "pictures that are right as they are and at every level so far: one wrong answer, and the picture is lost."
+            f"Every image was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
+            "Accuracy at a level counts the changed images there that are right. Accuracy up to a level counts the "
+            "pictures that are right as they are and at every level so far: one wrong answer, and the image is lost."
         )
     if view.results.dataset.combine == "worst":
         same = [one for one in facts if one.role == "same"]
         last = level_text(same[0], same[0].levels[-1])
         out.append(
             f"All {len(same)} share one scale ({scale(same[0])}), so a mean and a worst over them mean something: the "
-            f"worst up to {last} counts the pictures that no variant breaks."
+            f"worst up to {last} counts the images that no variant breaks."
         )
     elif len(facts) > 1 and rungs is None:
         out.append(
@@ -91,9 +91,9 @@ _HOW = {
 
 
 def _how_of_pictures(source: str) -> str:
-    """Whose the intervals of shares are: a photo is its own source, a video may have several pictures here."""
+    """Whose the intervals of shares are: a photo is its own source, a video may have several images here."""
     if source in ("video", "source"):
-        return f"Clopper–Pearson where every {source} has one picture, Korn–Graubard where some have several. "
+        return f"Clopper–Pearson where every {source} has one image, Korn–Graubard where some have several. "
     return "Clopper–Pearson for shares. "
 
 
@@ -108,11 +108,11 @@ def glossary(view: View) -> list[tuple[str, str]]:
             named = [(one.name, one.meaning) for one in measures(view, Task.DETECTION)]
             return [*named, *_DETECTION, interval]
         of = "; of people, of answers" if view.results.people else ""
-        return [("accuracy", f"Share of pictures the model gets right{of} (acc_orig in the files)."), interval]
+        return [("accuracy", f"Share of images the model gets right{of} (acc_orig in the files)."), interval]
     out = [
-        ("accuracy", "Share of pictures, as they are, that the model gets right (acc_orig in the files)."),
-        ("variant", "One thing done to the pictures, with levels of its own."),
-        ("set", "One picture under one variant: the picture itself and what was made of it."),
+        ("accuracy", "Share of images, as they are, that the model gets right (acc_orig in the files)."),
+        ("variant", "One thing done to the images, with levels of its own."),
+        ("set", "One image under one variant: the image itself and what was made of it."),
     ]
     searched = searched_names(view)
     if (found := ladder(view)) is not None:
@@ -123,15 +123,15 @@ def glossary(view: View) -> list[tuple[str, str]]:
         out += [
             (
                 "at a level",
-                "Share of what was made at that level that is right, whatever the answer to the picture itself.",
+                "Share of what was made at that level that is right, whatever the answer to the image itself.",
             ),
-            ("up to a level", "Share of pictures right as they are and at every level so far."),
+            ("up to a level", "Share of images right as they are and at every level so far."),
         ]
     if view.results.dataset.combine == "worst":
         out += [
             (
                 "worst",
-                "The same over all variants but controls: one wrong answer anywhere, and the picture is lost "
+                "The same over all variants but controls: one wrong answer anywhere, and the image is lost "
                 "(acc_pmk in the files).",
             )
         ]
@@ -142,9 +142,9 @@ def glossary(view: View) -> list[tuple[str, str]]:
                 "nothing found",
                 "The search ended without (it is censored): counted as holding out as far as it went, never dropped.",
             ),
-            ("wrong from the start", "The target was wrong on the picture itself, so nothing was searched."),
+            ("wrong from the start", "The target was wrong on the image itself, so nothing was searched."),
             ("reproduced", "Of what was found: still wrong for its target when read back from the disk."),
-            ("fooled", "For another model: wrong on what was found, among pictures it gets right as they are."),
+            ("fooled", "For another model: wrong on what was found, among images it gets right as they are."),
         ]
     if any(one.estimated for one in view.variants.values()):
         out += [("estimated", "It rests on boxes or masks that nobody drew.")]
@@ -152,9 +152,9 @@ def glossary(view: View) -> list[tuple[str, str]]:
 
 
 _RUNGS = [
-    ("rung", "One way a picture is shown: whole, or a variant at one of its levels."),
-    ("ground, background", "What is in the picture beside the object."),
-    ("BG-Gap", "Right on the ground of another picture of its class, less right on that of another class (Xiao et al. "
+    ("rung", "One way an image is shown: whole, or a variant at one of its levels."),
+    ("ground, background", "What is in the image beside the object."),
+    ("BG-Gap", "Right on the ground of another image of its class, less right on that of another class (Xiao et al. "
                "2020: mixed-same − mixed-rand)."),
     ("names a class, coverage", "The answer is a class of the data. A detector that finds no box names none, and is "
                                "wrong."),

@@ -60,7 +60,7 @@ def _estimated(found: LadderView) -> str:
 
 @question("background_rungs", "How often is it right on each rung?")
 def background_rungs(view: View) -> Answer:
-    """A row for every rung, a point for every model, and a line down from what it gets of the whole pictures."""
+    """A row for every rung, a point for every model, and a line down from what it gets of the whole images."""
     found = ladder(view)
     if found is None or not found.models:
         return Missing(_NONE)
@@ -98,15 +98,15 @@ def background_rungs(view: View) -> Answer:
         if known and is_known(whole):
             low = min(known, key=lambda row: value_of(row[1]))
             parts.append(
-                f"{printable(model)} is right on {percent(whole)} of the whole pictures and "
+                f"{printable(model)} is right on {percent(whole)} of the whole images and "
                 f"least often on “{low[0].name}” ({percent(low[1])})"
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(found.models) + 0.1)
     return FigureContent(
         sentence="; ".join(parts) + "." + view.drawn_text(view.classifiers),
-        how="Points with 95 % intervals; dotted: the same model on the whole pictures. Below the second line are "
+        how="Points with 95 % intervals; dotted: the same model on the whole images. Below the second line are "
         "controls, on which a person would not give the same answer, or nothing of the scene was changed. A rung "
-        "with an n of its own is missing for some pictures: differences are taken on those that have both."
+        "with an n of its own is missing for some images: differences are taken on those that have both."
         + _estimated(found),
         paint=paint,
         inches=(height, height + 0.22 * len(found.models)),
@@ -187,7 +187,7 @@ def background_contrasts(view: View) -> Answer:
     height = 1.0 + len(shown) * max(0.5, 0.17 * len(found.models) + 0.2)
     return FigureContent(
         sentence=" ".join(verdict(found, model) for model in some_models(found)),
-        how="Each row is the difference between two rungs that differ in one thing, on the pictures that have both, "
+        how="Each row is the difference between two rungs that differ in one thing, on the images that have both, "
         "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
         "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification. "
         "Magnifying enlarges the pixels there are: it shows no more of the object, and is no closer look."
@@ -202,7 +202,7 @@ def background_contrasts(view: View) -> Answer:
 
 @question("background_context", "How much around the object should it see?")
 def background_context(view: View) -> Answer:
-    """Accuracy on the box crop against how much wider than the box it is, the whole picture beside it."""
+    """Accuracy on the box crop against how much wider than the box it is, the whole image beside it."""
     found = ladder(view)
     steps = [] if found is None else [step for step in found.steps if step.facts and step.facts.axis == "context"]
     if found is None or len(steps) < 2:
@@ -251,7 +251,7 @@ def background_context(view: View) -> Answer:
     return FigureContent(
         sentence="; ".join(parts) + ".",
         how="The same objects, cut out with more and more around them: more background, and less magnification. Bands "
-        "and bars are 95 % intervals of each point; whether two points differ is tested below, on the same pictures.",
+        "and bars are 95 % intervals of each point; whether two points differ is tested below, on the same images.",
         paint=paint,
         inches=(3.5, 4.0 + 0.2 * len(lines)),
     )
@@ -262,7 +262,7 @@ def background_context(view: View) -> Answer:
 
 @question("background_area", "Does the background decide more where the object is small?")
 def background_area(view: View) -> Answer:
-    """By the share of the picture that the object takes: right on the whole picture, and what the background does."""
+    """By the share of the image that the object takes: right on the whole image, and what the background does."""
     found = ladder(view)
     if found is None:
         return Missing(_NONE)
@@ -309,7 +309,7 @@ def background_area(view: View) -> Answer:
             ends = [f"{100 * row.high:.3g}" for row in first]
             step = 1 if len(ends) <= 6 else 2
             axes.set_xticks(range(0, len(ends), step), ends[::step])
-            axes.set_xlabel("object’s box, % of the picture, up to")
+            axes.set_xlabel("object’s box, % of the image, up to")
             if is_gap:
                 axes.axhline(0, color=INK, linewidth=1, zorder=1)
                 in_points(axes, which="y")
@@ -324,7 +324,7 @@ def background_area(view: View) -> Answer:
         text += f"{measured(large, 'points')} where they are largest"
         parts.append(text + ("" if _apart(small, large) else ", and the intervals overlap"))
     what = f"{found.called(main)}: " if main is not None and parts else ""
-    sizes = f"{len(first)} bins of {min(row.n for row in first)} pictures or more"
+    sizes = f"{len(first)} bins of {min(row.n for row in first)} images or more"
     return FigureContent(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
         how=f"Pictures in {sizes}, by the share that the box of the object takes. Bars are 95 % intervals of each "
@@ -346,7 +346,7 @@ def _apart(one: Estimate, two: Estimate) -> bool:
 
 @question("background_models", "Which model is ahead, rung by rung?")
 def background_models(view: View) -> Answer:
-    """The difference between two models on every rung, on the same pictures; a detector against classifiers first."""
+    """The difference between two models on every rung, on the same images; a detector against classifiers first."""
     found = ladder(view)
     if found is None or len(found.models) < 2:
         return Missing(_NONE if found is None else "there is one model.")
@@ -392,11 +392,11 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
         first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
             b, a, -value_of(whole.value))  # fmt: skip
         chance = "" if is_real(whole) else ", which could be chance"
-        text += f". On the whole pictures {printable(first)} leads {printable(second)} by {points(value)}{chance}"
+        text += f". On the whole images {printable(first)} leads {printable(second)} by {points(value)}{chance}"
     height = 0.9 + 0.29 * len(rows)
     return FigureContent(
         sentence=f"{text}. {covered}".rstrip(),
-        how=f"{printable(a)} − {printable(b)} on the same pictures, with the 95 % intervals of the test, corrected "
+        how=f"{printable(a)} − {printable(b)} on the same images, with the 95 % intervals of the test, corrected "
         "over all pairs and rungs (Holm). Grey diamonds could be chance.",
         paint=paint,
         inches=(height, height + 0.3),

@@ -21,7 +21,7 @@ def boxes_quality(view: View) -> str | None:
     found = view.results.drawn
     if found is None or not found.n_pictures:
         return None
-    text = f"{people_text(found.n_people)} said where the object is in {counted(found.n_pictures, 'picture')}: "
+    text = f"{people_text(found.n_people)} said where the object is in {counted(found.n_pictures, 'image')}: "
     text += f"{found.kept.count} are kept ({percent(found.kept)})"
     if found.reasons:
         said = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
@@ -33,10 +33,10 @@ def boxes_quality(view: View) -> str | None:
 
 @question("people_boxes", "Do people see it in the same place?")
 def people_boxes(view: View) -> Answer:
-    """The median overlap of two people's boxes on a picture: all, a detector's own aside, and pair by pair."""
+    """The median overlap of two people's boxes on an image: all, a detector's own aside, and pair by pair."""
     found = view.results.drawn
     if found is None or not is_known(found.overlap):
-        return Missing("no picture has the boxes of two people.")
+        return Missing("no image has the boxes of two people.")
     rows: list[tuple[str, Estimate, str]] = [("every two boxes", found.overlap, INK)]
     if found.suggested.count and is_known(found.overlap_own):
         rows.append(("a detector’s own aside", found.overlap_own, MUTED))
@@ -55,14 +55,14 @@ def people_boxes(view: View) -> Answer:
         axes.set_xlim(0, 1.02)
         axes.set_xlabel("overlap (IoU)")
 
-    text = f"Two people’s boxes on a picture overlap by {kappa(found.overlap)} (IoU) at the median"
+    text = f"Two people’s boxes on an image overlap by {kappa(found.overlap)} (IoU) at the median"
     if found.suggested.count:
         text += f"; {percent(found.suggested)} of the boxes are a detector’s, taken as they were"
     if is_known(found.disagreed):
-        text += f". They see {percent(found.disagreed)} of the pictures differently at first"
+        text += f". They see {percent(found.disagreed)} of the images differently at first"
     return FigureContent(
         sentence=f"{text}.",
-        how="Boxes of round one, before anybody saw others’. The line is the 95 % interval over pictures. Two boxes "
+        how="Boxes of round one, before anybody saw others’. The line is the 95 % interval over images. Two boxes "
         f"that overlap by less than the dotted {found.agree:g} count as different and call for a second look.",
         paint=paint,
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),

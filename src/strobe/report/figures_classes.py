@@ -30,7 +30,7 @@ def per_class(view: View) -> Answer:
     )
     names = ("acc_orig", f"acc_pmk (k = {view.results.dataset.k})")
     if view.variants:
-        how = "In brackets the number of pictures; * and paler, at the end: fewer than 10, too few to rank."
+        how = "In brackets the number of images; * and paler, at the end: fewer than 10, too few to rank."
         names = ("as it is", "under every variant")
     for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
@@ -73,7 +73,7 @@ def detection_class(view: View) -> Answer:
 
 @question("class_accuracy", "Which classes does it get right?")
 def class_accuracy(view: View) -> Answer:
-    """One chart per model: the accuracy of every class, or its AP, with intervals; for pictures that stand alone."""
+    """One chart per model: the accuracy of every class, or its AP, with intervals; for images that stand alone."""
     found = []
     models: list[tuple[str, Sequence[Row], str]] = [
         (name, one.per_class, "accuracy") for name, one in view.drawn(view.classifiers).items()
@@ -84,13 +84,13 @@ def class_accuracy(view: View) -> Answer:
         rows.sort(key=lambda row: (row.small, -value_of(row.headline.orig), row.name))
         if rows:
             how = (
-                "In brackets the number of pictures; * and paler, at the end: fewer than 10, too few to rank. A "
+                "In brackets the number of images; * and paler, at the end: fewer than 10, too few to rank. A "
                 "picture counts in every class it has."
             )
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
             found.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
-    return found or Missing("no class has a scored picture.")
+    return found or Missing("no class has a scored image.")
 
 
 def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:
@@ -109,11 +109,11 @@ def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
     if not ranked:
         every, none = (sum(row.headline.orig.value == value for row in rows) for value in (1, 0))
         told = f"{printable(model)} is at 100 % on {every or 'none'} of {len(rows)} and at 0 % on {none or 'none'}"
-        return f"No class has ten pictures, too few to rank; {told}."
+        return f"No class has ten images, too few to rank; {told}."
     best, worst = ranked[0], ranked[-1]
     if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:
         return f"{printable(model)} does equally well on every class: {percent(best.headline.orig)}."
-    among = ", among classes with ten pictures or more" if len(ranked) < len(rows) else ""
+    among = ", among classes with ten images or more" if len(ranked) < len(rows) else ""
     ends = [f"{printable(row.name or row.label)} ({percent(row.headline.orig)}" for row in (best, worst)]
     return f"{printable(model)} does best on {ends[0]}) and worst on {ends[1]}, n = {worst.headline.orig.n}){among}."
 

@@ -84,9 +84,9 @@ def granularity_ratio(view: View) -> Answer:
     )  # fmt: skip
     return FigureContent(
         sentence=("; ".join(texts) + "." if texts else "") + more,
-        how=f"Above 1 a picture takes a larger change to fool the model than to fool {printable(found.baseline)}: the "
-        "median over pictures of the ratio of the two magnitudes, with 95 % intervals; searches that found nothing "
-        "count as larger than they went. Hollow: only pictures whose findings, on both sides, are still their class.",
+        how=f"Above 1 an image takes a larger change to fool the model than to fool {printable(found.baseline)}: the "
+        "median over images of the ratio of the two magnitudes, with 95 % intervals; searches that found nothing "
+        "count as larger than they went. Hollow: only images whose findings, on both sides, are still their class.",
         paint=paint,
         inches=(3.9, 4.4 + 0.25 * len(found.others) * (1 + len(found.preserved))),
     )
@@ -132,7 +132,7 @@ def _round_ticks(axes: Any, low: float, high: float) -> None:
 
 @question("granularity_curves", "How far does a search have to go?")
 def granularity_curves(view: View) -> Answer:
-    """A panel per granularity, a line per target: the share of pictures for which nothing was found so far."""
+    """A panel per granularity, a line per target: the share of images for which nothing was found so far."""
     found = granular(view)
     if found is None:
         return Missing(_NONE)
@@ -272,7 +272,7 @@ def granularity_kept(view: View) -> Answer:
         out.append(
             FigureContent(
                 sentence=text,
-                how="The share of findings to which more than half of those asked still give the class of the picture "
+                how="The share of findings to which more than half of those asked still give the class of the image "
                 "they were made of. A finding that became something else says nothing against the model it fooled.",
                 paint=paint,
                 inches=(3.4, 4.2),

@@ -1,4 +1,4 @@
-"""What people called the pictures, drawn: beside the models, with each other, for what, how quickly, and still so?"""
+"""What people called the images, drawn: beside the models, with each other, for what, how quickly, and still so?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,12 +20,12 @@ MOST_NAMES = 24
 """Names down a side of a matrix; more could not be read."""
 
 MOST_KINDS = 8
-"""Kinds of pictures with a matrix of their own; all are in tables/."""
+"""Kinds of images with a matrix of their own; all are in tables/."""
 
 LEAST_SHARED = 5
 """Pictures two must both have named to be drawn beside each other; fewer say nothing."""
 
-NOBODY = "nobody named a picture of this dataset."
+NOBODY = "nobody named an image of this dataset."
 
 
 def _models(view: View, score: PeopleScore) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _models(view: View, score: PeopleScore) -> dict[str, Any]:
 
 @question("people_accuracy", "How often are people right?")
 def people_accuracy(view: View) -> Answer:
-    """People, what most of them say, and every model on the same pictures."""
+    """People, what most of them say, and every model on the same images."""
     rows = asked(view)
     if not rows:
         return Missing(NOBODY)
@@ -55,20 +55,18 @@ def people_accuracy(view: View) -> Answer:
     if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
         least = min(best, key=lambda one: value_of(one.difference))
         text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these pictures"
-    how = (
-        "The line is the 95 % interval over pictures; small ticks are single people. Nothing in time, “none of these” \
+    how = "The line is the 95 % interval over images; small ticks are single people. Nothing in time, “none of these” \
 and “cannot tell” are answers, and wrong."
-    )
     if len(rows) == 1:
         paint, n_rows = _raters(view, score)
     else:
         paint, n_rows = _kinds(view, rows)
-        how = f"{how} Each row is another kind of picture."
+        how = f"{how} Each row is another kind of image."
     return FigureContent(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
 
 
 def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
-    """One kind of picture: a row for people, for what most say, and for each model."""
+    """One kind of image: a row for people, for what most say, and for each model."""
     models = _models(view, score)
     rows = [(people_text(score.n_people), score.accuracy, INK, "o")]
     if score.n_people > 1:
@@ -92,7 +90,7 @@ def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
 
 
 def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
-    """Several kinds of pictures: a row each, people and models on it one above the other."""
+    """Several kinds of images: a row each, people and models on it one above the other."""
     names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
     step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
 
@@ -140,7 +138,7 @@ def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: 
 # -- the same errors? ----------------------------------------------------------------------------------------------
 
 
-@question("people_consistency", "Do they err on the same pictures?")
+@question("people_consistency", "Do they err on the same images?")
 def people_consistency(view: View) -> Answer:
     """A matrix of error consistency: every person with every other, and with every model."""
     found = []
@@ -150,12 +148,12 @@ def people_consistency(view: View) -> Answer:
         if cells:
             found.append((name, score, cells))
     if not found:
-        return Missing(f"no two who share {LEAST_SHARED} pictures differ in what they get wrong.")
+        return Missing(f"no two who share {LEAST_SHARED} images differ in what they get wrong.")
     return [
         FigureContent(
             sentence=_consistency_sentence(view, score),
             how="Cohen’s κ of being right: 0 is as often both right or both wrong as chance has it, 1 the same errors. "
-            f"Blue above chance, orange below; a dot where two share fewer than {LEAST_SHARED} pictures, or differ in "
+            f"Blue above chance, orange below; a dot where two share fewer than {LEAST_SHARED} images, or differ in "
             "none.",
             paint=_matrix(view, score, cells),
             inches=_matrix_inches(view, score),
@@ -253,7 +251,7 @@ _WORDS = {"none": "none of these", "unsure": "cannot tell", "late": "too late"}
 
 @question("people_confusion", "What do people take for what?")
 def people_confusion(view: View) -> Answer:
-    """How pictures of each class were called, as a matrix; the most frequent mistakes where there are many classes."""
+    """How images of each class were called, as a matrix; the most frequent mistakes where there are many classes."""
     found = []
     for number, (name, score) in enumerate(list(asked(view).items())[:MOST_KINDS], start=1):
         counts = {(one.name, one.answer_name or _WORDS[one.said]): one.n for one in score.confusion}
@@ -272,7 +270,7 @@ def people_confusion(view: View) -> Answer:
         found.append(
             FigureContent(
                 sentence=f"{text}.",
-                how="Rows are what the pictures show. "
+                how="Rows are what the images show. "
                 + ("The most frequent mistakes; all are in tables/people_confusion.csv." if large else
                    "The number is the share of a row’s answers in per cent."),
                 paint=_mistakes(mistakes[:15]) if large else _confusion(truths, counts),
@@ -375,11 +373,11 @@ def people_times(view: View) -> Answer:
 
 @question("people_preservation", "Is it still what it was?")
 def people_preservation(view: View) -> Answer:
-    """How many changed pictures people still give the class of the picture as it was."""
+    """How many changed images people still give the class of the image as it was."""
     found = view.results.people
     rows = [] if found is None else [one for one in found.preservation if is_known(one.named)]
     if all(one.variant == ANCHOR for one in rows):
-        return Missing("nobody named a changed picture.")
+        return Missing("nobody named a changed image.")
     names = [f"{view.words.anchors} as they are" if one.role == "anchor" else printable(one.variant) for one in rows]
     marks = [f"{name} (control)" if one.role == "control" else name for name, one in zip(names, rows, strict=True)]
 
@@ -398,15 +396,15 @@ def people_preservation(view: View) -> Answer:
 
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
     worst = min(same, key=lambda one: value_of(one.named))
-    text = f"Of the answers to pictures under {printable(worst.variant)}, {percent(worst.named)} still give the class"
-    text += f", and {percent(worst.kept)} of those pictures keep it for most people"
+    text = f"Of the answers to images under {printable(worst.variant)}, {percent(worst.named)} still give the class"
+    text += f", and {percent(worst.kept)} of those images keep it for most people"
     if worst.lost is not None and is_known(worst.lost):
-        text += f"; that is {_short_of(worst.lost)} than of the pictures as they are"
+        text += f"; that is {_short_of(worst.lost)} than of the images as they are"
     height = 1.0 + 0.46 * len(rows)
     return FigureContent(
         sentence=f"{text}." + (" It is the lowest of them." if len(same) > 1 else ""),
-        how="Grey: the pictures as they are, and controls. Of a search only what it found counts. Lines are 95 % "
-        "intervals over pictures.",
+        how="Grey: the images as they are, and controls. Of a search only what it found counts. Lines are 95 % "
+        "intervals over images.",
         paint=paint,
         inches=(height, height),
     )

@@ -86,7 +86,7 @@ def trend(view: View) -> Answer:
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_pmk: right on the anchor and all {view.words.frames}")
         if view.variants:
-            axes.set(xlabel="accuracy: right on the picture as it is", ylabel="worst: right under every variant, too")
+            axes.set(xlabel="accuracy: right on the image as it is", ylabel="worst: right under every variant, too")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")

@@ -1,4 +1,4 @@
-"""The figures of what was done to pictures: by level, by rung, the mean beside the worst, searches, contrasts."""
+"""The figures of what was done to images: by level, by rung, the mean beside the worst, searches, contrasts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -64,8 +64,8 @@ def levels(view: View) -> Answer:
         found.append(
             FigureContent(
                 sentence=_levels_sentence(model, kept, scores),
-                how="Line and dots: members at that level that are right. Dashed, diamonds: pictures right at every "
-                "level up to it, the picture itself included. Grey line: the pictures themselves. Panels on a grey "
+                how="Line and dots: members at that level that are right. Dashed, diamonds: images right at every "
+                "level up to it, the image itself included. Grey line: the images themselves. Panels on a grey "
                 "ground are controls: they count in no mean and no worst.",
                 paint=_sheet(panels, [_panel_name(one) for one in kept[:MOST_PANELS]], [_scale(one) for one in kept]),
                 inches=_sheet_inches(len(panels)),
@@ -205,7 +205,7 @@ def _levels_sentence(model: str, kept: Sequence[VariantFacts], scores: dict[str,
 
 @question("variant_rungs", "How often is it right on each?")
 def rungs(view: View) -> Answer:
-    """Bars for variants whose levels have no order, controls below and apart, the pictures themselves on top."""
+    """Bars for variants whose levels have no order, controls below and apart, the images themselves on top."""
     models = view.drawn(view.classifiers, MOST_MODELS)
     shown = [one for one in view.variants.values() if not one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
@@ -215,7 +215,7 @@ def rungs(view: View) -> Answer:
     if not places:
         return Missing("every variant has levels in an order.")
     rows: list[tuple[str, list[Estimate | None]]] = [
-        ("the pictures themselves", [result.acc_orig for result in models.values()])
+        ("the images themselves", [result.acc_orig for result in models.values()])
     ]
     for one, level in places:
         name = f"{printable(one.variant)} {one.levels[level]:.3g}" if len(one.levels) > 1 else printable(one.variant)
@@ -253,7 +253,7 @@ def rungs(view: View) -> Answer:
         (one, value_of(mine[one.variant].levels[level].at)) for one, level in places
         if one.role == "same" and one.variant in mine and is_known(mine[one.variant].levels[level].at)
     ]  # fmt: skip
-    text = f"{printable(first)} is right on {percent(result.acc_orig)} of the pictures themselves"
+    text = f"{printable(first)} is right on {percent(result.acc_orig)} of the images themselves"
     if known:
         worst, low = min(known, key=lambda pair: pair[1])
         text += f" and on {percent(low)} under {printable(worst.variant)}"
@@ -299,7 +299,7 @@ def means(view: View) -> Answer:
                           label=short(printable(name), 34))  # fmt: skip
         for axes, title in ((left, f"mean over {n_same}, at the level"), (right, f"worst of {n_same}, up to it")):
             axes.set_title(title)
-            axes.set_xlabel(f"{scale(first)}; 0: the pictures themselves")
+            axes.set_xlabel(f"{scale(first)}; 0: the images themselves")
             axes.set_xticks([0.0, *first.levels], ["0", *(level_number(first, level) for level in first.levels)])
             axes.set_ylim(-0.02, 1.02)
             per_cent(axes)
@@ -309,11 +309,11 @@ def means(view: View) -> Answer:
     top = max(one.means or (), key=lambda row: row.level)
     where = level_text(first, top.level)
     text = f"At {where} {printable(name)} is right on {percent(top.at)}, averaged over {top.at.n} variants"
-    text += f"; on {percent(one.acc_pmk)} of the pictures it is right under every one of them up to there."
+    text += f"; on {percent(one.acc_pmk)} of the images it is right under every one of them up to there."
     return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
-        how="In the mean each variant counts alike and each picture by itself, as in ImageNet-C (before any "
-        "normalisation). In the worst a picture is lost as soon as one variant of it, at any level so far, is answered "
+        how="In the mean each variant counts alike and each image by itself, as in ImageNet-C (before any "
+        "normalisation). In the worst an image is lost as soon as one variant of it, at any level so far, is answered "
         "wrongly.",
         paint=paint,
         inches=(3.6, 6.0),
@@ -329,7 +329,7 @@ def _level_of(one: VariantFacts, k: int) -> float:
 
 @question("search_survival", "How far does a search have to go?")
 def survival(view: View) -> Answer:
-    """A panel per search: the share of pictures for which nothing was found so far, and the target's accuracy."""
+    """A panel per search: the share of images for which nothing was found so far, and the target's accuracy."""
     searches = [one for one in own_scale(view) if one.levels and is_known(one.levels[0].alive)]
     if not searches:
         return Missing("nothing was searched for.")
@@ -360,12 +360,12 @@ def survival(view: View) -> Answer:
         half = "fewer than half" if not is_known(one.median) else (
             f"half by {level_text(view.variants[one.variant], value_of(one.median))}"
         )  # fmt: skip
-        parts.append(f"{printable(one.variant)}: found for {plain_number(one.found)} of {ran} pictures, {half}")
+        parts.append(f"{printable(one.variant)}: found for {plain_number(one.found)} of {ran} images, {half}")
     return FigureContent(
         sentence="; ".join(parts) + ("; the rest is in the table." if len(searches) > 3 else "."),
         how="Kaplan–Meier over the searches themselves: one that found nothing counts as far as it went. The line ends "
         "where no search went on. Dotted: the median. Dashed, where the target is in this run: its accuracy on what "
-        "was stored, pictures it gets wrong from the start counted as lost.",
+        "was stored, images it gets wrong from the start counted as lost.",
         paint=_sheet(
             [panel(place) for place in shown], [one.variant for one in searches], [_scale(one) for one in facts]
         ),
@@ -396,7 +396,7 @@ def _contrasts(kind: str, title: str) -> FigureSpec:
         height = 1.0 + 0.34 * len(shown)
         return FigureContent(
             sentence=text,
-            how=f"{sides}. Paired by picture, with 95 % intervals; grey diamonds could be chance.",
+            how=f"{sides}. Paired by image, with 95 % intervals; grey diamonds could be chance.",
             paint=_contrast_chart(view, shown, ratio=ratio),
             inches=(height, height + 0.22 * len(shown) + 0.3),
         )

@@ -1,4 +1,4 @@
-"""The gallery's data: chosen sets with their pictures as data URIs, small enough for one file that can be mailed."""
+"""The gallery's data: chosen sets with their images as data URIs, small enough for one file that can be mailed."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ __all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gallery:
-    """What the page's script reads (`data`), and how many pictures could not be read."""
+    """What the page's script reads (`data`), and how many images could not be read."""
 
     data: dict[str, Any]
     unreadable: int = 0
@@ -52,7 +52,7 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
 
 
 class _GalleryImage(NamedTuple):
-    """A picture as a data URI and its size, or why there is none."""
+    """An image as a data URI and its size, or why there is none."""
 
     text: str
     size: tuple[int, int] = (0, 0)
@@ -90,7 +90,7 @@ def build(
     raw_names: Mapping[str, Sequence[str]],
     progress: Progress,
 ) -> Gallery:
-    """The chosen sets as data, pictures included, until `max_bytes` is reached; sets beyond that are left out."""
+    """The chosen sets as data, images included, until `max_bytes` is reached; sets beyond that are left out."""
     pictures: dict[int, str] = {}
     sizes: dict[int, tuple[int, int]] = {}
     spent = unreadable = 0
@@ -98,7 +98,7 @@ def build(
     kept: list[SetView] = []
 
     look = partial(_shown, source, longest=longest, quality=quality) if source is not None else None
-    # Reading and packing a picture leave the interpreter to others most of the time.
+    # Reading and packing an image leave the interpreter to others most of the time.
     with progress.task("gallery", len(choice.sets)) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
         for one in choice.sets:
             rows = [row for row in one.rows.tolist() if row not in pictures]
@@ -125,7 +125,7 @@ def build(
         **({"still": True} if dataset.info.k == 0 else {}),
         "classes": list(dataset.info.label_space.names),
         "detectors": [view.boxes is not None for view in kept[0].models] if kept else [],
-        # Overlapping sets share frames: every picture is stored once and named by its place.
+        # Overlapping sets share frames: every image is stored once and named by its place.
         "pictures": list(pictures.values()),
         "sets": [_set(dataset, one, place, raw_names, sizes) for one in kept],
     }
@@ -163,7 +163,7 @@ def _search_words(dataset: Dataset, set_row: int) -> str:
     return {
         "found": f"found at {where}" if where else "found",
         "censored": f"nothing found up to {where}" if where else "nothing found",
-        "anchor_wrong": "not searched: its target is wrong on the picture itself",
+        "anchor_wrong": "not searched: its target is wrong on the image itself",
         "failed": "the search broke down",
     }.get(status, "")
 

@@ -21,7 +21,7 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
     intro = _stills_text(choice, gallery, view) if still else _flickers_text(choice, gallery, view)
     has_pictures = any(gallery.pictures.values())
     if not has_pictures:
-        intro += " There are no pictures: this data has none at hand."
+        intro += " There are no images: this data has none at hand."
     if gallery.left_out:
         intro += f" {gallery.left_out} more were left out to keep the file small."
     if choice.thinned:
@@ -75,7 +75,7 @@ _STATUS_WORDS = {
     },
     "varied": {
         "breaks": "breaks: right, then wrong",
-        "wrong": "is wrong on the picture itself",
+        "wrong": "is wrong on the image itself",
         "holds": "holds throughout",
     },
     "still": {"wrong": "is wrong", "holds": "is right"},
@@ -84,13 +84,13 @@ _STATUS_WORDS = {
 
 
 def _stills_text(choice: Choice, gallery: Gallery, view: View) -> str:
-    """How many pictures are answered wrongly, and what is shown of them."""
+    """How many images are answered wrongly, and what is shown of them."""
     parts = [
         f"{printable(model)} is wrong on {plain_number(count['wrong'])}"
         for model, count in list(choice.counts.items())[:6]
     ]
     shown = len(gallery.data["sets"])
-    text = f"Of {counted(choice.n_sets, 'picture')}, {join(parts)}. Here are {shown}"
+    text = f"Of {counted(choice.n_sets, 'image')}, {join(parts)}. Here are {shown}"
     text += ": wrong answers first, every model and class in turn, the surest before the rest; then right ones."
     if len(choice.counts) < len(view.ranked):
         text += f" The gallery shows {len(choice.counts)} of {len(view.ranked)} models."
@@ -122,10 +122,10 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
             f"{printable(model)} breaks in {plain_number(count['breaks'])}"
             for model, count in list(choice.counts.items())[:6]
         ]
-        each = " (one picture under one variant)" if view.variants else ""
+        each = " (one image under one variant)" if view.variants else ""
         turn = "every variant and model" if view.variants else "every model and class"
         if view.variants:
-            what = what.replace("the anchor", "the picture itself")
+            what = what.replace("the anchor", "the image itself")
         then = (
             "step through its levels to see where it broke"
             if view.variants
@@ -224,7 +224,7 @@ def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[s
     said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
     answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
     if level:
-        return f"From this data: {view.model} says {answer} on the picture itself and {said} at {where}."
+        return f"From this data: {view.model} says {answer} on the image itself and {said} at {where}."
     return (
         f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as right in "
         "acc_orig and as wrong in acc_pmk."

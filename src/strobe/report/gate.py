@@ -50,7 +50,7 @@ def _about(found: Gate) -> str:
     names = found.baselines or ((found.baseline,) if found.baseline else ())
     against = f" against {join([printable(one) for one in names])}" if names else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
-    if found.k or not found.kinds or found.n_sets != found.n_sources:  # pictures that stand alone are no sets
+    if found.k or not found.kinds or found.n_sets != found.n_sources:  # images that stand alone are no sets
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
     else:
         sizes += in_subset(found.subset)

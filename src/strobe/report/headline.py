@@ -27,7 +27,7 @@ SUSPECT = (
 
 _OF: dict[Task, Sequence[Measure[Any]]] = {Task.CLASSIFICATION: CLASSIFICATION, Task.DETECTION: DETECTION}
 _ALONE = {Task.CLASSIFICATION: ("accuracy", "acc_orig"), Task.DETECTION: ("mAP", "map_orig")}
-"""What the first measure is called where no picture changes, and its name in the files."""
+"""What the first measure is called where no image changes, and its name in the files."""
 
 
 def measures(view: View, task: Task) -> list[Measure[Any]]:
@@ -35,13 +35,13 @@ def measures(view: View, task: Task) -> list[Measure[Any]]:
     known = [one for one in _OF[task] if one.headline]
     name, key = _ALONE[task]
     if view.words.is_still:
-        meaning = "Share of pictures that are right" if task is Task.CLASSIFICATION else "Mean average precision"
+        meaning = "Share of images that are right" if task is Task.CLASSIFICATION else "Mean average precision"
         alone = Measure(name, f"{meaning} ({key} in the files).", known[0].of)
         return [alone, *(one for one in known if one.name in ("localization_orig", "coverage"))]
     if view.variants and task is Task.CLASSIFICATION:
         last = last_level(view) or "—"
         return [
-            Measure(name, f"Share of pictures that are right as they are ({key} in the files).", known[0].of),
+            Measure(name, f"Share of images that are right as they are ({key} in the files).", known[0].of),
             Measure(
                 f"worst, to {last}", "Share right under every variant up to there (acc_pmk in the files).", known[1].of
             ),
@@ -92,7 +92,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
     if view.words.is_still:
         picture = f"The dot is the {columns[0].name}{', the bar its interval' if bars else ''}."
     else:
-        varied = "Round blue: the pictures as they are; orange diamond: the worst of their variants"
+        varied = "Round blue: the images as they are; orange diamond: the worst of their variants"
         picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."
     told = {one.name for one in columns if any(is_known(one.of(model)) for model in models.values())}
     used = [one for i, one in enumerate(columns) if (i < 3 and not one.seldom) or one.name in told]
@@ -110,13 +110,13 @@ def headline(view: View, task: Task) -> HeadlineTable:
 
 
 def _size(view: View) -> str:
-    """How much was scored, and what is counted: sets of a video, or pictures."""
+    """How much was scored, and what is counted: sets of a video, or images."""
     data, words = view.results.dataset, view.words
     if view.variants:
         n = view.n_pictures
-        made = f"{counted(data.n_sets, 'set')} (one picture under one variant), {counted(data.n_frames, 'picture')}"
+        made = f"{counted(data.n_sets, 'set')} (one image under one variant), {counted(data.n_frames, 'image')}"
         return f"{view.pictures(n)} under {counted(len(view.variants), 'variant')}: {made} in all. The table counts " \
-               f"each picture once (n = {plain_number(n)}), whatever was done to it"  # fmt: skip
+               f"each image once (n = {plain_number(n)}), whatever was done to it"  # fmt: skip
     if words.is_still and data.kinds:
         return f"{view.sources}, each asked about once"
     return f"{counted(data.n_sets, 'set')} from {view.sources}, {counted(data.n_frames, words.picture)}"

@@ -63,7 +63,7 @@ FEW_FAILURES = 3
 MANY_DETAILS = 12
 """Models whose settings have a line each; those of more are folded into one."""
 MANY_MODELS = 40
-"""Models whose tables the page shows whole; of more it shows the first, and keeps some room from the pictures."""
+"""Models whose tables the page shows whole; of more it shows the first, and keeps some room from the images."""
 SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
 """The page's scripts in the order in which they run; each builds on those before."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
@@ -74,8 +74,8 @@ _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
 class PageOptions:
     """How large the page may grow, and which models come first.
 
-    `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, pictures
-    `picture_px` on their longest side, and no more than `max_megabytes` of pictures in all (None: 11, or 7 beside more
+    `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, images
+    `picture_px` on their longest side, and no more than `max_megabytes` of images in all (None: 11, or 7 beside more
     than 40 models, whose tables are long: the page then stays below 10). `raw_names` may name the model's own best
     class for every frame (before projection). `change` names two models as before and after.
     """
@@ -95,7 +95,7 @@ class PageOptions:
         expect(self.max_megabytes is None or self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
 
     def max_bytes(self, n_models: int) -> int:
-        """How much the pictures beside so many models may take."""
+        """How much the images beside so many models may take."""
         return int(1e6 * (self.max_megabytes or (7.0 if n_models > MANY_MODELS else 11.0)))
 
     def renamed(self, names: Mapping[str, str]) -> "PageOptions":
@@ -116,7 +116,7 @@ def write_report(
 ) -> Path:
     """Write report.html and figures/ into the run folder; the path of the page.
 
-    `answers` are the models', aligned with the dataset's frames. `source` gives the gallery its pictures; without it
+    `answers` are the models', aligned with the dataset's frames. `source` gives the gallery its images; without it
     the gallery shows answers alone.
     """
     options, progress = options or PageOptions(), progress or Silent()
@@ -196,7 +196,7 @@ def gallery_models(view: View, known: Collection[str]) -> list[str]:
 class TaskPage:
     """What the page holds of one task: its figures by chapter.
 
-    `still` stands for `main` where every picture stands alone, `varied` where they were changed on one scale.
+    `still` stands for `main` where every image stands alone, `varied` where they were changed on one scale.
     """
 
     main: tuple[FigureSpec, ...]
@@ -262,7 +262,7 @@ PEOPLE = (
     figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_consistency,
     figures_people.people_confusion, figures_people.people_times,
 )  # fmt: skip
-"""The figures of what people called the pictures, whatever the task."""
+"""The figures of what people called the images, whatever the task."""
 
 BOXES = (figures_boxes.people_boxes,)
 """The figures of where people saw the objects."""

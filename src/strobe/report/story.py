@@ -104,7 +104,7 @@ def _still_lead(view: View, found: Mapping[str, Estimate]) -> tuple[str, str]:
     best = max(found, key=lambda name: value_of(found[name]))
     head = f"{printable(best)} gets {measured(found[best])} of {view.pictures(found[best].n)} right."
     if len(found) == 1:
-        return head, "Every picture is asked about once and stands alone."
+        return head, "Every image is asked about once and stands alone."
     rest = [measured(one) for name, one in sorted(found.items(), key=lambda one: -value_of(one[1])) if name != best]
     others = f"the other gets {rest[0]}" if len(rest) == 1 else f"the others get {rest[-1]} to {rest[0]}"
     if len(rest) > 1 and rest[0] == rest[-1]:
@@ -121,7 +121,7 @@ def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
     """A run in which no anchor is right: no finding about flicker, and most likely a mistake."""
     who = f"{printable(names[0])} is" if len(names) == 1 else f"All {len(names)} models are"
     if view.variants or view.words.is_still:
-        return f"{who} wrong on every picture.", SUSPECT
+        return f"{who} wrong on every image.", SUSPECT
     return f"{who} wrong on every anchor.", f"So nothing can flicker here. {SUSPECT}"
 
 
@@ -219,7 +219,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     plain = view.words.is_still and dataset.kinds is not None
     size = f"{counted(dataset.n_sets, 'set')}, {view.sources}, {counted(dataset.n_frames, view.words.picture)}"
     if view.variants:
-        made = f"{counted(dataset.n_frames, 'picture')} in all"
+        made = f"{counted(dataset.n_frames, 'image')} in all"
         size = f"{view.pictures(view.n_pictures)}, {counted(dataset.n_sets, 'set')}, {made}"
     out = [
         ("Dataset", dataset.name if plain else f"{dataset.name}, k = {dataset.k}, axis {dataset.axis}"),

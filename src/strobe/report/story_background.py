@@ -56,7 +56,7 @@ ISOLATED: dict[Isolates, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungView:
-    """One rung as the page shows it; the whole picture has neither facts nor a level."""
+    """One rung as the page shows it; the whole image has neither facts nor a level."""
 
     variant: str
     level: float | None
@@ -81,7 +81,7 @@ class RungView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderView:
-    """A ladder in the results: its rungs from the whole picture on, controls last, and the models that are drawn."""
+    """A ladder in the results: its rungs from the whole image on, controls last, and the models that are drawn."""
 
     steps: tuple[RungView, ...]
     models: dict[str, ClassificationResult]
@@ -96,7 +96,7 @@ class LadderView:
         return next((row.at for row in levels if row.level == step.level), None)
 
     def fewer(self, step: RungView) -> str:
-        """How many pictures have a rung, where that is not all of them; else nothing."""
+        """How many images have a rung, where that is not all of them; else nothing."""
         n, most = (
             max((one.n for model in self.models if (one := self.accuracy(model, of)) is not None), default=0)
             for of in (step, self.steps[0])
@@ -115,7 +115,7 @@ class LadderView:
         return any(step.is_estimated for step in self.steps)
 
     def n(self, isolates: Isolates) -> int:
-        """How many pictures have both sides of a contrast, at most."""
+        """How many images have both sides of a contrast, at most."""
         return max((row.n for (_, one), row in self.contrasts.items() if one == isolates), default=0)
 
     def sides(self, isolates: Isolates) -> list[RungView]:
@@ -140,7 +140,7 @@ class LadderView:
     def main(self) -> Isolates | None:
         """The contrast that says most of the background alone: whose it is, else whether there is any.
 
-        Where few pictures have another of their class to lend a ground, the first would be of those few.
+        Where few images have another of their class to lend a ground, the first would be of those few.
         """
         if 2 * self.n("bg-gap") < self.n("background"):
             return "background"
@@ -251,12 +251,12 @@ def _bigger(row: Contrast, what: str) -> str:
 def intro(found: LadderView) -> str:
     """What this ladder does, and what it cannot tell."""
     rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
-    text = "Cropping a picture to its object takes the background away, and magnifies the object."
+    text = "Cropping an image to its object takes the background away, and magnifies the object."
     if not rungs & {*AT_SCALE}:
-        return f"{text} Here pictures were cropped and nothing else, so the two cannot be told apart: that takes masks."
+        return f"{text} Here images were cropped and nothing else, so the two cannot be told apart: that takes masks."
     cropped = ", cropped to its object," if rungs & {"crop", "tight"} else ""
     return (
-        f"{text} The ladder does the one without the other: every picture is shown whole{cropped} and at its own scale "
+        f"{text} The ladder does the one without the other: every image is shown whole{cropped} and at its own scale "
         "with its background changed or gone."
     )
 
@@ -275,7 +275,7 @@ def zoom_text(found: LadderView) -> str:
         best = one.background.zoom if one.background is not None else None
         if isinstance(best, BestOf):
             text = f"{printable(name)} is right on at least one of {best.tries} crops for {percent(best.best)}"
-            text += f" of the pictures, and on {percent(one.acc_orig)} whole"
+            text += f" of the images, and on {percent(one.acc_orig)} whole"
             parts.append(f"{text}; by chance it would be {percent(best.chance)}")
     return "; ".join(parts) + "." if parts else ""
 
@@ -385,7 +385,7 @@ def by_class(found: LadderView) -> list[BackgroundByClass]:
             cells = {cell.isolates: cell.value for cell in row.isolated}
             rows.append((row, tuple(cells[isolates] for isolates in shown)))
         rows.sort(key=lambda row: (row[0].small, -value_of(row[1][by]) if is_known(row[1][by]) else 9.0))
-        few = f"{len(rows)} classes of fewer than ten pictures each" if all(row.small for row, _ in rows) else ""
+        few = f"{len(rows)} classes of fewer than ten images each" if all(row.small for row, _ in rows) else ""
         out.append(
             BackgroundByClass(
                 model=printable(name), columns=tuple(found.called(isolates) for isolates in shown),
@@ -401,16 +401,16 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
     sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
     small = sum(row.small for row, _ in rows)
     if small == len(rows):
-        return f"{who}: every class has fewer than ten pictures, too few to say which lean on the ground."
+        return f"{who}: every class has fewer than ten images, too few to say which lean on the ground."
     text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” lies above nought"
     if sure:
         text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"
-    text += f"; {small} have fewer than ten pictures and are not counted" if small else ""
+    text += f"; {small} have fewer than ten images and are not counted" if small else ""
     return f"{text}. Intervals here are not corrected for the number of classes."
 
 
 def covered_text(found: LadderView, *models: str) -> str:
-    """Which of the models do not always name a class, on the whole pictures; nothing where all do."""
+    """Which of the models do not always name a class, on the whole images; nothing where all do."""
     parts = []
     for name in models:
         told = found.models[name].background

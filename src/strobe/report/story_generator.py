@@ -157,17 +157,17 @@ def size_text(value: float) -> str:
 
 
 def accepted_text(provenance: Mapping[str, object]) -> str:
-    """How many of the pictures drawn were kept, and how many each model got right; nothing where that is not known.
+    """How many of the images drawn were kept, and how many each model got right; nothing where that is not known.
 
     >>> accepted_text({"accepted": {"drawn": 50, "accepted": 40, "right": {"net": 45}}})
-    'Of 50 pictures drawn 40 were kept, those that every model gets right: net 90.0\\xa0%.'
+    'Of 50 images drawn 40 were kept, those that every model gets right: net 90.0\\xa0%.'
     """
     told = provenance.get("accepted")
     if not isinstance(told, Mapping) or not isinstance(told.get("right"), Mapping) or not told.get("drawn"):
         return ""
     right = ", ".join(f"{printable(name)} {percent(many / told['drawn'])}" for name, many in told["right"].items())
     many, kept = plain_number(told["drawn"]), plain_number(told.get("accepted"))
-    return f"Of {many} pictures drawn {kept} were kept, those that every model gets right: {right}."
+    return f"Of {many} images drawn {kept} were kept, those that every model gets right: {right}."
 
 
 def generator_lead(found: GranularityView) -> tuple[str, str]:
@@ -182,13 +182,13 @@ def generator_lead(found: GranularityView) -> tuple[str, str]:
         more = f" and {len(held) - 3} more" if len(held) > 3 else ""
         head = f"Against {join(parts)}{more} most searches found nothing, and may have failed: restarts find more."
         rest = [share for key, share in shares.items() if key not in held]
-        head += f" Elsewhere they found what fools a model for {_least(min(rest))} of the pictures." if rest else ""
+        head += f" Elsewhere they found what fools a model for {_least(min(rest))} of the images." if rest else ""
     elif len(found.targets) > 1:
         head = "Neither model holds" if len(found.targets) == 2 else f"None of the {len(found.targets)} models holds"
-        head += f" at any granularity: searches found what fools each for {_least(low)} of the pictures."
+        head += f" at any granularity: searches found what fools each for {_least(low)} of the images."
     else:
         head = f"{printable(found.baseline)} holds at no granularity: searches found what fools it for "
-        head += f"{_least(low)} of the pictures."
+        head += f"{_least(low)} of the images."
     return head, " ".join(filter(None, (ratio_text(found), *(kept_text(one) for one in found.preserved))))
 
 
@@ -221,7 +221,7 @@ def kept_text(kept: PreservedFigures) -> str:
         return ""
     low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
     span = low if low == high else f"{low} to {high}"
-    return f"Found, and by {kept.who} still what it was: {span} of the pictures, by granularity and model."
+    return f"Found, and by {kept.who} still what it was: {span} of the images, by granularity and model."
 
 
 def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
@@ -251,7 +251,7 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} broke down"] if failed else []
-    notes += [f"{counted(wrong, 'picture')} wrong from the start, not searched"] if wrong else []
+    notes += [f"{counted(wrong, 'image')} wrong from the start, not searched"] if wrong else []
     return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
 
 

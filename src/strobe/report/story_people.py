@@ -1,4 +1,4 @@
-"""The words and tables of the chapter on people: who named how many pictures, how well, and beside which models."""
+"""The words and tables of the chapter on people: who named how many images, how well, and beside which models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ MOST_BESIDE = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBesidePeople:
-    """One model on pictures that people named."""
+    """One model on images that people named."""
 
     pictures: str
     model: str
@@ -46,12 +46,12 @@ class PeopleChapter:
 
 
 _WORDS = (
-    ("most", "The answer more than half of those asked give; pictures without one are not right."),
+    ("most", "The answer more than half of those asked give; images without one are not right."),
     (
         "Fleiss’ κ",
         "How far people say the same beyond chance; “none of these”, “cannot tell” and “too late” are answers.",
     ),
-    ("error consistency", "Cohen’s κ of being right: do two err on the same pictures, beyond what chance has it?"),
+    ("error consistency", "Cohen’s κ of being right: do two err on the same images, beyond what chance has it?"),
     ("controls", "Pictures shown to see who looks; they count nowhere else."),
 )
 
@@ -91,9 +91,9 @@ def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
 
 
 def quality(found: PeopleResults) -> str:
-    """How much there is and how good: people, answers, pictures, agreement, controls."""
+    """How much there is and how good: people, answers, images, agreement, controls."""
     parts = [
-        f"{people_text(found.n_people)}, {counted(found.n_answers, 'answer')} to {counted(found.n_pictures, 'picture')}"
+        f"{people_text(found.n_people)}, {counted(found.n_answers, 'answer')} to {counted(found.n_pictures, 'image')}"
     ]
     known = [one.fleiss_kappa for one in found.scores if is_known(one.fleiss_kappa)]
     if len(known) == 1:
@@ -109,7 +109,7 @@ def quality(found: PeopleResults) -> str:
 
 
 def people_chapter(view: View) -> PeopleChapter | None:
-    """The tables of the chapter; None where nobody named a picture."""
+    """The tables of the chapter; None where nobody named an image."""
     found, rows = view.results.people, asked(view)
     if found is None:
         return None
@@ -137,11 +137,11 @@ def people_notes(view: View) -> list[str]:
     agreed = [figure for one in found.scores for figure in (one.fleiss_kappa, one.consistency)]
     if any(one.reason and one.low is not None for one in agreed):
         out.append(
-            f"Agreement or error consistency from fewer than {FEW_PICTURES} pictures that the same people named: those "
+            f"Agreement or error consistency from fewer than {FEW_PICTURES} images that the same people named: those "
             "intervals are too narrow."
         )
     if found.elsewhere:
-        out.append(f"{counted(found.elsewhere, 'answer')} about pictures that are not scored here left out.")
+        out.append(f"{counted(found.elsewhere, 'answer')} about images that are not scored here left out.")
     return out
 
 
@@ -167,7 +167,7 @@ def _whom(score: PeopleScore) -> str:
 
 
 def _things(name: str, score: PeopleScore) -> str:
-    return counted(score.n_pictures, "picture") if name == "pictures" else f"the {name}"
+    return counted(score.n_pictures, "image") if name == "pictures" else f"the {name}"
 
 
 def ahead(found: Estimate) -> str:

@@ -1,4 +1,4 @@
-"""The words and tables of what was done to pictures: by variant and level, what searches found, what differs."""
+"""The words and tables of what was done to images: by variant and level, what searches found, what differs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
             return head, f"The difference is {measured(model.drop, 'points')}."
         return head, (
             f"On average over the {mean.at.n} variants it is right on {measured(mean.at)} at {last}; the worst counts "
-            "a picture as lost as soon as one variant of it fails."
+            "an image as lost as soon as one variant of it fails."
         )
     if view.results.searches:
         return head, searches_lead(view)
@@ -109,7 +109,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
     last_of = [(one, one.levels[-1].at) for one in scores.values() if one.levels and is_known(one.levels[-1].at)]
     same_of = [pair for pair in last_of if view.variants[pair[0].variant].role == "same"]
     if not same_of:
-        return head, "No variant has a scored picture."
+        return head, "No variant has a scored image."
     worst, at = min(same_of, key=lambda pair: value_of(pair[1]))
     facts = view.variants[worst.variant]
     where = called(facts) + (f" ({level_text(facts, worst.levels[-1].level)})" if facts.ordered else "")
@@ -176,14 +176,14 @@ class VariantTable:
 
 
 def study(view: View) -> VariantTable:
-    """What was done to the pictures, variant by variant; controls last."""
+    """What was done to the images, variant by variant; controls last."""
     fields = [wording.fields_of(one) for one in view.variants.values()]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
     rows = _done(view, alike)
     found = VariantTable(rows=rows, say="")
     shared = "" if found.scale else f" All have the same levels: {rows[0].scale} {rows[0].levels}."
     shared += f" Of all: {', '.join(alike)}." if alike else ""
-    say = f"Each variant is one thing done to the pictures.{shared} n counts sets: the pictures that were treated so."
+    say = f"Each variant is one thing done to the images.{shared} n counts sets: the images that were treated so."
     return replace(found, say=say)
 
 
@@ -290,7 +290,7 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustTable:
-    """Upper bounds on robust accuracy, from searches of one scale: of the pictures, then up to every level shown."""
+    """Upper bounds on robust accuracy, from searches of one scale: of the images, then up to every level shown."""
 
     scale: str
     levels: tuple[str, ...]
@@ -331,7 +331,7 @@ class TransferRow:
 def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
     """The models, and for every search the share each gets wrong of what was found.
 
-    Of the target: of all findings read back. Of others: of the findings whose picture they get right.
+    Of the target: of all findings read back. Of others: of the findings whose image they get right.
     """
     models = view.drawn(view.classifiers)
     by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
@@ -394,7 +394,7 @@ def side(view: View, name: str) -> str:
     """One side of a contrast in words."""
     if name == ANCHOR:
         is_ladder = any(one.fields.get("kind") == KIND for one in view.variants.values())
-        return CALLED[ANCHOR] if is_ladder else "the pictures themselves"
+        return CALLED[ANCHOR] if is_ladder else "the images themselves"
     return called(view.variants[name]) if name in view.variants else printable(name)
 
 
@@ -418,7 +418,7 @@ def contrast_text(view: View, row: Contrast) -> str:
         facts = view.variants.get(row.a)
         what = scale(facts) if facts is not None else "distance"
         if not is_known(row.value):
-            return f"{a} needed more {what} than {b} for {row.only_a} pictures and less for {row.only_b} {tail}"
+            return f"{a} needed more {what} than {b} for {row.only_a} images and less for {row.only_b} {tail}"
         return f"{a} needed {value:.3g} times the {what} that {b} needed {tail}"
     more, less, sign = (a, b, 1) if value >= 0 else (b, a, -1)
     where, facts = "", view.variants.get(row.held or "")

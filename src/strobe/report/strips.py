@@ -1,4 +1,4 @@
-"""Strips: a picture, what was found from coarse to fine, the difference, and the way from the one to the other."""
+"""Strips: an image, what was found from coarse to fine, the difference, and the way from the one to the other."""
 
 import base64
 import io
@@ -20,7 +20,7 @@ MOST_STRIPS = 8
 """Pictures on the page."""
 
 LOSSLESS_PX = 32
-"""Larger pictures lose what nobody sees; without, a page of eight at 64 pixels had ten megabytes of them."""
+"""Larger images lose what nobody sees; without, a page of eight at 64 pixels had ten megabytes of them."""
 
 BETWEEN = "between"
 
@@ -28,9 +28,9 @@ BETWEEN = "between"
 def build_strips(
     dataset: Dataset, found: GranularityView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, Any] | None:
-    """What the page's script reads: pictures, and for each target and granularity a film from nothing to found.
+    """What the page's script reads: images, and for each target and granularity a film from nothing to found.
 
-    `dataset` is the whole, with the sets that are only to look at. None where there are no pictures at hand.
+    `dataset` is the whole, with the sets that are only to look at. None where there are no images at hand.
     """
     if source is None or dataset.variants is None:
         return None
@@ -49,7 +49,7 @@ def build_strips(
             made = _picture(dataset, found, source, by_group[group], way, models, place)
             if made is not None:
                 pictures.append(made)
-    except StrobeError:  # a picture is gone: the gallery says which and why
+    except StrobeError:  # an image is gone: the gallery says which and why
         return None
     if not pictures:
         return None
@@ -74,7 +74,7 @@ def _one_of_each(dataset: Dataset, by_group: Mapping[str, Sequence[int]], groups
 
 
 def _way(dataset: Dataset, sets_by_id: Mapping[str, int], row: int) -> int | None:
-    """The set of the pictures on the way to what a search found, where there is one."""
+    """The set of the images on the way to what a search found, where there is one."""
     return sets_by_id.get(f"{dataset.sets.set_id[row]}/{BETWEEN}")
 
 
@@ -143,7 +143,7 @@ def _stretched(change: NDArray[np.float32]) -> Image:
 
 
 def _data(image: Image) -> str:
-    """A small picture as a data URI: without loss where that is small, since fine changes are what is to be seen."""
+    """A small image as a data URI: without loss where that is small, since fine changes are what is to be seen."""
     from PIL import Image as Pictures
 
     out = io.BytesIO()

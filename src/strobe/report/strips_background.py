@@ -32,10 +32,10 @@ MOST_OF_A_KIND = 3
 """Pictures of each kind on the page."""
 
 MOST_MODELS = 4
-"""Models whose answers stand under a picture."""
+"""Models whose answers stand under an image."""
 
 LONGEST_PX = 168
-"""Of a picture on the page."""
+"""Of an image on the page."""
 
 BIGGER = ("crop", "tight")
 """Rungs on which the object is larger."""
@@ -46,7 +46,7 @@ KINDS = {
     "calm": "Nothing on the ladder matters",
     "lost": "Never right",
 }
-"""Why a picture is shown, in the order of the page."""
+"""Why an image is shown, in the order of the page."""
 
 ALL = {"calm": 1.0, "lost": 0.0}
 """The share of rungs on which every model is right, of the kinds that are true of all models."""
@@ -66,7 +66,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One rung of one picture."""
+    """One rung of one image."""
 
     step: RungView
     image: str
@@ -75,7 +75,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """One picture down its ladder, why it is shown, and for which models that is so."""
+    """One image down its ladder, why it is shown, and for which models that is so."""
 
     kind: str
     models: str
@@ -122,13 +122,13 @@ def ladder_strips(
             for row, places in rows.items():
                 who = join([printable(name) for place, name in enumerate(models) if place in places])
                 out.append(_strip(dataset, found, source, models, frames[row], kind, who))
-    except StrobeError:  # a picture is gone: the gallery says which and why
+    except StrobeError:  # an image is gone: the gallery says which and why
         return []
     return out
 
 
 def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The frame of every picture on every rung, (P, rungs), −1 where it has none; and its labels, (most of one, P)."""
+    """The frame of every image on every rung, (P, rungs), −1 where it has none; and its labels, (most of one, P)."""
     sets, variants = dataset.sets, dataset.variants
     groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
     out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
@@ -150,7 +150,7 @@ def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.i
 def _chosen(
     found: LadderView, truth: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    """The pictures of each kind, of different classes as far as they go round, and the places of the models of which
+    """The images of each kind, of different classes as far as they go round, and the places of the models of which
     it is true; `right` is (models, P, rungs)."""
     rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
     same = np.array([not step.is_control for step in found.steps])
@@ -238,7 +238,7 @@ def _answers(
 
 
 def _data(image: Image) -> str:
-    """A small picture as a data URI."""
+    """A small image as a data URI."""
     from PIL import Image as Pictures
 
     picture = Pictures.fromarray(image)

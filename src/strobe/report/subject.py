@@ -18,7 +18,7 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 class Subject:
     """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes.
 
-    `kinds` are those of its sources where not all are videos; `varied` where something was done to pictures; `doubted`
+    `kinds` are those of its sources where not all are videos; `varied` where something was done to images; `doubted`
     where something speaks against the votes.
     """
 
@@ -35,7 +35,7 @@ class Subject:
         return "pictures" if self.varied or (self.kinds and self.is_still) else "anchors"
 
     def metric(self, name: str) -> str:
-        """What a measure is called: its name, or another word where pictures stand alone or were changed."""
+        """What a measure is called: its name, or another word where images stand alone or were changed."""
         name = name.replace("map_drop", "drop")
         if self.is_still:
             return {"acc_orig": "accuracy", "map_orig": "mAP"}.get(name, name)
@@ -43,12 +43,12 @@ class Subject:
 
     @property
     def is_still(self) -> bool:
-        """Whether every picture stands alone, so that nothing can be said of what changes."""
+        """Whether every image stands alone, so that nothing can be said of what changes."""
         return self.k == 0
 
     @property
     def source(self) -> str:
-        """What one source is called: video, photo, image, generated picture, or just source where they are mixed.
+        """What one source is called: video, photo, image, generated image, or just source where they are mixed.
 
         >>> Subject().source, Subject(kinds=("photo",)).source, Subject(kinds=("photo", "video")).source
         ('video', 'photo', 'source')
@@ -90,7 +90,7 @@ class Subject:
 
     @property
     def picture(self) -> str:
-        """One picture of a set, the anchor or another."""
+        """One image of a set, the anchor or another."""
         return "frame" if self.is_video else "picture"
 
     @property

@@ -167,7 +167,7 @@ def _contrasts(view: View) -> Iterator[Row]:
 
 
 def _people(view: View, rows: Callable[[PeopleScore], Iterable[Row]]) -> Table:
-    """Rows of what people called the pictures, with which pictures in front."""
+    """Rows of what people called the images, with which images in front."""
     scores = () if view.results.people is None else view.results.people.scores
     return [{"variant": one.variant, "condition": one.condition, **row} for one in scores for row in rows(one)]
 

@@ -184,7 +184,7 @@ def _ceiling(top: Ceiling, k: int) -> str:
     if k == 0:
         return (
             f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
-            f"{counted(top.anchors_out_of_reach, 'picture')} out of reach, so accuracy is at most "
+            f"{counted(top.anchors_out_of_reach, 'image')} out of reach, so accuracy is at most "
             f"{100 * top.acc_orig:.1f}"
         )
     return (
@@ -206,7 +206,7 @@ def _bounds(name: str, model: ClassificationResult, bounds: Bounds, k: int) -> s
     low, high = bounds.acc_pmk
     if k == 0:
         return (
-            f"{printable(name)}: {counted(model.unscored.sets, 'picture')} without a prediction; accuracy between "
+            f"{printable(name)}: {counted(model.unscored.sets, 'image')} without a prediction; accuracy between "
             f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
         )
     lacking = f"{counted(model.unscored.frames, 'frame')} without a prediction"

@@ -77,7 +77,7 @@ def _search_lines(view: View) -> list[Lines]:
 
 
 def _people_lines(view: View) -> list[Lines]:
-    """What people called the pictures, the models beside them, and whether changed pictures are still named so."""
+    """What people called the images, the models beside them, and whether changed images are still named so."""
     found = view.results.people
     if found is None:
         return []

@@ -100,7 +100,7 @@ class View:
 
     @property
     def variants(self) -> Mapping[str, VariantFacts]:
-        """What was done to the pictures, by name; nothing on data without variants."""
+        """What was done to the images, by name; nothing on data without variants."""
         return {one.variant: one for one in self.results.variants or ()}
 
     @property
@@ -110,16 +110,16 @@ class View:
         return sources(data.n_videos, self.by_kind, data.kinds or ())
 
     def pictures(self, n: int) -> str:
-        """So many pictures that stand alone, by what they are where each source has one."""
+        """So many images that stand alone, by what they are where each source has one."""
         if n == self.results.dataset.n_videos:
             return self.sources
         if self.words.source == "picture":
             return f"{plain_number(n)} of {self.sources}"
-        return f"{counted(n, 'picture')} from {self.sources}"
+        return f"{counted(n, 'image')} from {self.sources}"
 
     @property
     def n_pictures(self) -> int:
-        """How many pictures were asked about as they are, of the model that was asked about most."""
+        """How many images were asked about as they are, of the model that was asked about most."""
         every = (one.headline.orig.n for one in self.results.models.values())
         return max(every, default=self.results.dataset.n_videos)
 
@@ -127,7 +127,7 @@ class View:
     def size(self) -> str:
         """How much data there is, in one short line.
 
-        Where pictures stand alone or under variants, n counts pictures, not sets: that is what is said first.
+        Where images stand alone or under variants, n counts images, not sets: that is what is said first.
         """
         data = self.results.dataset
         if self.variants:

@@ -1,6 +1,6 @@
-"""Questions about one picture: who may be given which, and what an answer closes or opens again.
+"""Questions about one image: who may be given which, and what an answer closes or opens again.
 
-One person is given one picture of each kin at most, whatever becomes of it, and of each condition about as many as of
+One person is given one image of each kin at most, whatever becomes of it, and of each condition about as many as of
 any other.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["SingleImageQuestion"]
 
 
 class SingleImageQuestion:
-    """What the questions about one picture share; each has a task for a picture at most."""
+    """What the questions about one image share; each has a task for an image at most."""
 
     name: str
     log: AnswerLog
@@ -33,7 +33,7 @@ class SingleImageQuestion:
     twice = False
     """Whether what is doubtful is shown again, in round two."""
     mixed = True
-    """Whether pictures are of several conditions or kins, to be kept apart."""
+    """Whether images are of several conditions or kins, to be kept apart."""
 
     # -- what a question says otherwise -----------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ class SingleImageQuestion:
         return False
 
     def page_of(self, task: ReviewTask, _settings: ReviewOptions) -> str:
-        """A picture stands alone."""
+        """An image stands alone."""
         return task.task_id
 
     # -- who gets what ----------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class SingleImageQuestion:
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """What comes first for everyone, then pictures of the conditions this person has seen least of."""
+        """What comes first for everyone, then images of the conditions this person has seen least of."""
         asked = {"question": self.name, "who": values["who"]}
         tasks = (
             self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
@@ -79,14 +79,14 @@ class SingleImageQuestion:
     def open_for(
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
-        """How many pictures, one of a kin, could still be given to them."""
+        """How many images, one of a kin, could still be given to them."""
         del own  # of kins they were given, what they said does not tell
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
-        """How many pictures of each condition that is still open this person has had, answered or not."""
+        """How many images of each condition that is still open this person has had, answered or not."""
         own = {name: asked[name] for name in ("question", "real", "who")}
         given = Counter(dict.fromkeys(tally.open_conditions(connection, self.name, self.real), 0))
         rows = execute(
@@ -105,7 +105,7 @@ class SingleImageQuestion:
     # -- what an answer closes --------------------------------------------------------------------------------------
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
-        """The counters of its picture."""
+        """The counters of its image."""
         own = row_of(answer)
         task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()
         if task is None:

@@ -94,8 +94,8 @@ def _add_page(app: FastAPI, server: Service) -> None:
             picture = await server.picture(request, name)
         except StrobeError as error:
             # The reason names files of this machine; it is for who runs the server.
-            _LOG.warning("a picture cannot be read: %s", error)
-            raise HTTPException(422, "this picture cannot be read") from error
+            _LOG.warning("an image cannot be read: %s", error)
+            raise HTTPException(422, "this image cannot be read") from error
         if picture is None:
             raise HTTPException(404, "no such picture")
         headers = {"cache-control": "private, max-age=86400, immutable"}

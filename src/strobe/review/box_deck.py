@@ -19,7 +19,7 @@ __all__ = ["BoxDeck"]
 
 
 class BoxDeck(Deck):
-    """Makes the cards of a dataset's pictures, and answers of what comes back."""
+    """Makes the cards of a dataset's images, and answers of what comes back."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class BoxDeck(Deck):
         self._sizes: dict[int, tuple[int, int]] = {}
 
     def told(self) -> dict[str, Any]:
-        """Why a picture may be discarded, and whether a detector suggests boxes."""
+        """Why an image may be discarded, and whether a detector suggests boxes."""
         return {"reasons": list(DISCARDS), "suggests": bool(self._suggestions)}
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
-        """A picture for one annotator: its classes, what a detector suggests, in round two what they said before."""
+        """An image for one annotator: its classes, what a detector suggests, in round two what they said before."""
         task, space = claimed.task, self._dataset.info.label_space
         labels = self._places.labels(self._places.frame(task.frame_id))
         suggestion = self._suggestions.get(task.frame_id)
@@ -69,14 +69,14 @@ class BoxDeck(Deck):
         return BoxDecision.model_validate_json(content)
 
     def answer(self, body: BoxDecision, task: ReviewTask, annotator: str) -> BoxAnswer:
-        """A checked body as an answer: a box with an area inside the picture, of one of its classes."""
+        """A checked body as an answer: a box with an area inside the image, of one of its classes."""
         row, space = self._places.frame(task.frame_id), self._dataset.info.label_space
         label, labels = space.index(body.label), self._places.labels(row)
         if label not in labels:
             known = ", ".join(space.names[one] for one in sorted(labels))
-            raise InvalidValue(f"label: expected a class of this picture ({known})")
+            raise InvalidValue(f"label: expected a class of this image ({known})")
         if body.decision == "discard" and body.xyxy is not None:
-            raise InvalidValue("xyxy: a picture that is discarded has no box")
+            raise InvalidValue("xyxy: an image that is discarded has no box")
         if body.xyxy is not None:
             check_inside(body.xyxy, self._size(row), what="xyxy")
         return BoxAnswer(
@@ -97,7 +97,7 @@ class BoxDeck(Deck):
         )
 
     def _size(self, row: int) -> tuple[int, int]:
-        """Width and height of a picture; looked at where nobody wrote them down."""
+        """Width and height of an image; looked at where nobody wrote them down."""
         frames = self._dataset.frames
         known = int(frames.width[row]), int(frames.height[row])
         if all(known):

@@ -15,7 +15,7 @@ __all__ = ["asked_pictures", "summarise_boxes"]
 
 
 def asked_pictures(dataset: Dataset) -> dict[str, str]:
-    """The pictures that are asked about: the labelled anchors, each with one of its sets."""
+    """The images that are asked about: the labelled anchors, each with one of its sets."""
     ids, labelled = dataset.frame_ids(), set(dataset.labels.frame.tolist())
     anchors = zip(dataset.sets.anchor_frame.tolist(), dataset.sets.set_id.tolist(), strict=True)
     return {ids[frame]: str(set_id) for frame, set_id in anchors if frame in labelled}
@@ -48,7 +48,7 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
 def _waiting(
     asked: Sequence[str], answers: Sequence[BoxAnswer], conduct: Conduct | None, agree: float
 ) -> dict[str, Any]:
-    """How many pictures wait, for how many answers, and whose: the rules of the queue."""
+    """How many images wait, for how many answers, and whose: the rules of the queue."""
     first = latest_answers(answer for answer in answers if answer.stage == "draw")
     second = latest_answers(answer for answer in answers if answer.stage == "verify")
     settings = None if conduct is None else conduct.settings

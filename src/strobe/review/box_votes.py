@@ -21,9 +21,9 @@ _COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage
 def read_boxes(
     path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]
 ) -> ImportedAnswers:
-    """The answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the picture.
+    """The answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the image.
 
-    A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on pictures that are not `asked` about are counted apart.
+    A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on images that are not `asked` about are counted apart.
     Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0

@@ -1,4 +1,4 @@
-"""Where is it? One picture, one box, kept or discarded; what two people see differently is shown to everyone again."""
+"""Where is it? One image, one box, kept or discarded; what two people see differently is shown to everyone again."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ __all__ = ["BoxQuestion"]
 
 
 class BoxQuestion(SingleImageQuestion):
-    """Where the object of a picture is. `suggestions` are boxes of a detector by frame, to be taken or moved."""
+    """Where the object of an image is. `suggestions` are boxes of a detector by frame, to be taken or moved."""
 
     name = "box"
     log = AnswerLog(
@@ -43,7 +43,7 @@ class BoxQuestion(SingleImageQuestion):
         self.suggestions: Mapping[str, tuple[int, int, int, int]] = {}
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """The labelled anchors of all sets, each picture once, in an order that depends on the seed alone."""
+        """The labelled anchors of all sets, each image once, in an order that depends on the seed alone."""
         found = asked_pictures(dataset)
         if not found:
             raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to ask the place of")

@@ -36,7 +36,7 @@ class ReviewOptions:
 
     `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
     the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden. Of names alone:
-    `limit_s` is how long a picture is seen and may be answered, `practice` how many pictures each person begins with.
+    `limit_s` is how long an image is seen and may be answered, `practice` how many images each person begins with.
     Of boxes alone: `agree` is the overlap (IoU) below which two boxes call for round two. Of pairs alone: `at_once` is
     what stands on the page of round one; `hints` when people see what the pixels suggest; `examples` are practised on
     before all else. `goal` is how many answers each person means to give a day, `guidelines` the project's own text.

@@ -32,17 +32,17 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
 
 
 def plain_examples(dataset: Dataset, n: int, *, seed: int) -> tuple[Example, ...]:
-    """Up to `n` pairs to learn the keys on: an anchor with itself and with a picture of another video, in turn."""
+    """Up to `n` pairs to learn the keys on: an anchor with itself and with an image of another video, in turn."""
     if not n:
         return ()
     ids, rng = dataset.frame_ids(), np.random.Generator(np.random.PCG64([seed, 2]))
     anchors = sorted((str(dataset.sets.set_id[s]), ids[f]) for s, f in enumerate(dataset.sets.anchor_frame.tolist()))
     same = [
-        Example(set_id=set_id, frame_id=frame, decision="similar", note="This is the same picture twice.")
+        Example(set_id=set_id, frame_id=frame, decision="similar", note="This is the same image twice.")
         for set_id, frame in (anchors[place] for place in rng.permutation(len(anchors))[: (n + 1) // 2])
     ]
     other = [
-        Example(set_id=set_id, frame_id=frame, decision="dissimilar", note="This is a picture of something else.")
+        Example(set_id=set_id, frame_id=frame, decision="dissimilar", note="This is an image of something else.")
         for set_id, frame in strangers(dataset, ids, rng, n // 2)
     ]
     both = [one for pair in zip(same, other, strict=False) for one in pair]

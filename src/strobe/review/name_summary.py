@@ -20,15 +20,15 @@ from strobe.review.conduct import Conduct
 __all__ = ["summarise"]
 
 ASIDE = (PRACTICE, CONTROL)
-"""The conditions of pictures that are shown for their own sake and are no part of any result."""
+"""The conditions of images that are shown for their own sake and are no part of any result."""
 
 
 def summarise(
     dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None, shown: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The figures `strobe review status --ask name` prints: of the latest word of each person on a picture.
+    """The figures `strobe review status --ask name` prints: of the latest word of each person on an image.
 
-    `shown` is the condition of every picture of the study: what was set aside for practice and controls left out.
+    `shown` is the condition of every image of the study: what was set aside for practice and controls left out.
     """
     latest = [answer for of_frame in latest_answers(answers).values() for answer in of_frame.values()]
     real = [answer for answer in latest if answer.condition not in ASIDE]
@@ -59,7 +59,7 @@ def summarise(
 
 
 def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
-    """How often people are right and how much alike, by what the pictures are; the whole is in the results."""
+    """How often people are right and how much alike, by what the images are; the whole is in the results."""
     found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
@@ -100,7 +100,7 @@ def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
 
 
 def _right(dataset: Dataset, latest: Sequence[NameAnswer]) -> Estimate:
-    """The share of control pictures that were called what they are."""
+    """The share of control images that were called what they are."""
     space = dataset.info.label_space
     row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
     asked = [answer for answer in latest if answer.condition == CONTROL and answer.frame_id in row]

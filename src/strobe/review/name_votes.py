@@ -21,7 +21,7 @@ def read_names(
 ) -> ImportedAnswers:
     """The answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for one that is no class.
 
-    `conditions` say what a picture is shown as where the file does not. Another spelling of a `known` name is refused.
+    `conditions` say what an image is shown as where the file does not. Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, conditions):

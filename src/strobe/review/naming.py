@@ -1,4 +1,4 @@
-"""What is this? One picture, a class from the list; nobody sees two pictures of one group.
+"""What is this? One image, a class from the list; nobody sees two images of one group.
 
 A few groups are set aside: the anchors of some are practice, those of others are controls that everyone is given.
 """
@@ -37,7 +37,7 @@ N_PRACTICE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownImage:
-    """A picture as people are shown it: its kin (no person sees two of one) and what it is shown as."""
+    """An image as people are shown it: its kin (no person sees two of one) and what it is shown as."""
 
     frame_id: str
     kin: str
@@ -45,9 +45,9 @@ class ShownImage:
 
 
 def shown(dataset: Dataset) -> list[ShownImage]:
-    """The pictures of a dataset's sets, each once. Groups that share a picture are one kin.
+    """The images of a dataset's sets, each once. Groups that share an image are one kin.
 
-    A member that is its anchor once more, for models that prepare pictures otherwise, is no other picture to people.
+    A member that is its anchor once more, for models that prepare images otherwise, is no other image to people.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     parent: dict[str, str] = {}
@@ -92,7 +92,7 @@ def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[s
 
 
 class NameQuestion(SingleImageQuestion):
-    """What a picture is called."""
+    """What an image is called."""
 
     name = "name"
     log = AnswerLog(
@@ -106,7 +106,7 @@ class NameQuestion(SingleImageQuestion):
     first = (PRACTICE,)
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Every picture; of the groups set aside only an anchor each."""
+        """Every image; of the groups set aside only an anchor each."""
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
         aside = set_aside(pictures, settings)
         rng = np.random.Generator(np.random.PCG64([settings.seed, 1]))
@@ -135,7 +135,7 @@ class NameQuestion(SingleImageQuestion):
         return "practice" if task.kind == PRACTICE else "name"
 
     def counts(self, answer: NameAnswer) -> bool:
-        """A late answer is kept but is none: the picture goes to somebody else."""
+        """A late answer is kept but is none: the image goes to somebody else."""
         return answer.said != "late"
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, _pictures: FrameImages) -> "NameDeck":
@@ -157,7 +157,7 @@ class NameQuestion(SingleImageQuestion):
 
 
 class NameDeck(Deck):
-    """Makes the cards of a dataset's pictures, and answers of what comes back."""
+    """Makes the cards of a dataset's images, and answers of what comes back."""
 
     def __init__(self, dataset: Dataset, store: Store, places: TableLookup) -> None:
         self._dataset, self._store, self._places = dataset, store, places
@@ -167,7 +167,7 @@ class NameDeck(Deck):
         return {"classes": classes(self._dataset), "limit_s": self._store.settings.limit_s}
 
     def card(self, claimed: Claimed, _annotator: str | None) -> dict[str, Any]:
-        """A picture by its task's name; of a practice picture also what is right."""
+        """An image by its task's name; of a practice image also what is right."""
         card: dict[str, Any] = {"task": claimed.task.task_id, "stage": claimed.stage, "picture": claimed.task.task_id}
         if claimed.stage == "practice":
             space = self._dataset.info.label_space

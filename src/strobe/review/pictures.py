@@ -29,7 +29,7 @@ class EncodedImage:
 
 
 class FrameImages:
-    """The frames of a dataset as pictures."""
+    """The frames of a dataset as images."""
 
     def __init__(self, dataset: Dataset, source: FrameSource, *, secret: bytes) -> None:
         self._source, self._n = source, len(dataset.frames)
@@ -63,7 +63,7 @@ class FrameImages:
         return width, height
 
     def get(self, row: int) -> EncodedImage:
-        """The picture of a frame. Raises StrobeError where it cannot be read.
+        """The image of a frame. Raises StrobeError where it cannot be read.
 
         Only JPEG and PNG leave as they are stored; anything else is decoded and encoded anew, so that a file that is
         no image can never be sent.

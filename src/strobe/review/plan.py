@@ -21,7 +21,7 @@ class ReviewTask:
     """One thing to decide. Of a pair `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
 
     `kind` is one of its question's. One person is given one task of each `kin` at most (empty: it has none but itself);
-    `condition` is what its picture is shown as.
+    `condition` is what its image is shown as.
     """
 
     task_id: str

@@ -87,7 +87,7 @@ class SetDecision(_Body):
 
 
 class NameDecision(AnswerBody):
-    """What a picture was called."""
+    """What an image was called."""
 
     answer_id: Opaque
     stage: Literal["name", "practice"]
@@ -96,7 +96,7 @@ class NameDecision(AnswerBody):
 
 
 class BoxDecision(AnswerBody):
-    """Where an object is, to the pixel, or why the picture is discarded."""
+    """Where an object is, to the pixel, or why the image is discarded."""
 
     answer_id: Opaque
     stage: Literal["draw", "verify"]

@@ -84,7 +84,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
         ),
     ),
-    # Which picture of a kin a person was given, for good: a lease ends, what was seen stays seen.
+    # Which image of a kin a person was given, for good: a lease ends, what was seen stays seen.
     4: (
         """CREATE TABLE given (
             annotator TEXT NOT NULL, kin TEXT NOT NULL, task_id TEXT NOT NULL, PRIMARY KEY (annotator, kin))""",

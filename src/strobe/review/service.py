@@ -186,13 +186,13 @@ class Service:
 
     def _claimed(self, name: str, tab: str, want: int) -> list[dict[str, Any]]:
         claimed = queue.claim(self.store, name, tab=tab, want=want)
-        for one in claimed:  # its picture and the answer are next
+        for one in claimed:  # its image and the answer are next
             self._know(one.task)
         return self.deck.cards(claimed, name)
 
     async def picture(self, request: Request, name: str) -> EncodedImage | None:
         """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
-        # At one go, on threads of their own: pictures are what is asked for most, and nobody else is to wait for them.
+        # At one go, on threads of their own: images are what is asked for most, and nobody else is to wait for them.
         secret = request.cookies.get(self.cookie, "")
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 

@@ -16,7 +16,7 @@ from strobe.review.database import Statement, StatementResult, execute, execute_
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
 KIN = "kin"
-"""The kind under which kins are counted that have an open picture."""
+"""The kind under which kins are counted that have an open image."""
 
 Counts = Mapping[str, Mapping[str, int]]
 """Counts by kind and name; what was never counted is 0."""

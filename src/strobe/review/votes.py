@@ -191,7 +191,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
 def picture_rows(
     path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str], int | None]]:
-    """The lines of a .csv file about single pictures: number, values, and the frame's row where it is `asked` about."""
+    """The lines of a .csv file about single images: number, values, and the frame's row where it is `asked` about."""
     if path.suffix.lower() != ".csv":
         raise StrobeError(f"{printable(path)}: expected a .csv file with the columns {', '.join(columns)}")
     for place, row in csv_rows(path, columns, wanted=("label",)):

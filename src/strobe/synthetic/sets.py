@@ -178,7 +178,7 @@ def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
     for place, pixels in enumerate(clip.frames):
         write_bytes(folder / f"media/{name}/{place:06d}.png", png_bytes(pixels))
         if masks:
-            # Visible masks do not overlap, so one picture holds them all: track + 1, and 0 for none.
+            # Visible masks do not overlap, so one image holds them all: track + 1, and 0 for none.
             numbered = (clip.masks_visible[place] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
             write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))
 

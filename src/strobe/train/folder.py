@@ -34,7 +34,7 @@ class Point:
     """Where training stood after `step` steps: mean loss since the point before, and two figures of the held-out side.
 
     Of a classifier these are `acc_orig` and `acc_pmk`, of a detector `map_orig` and `map_pmk`, and of a generator the
-    shares of its samples and of held-out pictures whose class the discriminator names. `largest_loss` is, for a loss
+    shares of its samples and of held-out images whose class the discriminator names. `largest_loss` is, for a loss
     over sets, the mean over them of the largest loss of a member, with the network as it is used (in eval mode);
     `loss` is what was minimised (in train mode).
     """

@@ -1,4 +1,4 @@
-"""A generator in training: pictures and generated ones told apart by a discriminator, both learning in turn.
+"""A generator in training: images and generated ones told apart by a discriminator, both learning in turn.
 
 Networks are handed in; what is asked of them is written down as LatentNet and Critic.
 """

@@ -1,4 +1,4 @@
-"""The smallest ε of a fixed grid at which a model gets a picture wrong: PGD or APGD, level by level."""
+"""The smallest ε of a fixed grid at which a model gets an image wrong: PGD or APGD, level by level."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ METHODS: tuple[Method, ...] = ("pgd", "apgd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackOptions:
-    """How to search. Every level is tried from the picture itself, then from `restarts` random starts.
+    """How to search. Every level is tried from the image itself, then from `restarts` random starts.
 
     With the method `apgd` these tries climb the cross-entropy, and one more for each of the `targets` likeliest wrong
     classes climbs towards it, from a random start. `minimal` goes along a fine grid: it grows, then halves. Otherwise
@@ -95,7 +95,7 @@ class AttackPlan:
         )  # fmt: skip
 
     def beside(self) -> dict[str, Variant]:
-        """None: the change is the difference of two pictures."""
+        """None: the change is the difference of two images."""
         return {}
 
 
@@ -178,9 +178,9 @@ def attack(
     options: AttackOptions,
     device: str = "cpu",
 ) -> list[Finding]:
-    """Attack pictures (N, H, W, 3) of a model's own input, in the ball of each level of the grid.
+    """Attack images (N, H, W, 3) of a model's own input, in the ball of each level of the grid.
 
-    `truth` (N, C) marks the right classes of `scores`; `names` seed the random starts, so that a picture has the same
+    `truth` (N, C) marks the right classes of `scores`; `names` seed the random starts, so that an image has the same
     ones in whatever batch it is.
     """
     torch = require("torch", what="attacks", extra="models")

@@ -33,13 +33,13 @@ Recipe = Mapping[str, Any]
 
 
 class SiblingFiles(Protocol):
-    """What a recipe may name besides its own picture: files of the same folder, by name and digest."""
+    """What a recipe may name besides its own image: files of the same folder, by name and digest."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
         """The mask (height, width), which must be of that size."""
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """The picture."""
+        """The image."""
 
     def pane(self, named: Mapping[str, Any]) -> Image:
         """The photograph of ice."""
@@ -71,7 +71,7 @@ def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
     x0, y0, x1, y1 = value
     if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
         raise StrobeError(
-            f"a frame's recipe cuts {printable(value)} out of a picture of {width}×{height}; make the ladder again"
+            f"a frame's recipe cuts {printable(value)} out of an image of {width}×{height}; make the ladder again"
         )
     return x0, y0, x1, y1
 
@@ -153,7 +153,7 @@ expect(set(RUNGS) <= set(_DRAWN), "rungs", "all of them drawn", None)
 
 
 def _over(image: Image, mask: Mask, ground: Any) -> Image:
-    """The object's own pixels, and the ground (a picture or a colour) around them."""
+    """The object's own pixels, and the ground (an image or a colour) around them."""
     return np.asarray(np.where(mask[..., None], image, ground), dtype=np.uint8)
 
 
@@ -213,7 +213,7 @@ def _tiled(image: Image, cut: Cut) -> Image:
     areas = (x0 * height, (width - x1) * height, y0 * width, (height - y1) * width)
     out, side = image.copy(), int(np.argmax(areas))
     if not areas[side]:
-        out[:] = GREY  # a box as large as its picture, which no ladder of ours has
+        out[:] = GREY  # a box as large as its image, which no ladder of ours has
     elif side < 2:
         away = np.arange(x1 - x0) if side == 0 else np.arange(x1 - x0)[::-1]
         step = _mirrored(away, x0 if side == 0 else width - x1)

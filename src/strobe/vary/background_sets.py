@@ -86,7 +86,7 @@ def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
 class AnchorObject:
     """What is known of an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
 
-    `mask` is the file of the mask and its digest, `mask_share` the object's share of the picture. `why_no_box` and
+    `mask` is the file of the mask and its digest, `mask_share` the object's share of the image. `why_no_box` and
     `why_no_mask` say why there is none.
     """
 
@@ -106,7 +106,7 @@ class LadderPlan:
     recipes: Mapping[int, Mapping[str, Mapping[str, Any]]]
 
     def files(self) -> dict[int, dict[str, Mapping[str, Any]]]:
-        """The recipes of what is stored as files where members are: all but the picture itself."""
+        """The recipes of what is stored as files where members are: all but the image itself."""
         return {
             row: {name: recipe for name, recipe in recipes.items() if name != "usual"}
             for row, recipes in self.recipes.items()
@@ -116,7 +116,7 @@ class LadderPlan:
 def ladder_of(
     source: Dataset, pictures: Mapping[int, AnchorImage], things: Mapping[int, AnchorObject], how: LadderOptions
 ) -> LadderPlan:
-    """Which rungs each picture gets, and how they are made; where one cannot be made, why."""
+    """Which rungs each image gets, and how they are made; where one cannot be made, why."""
     ids, frames = source.frame_ids(), source.frames
     labels = source.labels.by_frame()
     seen: dict[str, str] = {}
@@ -128,7 +128,7 @@ def ladder_of(
         around = None if thing.around is None else cut_of(thing.around, picture.size_wh)
         why = _left_out(thing, cut, picture, labels.get(row, []))
         if not why and seen.setdefault(picture.sha256, key) != key:
-            why = f"the same picture as {seen[picture.sha256]}"
+            why = f"the same image as {seen[picture.sha256]}"
         about[row] = LadderPicture(
             picture=key, frame_id=ids[row], size_wh=picture.size_wh, xyxy=thing.xyxy if cut else None,
             area_share=None if cut is None else share_of(cut, picture.size_wh), mask_share=thing.mask_share,
@@ -162,7 +162,7 @@ def ladder_of(
 
 
 def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels: Sequence[int]) -> str:
-    """Why a picture gets no ladder; empty where it gets one."""
+    """Why an image gets no ladder; empty where it gets one."""
     if not labels:
         return "it has no label"
     if thing.xyxy is None:
@@ -171,7 +171,7 @@ def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels
     if x0 >= x1 or y0 >= y1:
         return "its box has no area"
     if cut is None:
-        return f"its box lies outside the picture of {picture.size_wh[0]}×{picture.size_wh[1]}"
+        return f"its box lies outside the image of {picture.size_wh[0]}×{picture.size_wh[1]}"
     wide, high = cut[2] - cut[0], cut[3] - cut[1]
     if min(wide, high) < LEAST_SIDE:
         return f"its box is {wide}×{high} pixels; a crop needs {LEAST_SIDE}"
@@ -196,7 +196,7 @@ class _Rungs:
         if rung == "ground" and not has_ground(self.around, self.picture.size_wh):
             return "its box leaves no ground to tile"
         if rung in ("same", "other") and donor is None:
-            return f"no picture of {'its' if rung == 'same' else 'another'} class has a ground to lend"
+            return f"no image of {'its' if rung == 'same' else 'another'} class has a ground to lend"
         return ""
 
     def recipe(self, rung: str, level: float, *, donor: tuple[AnchorImage, Cut] | None = None) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def ladder_dataset(
     source: Dataset, pictures: Mapping[int, AnchorImage], ladder: LadderPlan, how: LadderOptions, *, name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:  # fmt: skip
-    """One set per picture and rung. `pictures` are by the anchors' rows in the source, with the members' files where
+    """One set per image and rung. `pictures` are by the anchors' rows in the source, with the members' files where
     these are stored. Members are judged by their anchor's labels."""
     grown, made = _LadderTables(source, how), _made(ladder, how)
     for rung in made:
@@ -277,7 +277,7 @@ def ladder_dataset(
 
 
 class _LadderTables:
-    """The tables of a ladder, grown picture by picture."""
+    """The tables of a ladder, grown image by image."""
 
     def __init__(self, source: Dataset, how: LadderOptions) -> None:
         self.tables = DatasetBuilder()
@@ -325,7 +325,7 @@ def _whole(how: LadderOptions) -> dict[str, Any] | None:
 
 
 def _made(ladder: LadderPlan, how: LadderOptions) -> list[str]:
-    """The rungs some picture has."""
+    """The rungs some image has."""
     have = {member for recipes in ladder.recipes.values() for member in recipes}
     return [rung for rung in how.rungs if have & {member for member, _ in how.members(rung)}]
 

@@ -1,4 +1,4 @@
-"""Blur: out of focus, through frosted glass, moving, zooming. Lengths are pixels of a picture of 224."""
+"""Blur: out of focus, through frosted glass, moving, zooming. Lengths are pixels of an image of 224."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
         place = place[copied_from(rng.integers(-reach, reach, (2, *nominal)), reach)]
     down, across = np.divmod(place.reshape(nominal), nominal[1])
     if nominal != (height, width):
-        # In a picture of another size the pixels of one of 224 are blocks, and their moves are as many times longer.
+        # In an image of another size the pixels of one of 224 are blocks, and their moves are as many times longer.
         rows = (np.arange(height) * nominal[0] // height)[:, None]
         columns = (np.arange(width) * nominal[1] // width)[None, :]
         moved = scale * (down[rows, columns] - rows), scale * (across[rows, columns] - columns)
@@ -81,7 +81,7 @@ def glass_scatter(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Ge
     soft = _softened(pixels, sigma * scale)
     height, width = soft.shape[:2]
     # A pixel is swapped as it is passed and again by those that pass near it: two moves each time, each within the
-    # reach. So many moves together are a bell curve, and that has a width in pictures of any size.
+    # reach. So many moves together are a bell curve, and that has a width in images of any size.
     spread = scale * np.sqrt(2 * times * reach * (reach + 1) / 3)
     moved = np.rint(spread * rng.standard_normal((2, height, width), dtype=np.float32)).astype(np.intp)
     down = np.clip(np.arange(height)[:, None] + moved[0], 0, height - 1)
@@ -97,7 +97,7 @@ def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generat
 
 
 def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """The mean of the picture and of what a zoom in steps shows of it: (last factor, step)."""
+    """The mean of the image and of what a zoom in steps shows of it: (last factor, step)."""
     last, step = how
     height, width = pixels.shape[:2]
     picture = PillowImage.fromarray(to_bytes(pixels))

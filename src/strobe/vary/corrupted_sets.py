@@ -97,7 +97,7 @@ def corrupted_dataset(
     name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:
-    """One set per picture and corruption, severity the distance. `pictures` are by the anchors' rows in the source.
+    """One set per image and corruption, severity the distance. `pictures` are by the anchors' rows in the source.
 
     Members are judged by their anchor's labels. Boxes are copied to them: no corruption here moves what is shown.
     """

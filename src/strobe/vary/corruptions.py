@@ -1,7 +1,7 @@
 """Corruptions by name and severity, with the published severities of ImageNet-C (Hendrycks and Dietterich, 2019).
 
-Those are for pictures of 224 pixels. Lengths grow and shrink with a picture's short side, and noise and JPEG with them,
-so that a severity looks the same to a model whatever size the picture has.
+Those are for images of 224 pixels. Lengths grow and shrink with a picture's short side, and noise and JPEG with them,
+so that a severity looks the same to a model whatever size the image has.
 """
 
 from collections.abc import Callable, Mapping, Sequence

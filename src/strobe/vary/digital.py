@@ -10,7 +10,7 @@ from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of, to_bytes
 __all__ = ["contrast", "elastic", "jpeg", "pixelate", "saturate"]
 
 _WAVE = 2.24
-"""How smooth the waves of `elastic` are: the width of a bell curve, in pixels of a picture of 224."""
+"""How smooth the waves of `elastic` are: the width of a bell curve, in pixels of an image of 224."""
 
 
 def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
@@ -32,7 +32,7 @@ def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator)
 def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     """Bent in small waves, by a few pixels at most: what is there stays there.
 
-    As imagecorruptions does it. The benchmark's own also shears the picture, by up to 49 of its 224 pixels and more in
+    As imagecorruptions does it. The benchmark's own also shears the image, by up to 49 of its 224 pixels and more in
     mild severities than in severe ones.
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
@@ -50,9 +50,9 @@ def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
 
 
 def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """As few pixels as this share of a picture of 224 has along a side, each a block."""
+    """As few pixels as this share of an image of 224 has along a side, each a block."""
     scale = scale_of(pixels)
-    # A small picture is made of blocks already: from one pixel a block grows as in one of 224, times the scale.
+    # A small image is made of blocks already: from one pixel a block grows as in one of 224, times the scale.
     block = scale / share if scale >= 1 else 1 + (1 / share - 1) * scale
     height, width = pixels.shape[:2]
     few = max(1, int(height / block)), max(1, int(width / block))
@@ -64,7 +64,7 @@ def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # n
     scale = scale_of(pixels)
     if scale <= 1:
         return _through_jpeg(pixels, _finer(quality, scale))
-    # In a large picture the blocks grow with it: what they do to one of 224 is enlarged.
+    # In a large image the blocks grow with it: what they do to one of 224 is enlarged.
     small = resized(pixels, nominal_hw(pixels), way="box")
     return pixels + resized(_through_jpeg(small, quality) - small, (pixels.shape[0], pixels.shape[1]), way="nearest")
 
@@ -77,7 +77,7 @@ def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
 
 
 def _finer(quality: int, scale: float) -> int:
-    """The quality whose steps are those of `quality` times the scale: a block of a small picture holds more of it.
+    """The quality whose steps are those of `quality` times the scale: a block of a small image holds more of it.
 
     >>> [_finer(quality, 64 / 224) for quality in (25, 18, 15, 10, 7)]
     [71, 60, 52, 35, 24]

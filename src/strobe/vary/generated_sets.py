@@ -1,4 +1,4 @@
-"""Generated pictures as a dataset, one source per latent, and what a search in a generator's activations is called."""
+"""Generated images as a dataset, one source per latent, and what a search in a generator's activations is called."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class GeneratorSearchPlan:
     """One variant: the places of a generator that change together, against a model, the grid and how it is searched.
 
     `aim` is `untargeted`, `runner-up` or a class of the generator; `generator` the digest of its weights, `scale` that
-    of the standard deviations that M counts in; `strips`: of how many pictures the way to what was found is kept.
+    of the standard deviations that M counts in; `strips`: of how many images the way to what was found is kept.
     """
 
     target: Target
@@ -92,7 +92,7 @@ class Sampled:
 
 
 def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[Stored], *, name: str) -> Dataset:
-    """Every latent a source of its own with one picture, labelled by the class it was made for."""
+    """Every latent a source of its own with one image, labelled by the class it was made for."""
     grown = DatasetBuilder()
     for row, (label, key) in enumerate(zip(sampled.classes, sampled.names, strict=True)):
         latent = sampled.latents[row].tobytes().hex()

@@ -75,7 +75,7 @@ def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: f
         with Pillow.open(io.BytesIO(content)) as opened:
             if opened.size != size_wh:
                 wide, high = opened.size
-                raise InvalidFile(path, f"its mask is {wide}×{high}, the picture {size_wh[0]}×{size_wh[1]}")
+                raise InvalidFile(path, f"its mask is {wide}×{high}, the image {size_wh[0]}×{size_wh[1]}")
             indexed = opened.mode == "P" or own is not None
             if "A" in opened.getbands() and not indexed:
                 raise InvalidFile(path, "a mask with transparency", hint="store it as plain grey: 0 and 255")

@@ -1,6 +1,6 @@
-"""Noise: grain of the sensor, few photons, dead pixels. Drawn as a picture of 224 pixels would show it.
+"""Noise: grain of the sensor, few photons, dead pixels. Drawn as an image of 224 pixels would show it.
 
-In a larger picture the grain is larger, or a model that shrinks the picture would not see it. In a smaller one it is
+In a larger image the grain is larger, or a model that shrinks the image would not see it. In a smaller one it is
 weaker, as in the benchmark's own versions for 64 and 32 pixels.
 """
 
@@ -36,7 +36,7 @@ def impulse_noise(pixels: Pixels, share: float, rng: np.random.Generator) -> Pix
 
 
 def _with_grain(pixels: Pixels, noisy: Callable[[Pixels], Pixels]) -> Pixels:
-    """The picture with the noise it would have at 224 pixels, enlarged where it is larger."""
+    """The image with the noise it would have at 224 pixels, enlarged where it is larger."""
     if scale_of(pixels) <= 1:
         return noisy(pixels)
     small = resized(pixels, nominal_hw(pixels), way="box")

@@ -1,4 +1,4 @@
-"""Projected gradient steps inside a ball round a picture: for attacks, for training against them, for searches.
+"""Projected gradient steps inside a ball round an image: for attacks, for training against them, for searches.
 
 Everything works on torch tensors (N, 3, H, W) of RGB in [0, 1], before normalisation, on whatever device they are, and
 is handed a callable that gives scores (N, C). Nothing looks at two items of a batch at once.
@@ -43,7 +43,7 @@ _HALVINGS = 18
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Changes of a picture of at most ε, in the largest channel (`linf`) or in all together (`l2`)."""
+    """Changes of an image of at most ε, in the largest channel (`linf`) or in all together (`l2`)."""
 
     norm: Norm
 
@@ -82,7 +82,7 @@ class Ball:
         """The change as 8 bits hold it, at most ε large: a whole number of 255ths in every channel.
 
         Largest change: to the nearest. All together: along the same direction, as far as ε allows; rounding each
-        channel to the nearest would undo a change spread thinly over a large picture, or overstep ε.
+        channel to the nearest would undo a change spread thinly over a large image, or overstep ε.
         """
         steps, base = change * 255, (pixels * 255).round()
         if self.norm == "linf":

@@ -1,4 +1,4 @@
-"""Anchors' pictures in a folder made from another dataset, and files of what is rendered from them."""
+"""Anchors' images in a folder made from another dataset, and files of what is rendered from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ __all__ = ["AnchorImage", "StoreJob", "anchors_of", "store_members"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorImage:
-    """An anchor's picture in the new folder, and the files of its members where they are stored."""
+    """An anchor's image in the new folder, and the files of its members where they are stored."""
 
     media: str
     sha256: str
@@ -35,8 +35,8 @@ def anchors_of(dataset: Dataset) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreJob:
-    """A picture whose members are to be files: the dataset's folder, its own file, the recipe of each, how it is
-    decoded. Members lie beside their picture."""
+    """An image whose members are to be files: the dataset's folder, its own file, the recipe of each, how it is
+    decoded. Members lie beside their image."""
 
     root: Path
     media: str
@@ -53,7 +53,7 @@ class StoreJob:
         return read_mask(self.root, named.get("file"), named.get("sha256"), size_wh)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """A picture of the folder."""
+        """An image of the folder."""
         path = inside(self.root, str(named.get("media")))
         return self.decode(path.read_bytes(), path)
 

@@ -1,4 +1,4 @@
-"""Frames that are rendered when they are read: a stored picture and a recipe for what is done to it."""
+"""Frames that are rendered when they are read: a stored image and a recipe for what is done to it."""
 
 import threading
 from collections import OrderedDict
@@ -23,7 +23,7 @@ _FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers"}
 """What recipes of version 1 call two corruptions that have names of their own since."""
 
 _KEPT_BYTES = 64 * 2**20
-"""So many bytes of pictures are kept for the frames that are made from the same one."""
+"""So many bytes of images are kept for the frames that are made from the same one."""
 
 
 def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -44,25 +44,25 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
 
 
 class NoSiblings:
-    """What lies beside a picture that stands alone: no masks and no other pictures."""
+    """What lies beside an image that stands alone: no masks and no other images."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
         """There is none."""
-        raise StrobeError("a frame's recipe names a mask, and its picture lies in no folder")
+        raise StrobeError("a frame's recipe names a mask, and its image lies in no folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """There is none."""
-        raise StrobeError("a frame's recipe names another picture, and its own lies in no folder")
+        raise StrobeError("a frame's recipe names another image, and its own lies in no folder")
 
     def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """There is none."""
-        raise StrobeError("a frame's recipe names a photograph of ice, and its picture lies in no folder")
+        raise StrobeError("a frame's recipe names a photograph of ice, and its image lies in no folder")
 
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:
     """The image with what the recipe says done to it; StrobeError for one this version cannot make.
 
-    `beside` has the masks and other pictures that recipes may name.
+    `beside` has the masks and other images that recipes may name.
     """
     draw = _KINDS.get(str(recipe.get("kind")))
     if draw is None:
@@ -97,7 +97,7 @@ _KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], SiblingFiles], Image]] 
 
 @dataclass(frozen=True, slots=True)
 class _RenderedRow:
-    """A row's recipe, the name of its picture, and the row of the other picture the recipe names, −1 without one."""
+    """A row's recipe, the name of its image, and the row of the other image the recipe names, −1 without one."""
 
     text: str
     picture: str
@@ -105,9 +105,9 @@ class _RenderedRow:
 
 
 class _Rendered:
-    """A FrameSource over another: frames with a recipe are made from the picture the other has at their row.
+    """A FrameSource over another: frames with a recipe are made from the image the other has at their row.
 
-    A picture is decoded once for all frames made from it, as long as they are read near each other.
+    An image is decoded once for all frames made from it, as long as they are read near each other.
     """
 
     def __init__(self, inner: FrameSource, recipes: Mapping[int, _RenderedRow], root: Path | None) -> None:
@@ -144,10 +144,10 @@ class _Rendered:
         return found
 
     def donor(self, row: int, named: Mapping[str, Any]) -> Image:
-        """Another picture of the folder, which lies at that row."""
+        """Another image of the folder, which lies at that row."""
         if row < 0:
             raise StrobeError(
-                f"a frame's recipe names a picture the dataset does not have: {printable(dict(named), limit=80)}"
+                f"a frame's recipe names an image the dataset does not have: {printable(dict(named), limit=80)}"
             )
         found: Image = self._once(str(named.get("media")), lambda: self._inner.read(row))
         return found
@@ -169,7 +169,7 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What lies beside one row's picture: the masks of its folder, and the one other picture that its recipe names."""
+    """What lies beside one row's image: the masks of its folder, and the one other image that its recipe names."""
 
     source: _Rendered
     row: int
@@ -179,7 +179,7 @@ class _Folder:
         return self.source.mask(named, size_wh)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """The other picture."""
+        """The other image."""
         return self.source.donor(self.row, named)
 
     def pane(self, named: Mapping[str, Any]) -> Image:
@@ -193,7 +193,7 @@ class _SendableRendered(_Rendered):
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableRendered":
-        """A source of these rows alone, and of the pictures their recipes name."""
+        """A source of these rows alone, and of the images their recipes name."""
         recipes = {row: self._recipes[row] for row in rows if row in self._recipes}
         others = [cooked.donor for cooked in recipes.values() if cooked.donor >= 0]
         return _SendableRendered(self._inner.only(list(dict.fromkeys([*rows, *others]))), recipes, self._root)

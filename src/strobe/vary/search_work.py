@@ -28,13 +28,13 @@ VERSION = 1
 _WRITERS = 8
 
 _CHANGES = "generator/changes"
-"""Where what was changed lies, where the difference of two pictures does not say it."""
+"""Where what was changed lies, where the difference of two images does not say it."""
 
 
 class SearchWork:
-    """The pictures of a search and the record of every batch: in a hidden folder, gone when the dataset is whole.
+    """The images of a search and the record of every batch: in a hidden folder, gone when the dataset is whole.
 
-    A batch's pictures are written before its record, so that a record speaks of files that are there. `word` is what is
+    A batch's images are written before its record, so that a record speaks of files that are there. `word` is what is
     searched by, and names the folder.
     """
 
@@ -71,7 +71,7 @@ class SearchWork:
         return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
 
     def kept(self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
-        """What became of a batch before; None where it has to be searched, or a picture is not what it was."""
+        """What became of a batch before; None where it has to be searched, or an image is not what it was."""
         place = self._record(one, names)
         try:
             return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
@@ -93,7 +93,7 @@ class SearchWork:
         )  # fmt: skip
 
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
-        """A picture as it was stored, if it still is that."""
+        """An image as it was stored, if it still is that."""
         found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
         if sha256_of_file(inside(self._folder, found.media)) != found.sha256:
             raise StrobeError(f"{printable(found.media)} is not what was found")
@@ -109,7 +109,7 @@ class SearchWork:
         return [done for done, _ in pairs]
 
     def _kept(self, one: SearchPlan, finding: Finding, picture: Stored) -> tuple[Searched, dict[str, Any]]:
-        """What became of one picture, its files stored, and the record of it."""
+        """What became of one image, its files stored, and the record of it."""
         head = f"{_short(one.name, 8)}-{picture.sha256[:8]}"
         parent = Path(picture.media).parent.as_posix()
         found = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)

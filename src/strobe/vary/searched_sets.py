@@ -21,17 +21,17 @@ _FINDINGS = 1_000
 """Of these the findings, after the inputs of as many models."""
 
 _BESIDE, _EACH = 10_000, 64
-"""And from here on the pictures beside a finding, so many at most for each."""
+"""And from here on the images beside a finding, so many at most for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Finding:
-    """What became of one picture.
+    """What became of one image.
 
     `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
     `censored` at the last level, with the best lead there was, or before it where scores were no numbers from there; or
     `anchor_wrong`, where nothing had to be changed; or `failed`: the scores were no numbers from the start. `facts` are
-    plain numbers about the search, `change` is what was changed where pictures do not say it, `beside` holds pictures
+    plain numbers about the search, `change` is what was changed where images do not say it, `beside` holds images
     to compare with, by the variant they belong to, each at a distance.
     """
 
@@ -62,12 +62,12 @@ class SearchPlan(Protocol):
         """The variant, with everything that makes its findings again."""
 
     def beside(self) -> Mapping[str, Variant]:
-        """The variants of the pictures beside its findings."""
+        """The variants of the images beside its findings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A picture in the new folder, as a model's own input."""
+    """An image in the new folder, as a model's own input."""
 
     media: str
     sha256: str
@@ -110,7 +110,7 @@ class _Anchor:
         return self.inputs[picture.sha256]
 
     def add(self, grown: DatasetBuilder, search: SearchPlan, number: int, outcome: Searched) -> None:
-        """The set of a search, and those of the pictures beside its finding."""
+        """The set of a search, and those of the images beside its finding."""
         first, members = self.input_row(grown, outcome.picture), []
         if outcome.found is not None and outcome.reach is not None:
             row = self._frame(grown, outcome.found, _FINDINGS + number, f"{search.name}/{self.key}", ())
@@ -147,7 +147,7 @@ def searched_dataset(
 ) -> Dataset:
     """One set per anchor and variant. `found` is by the anchor's row in the source and the place of the search.
 
-    Members are judged by their anchor's labels. Boxes stay behind: the pictures are cut to a model's input.
+    Members are judged by their anchor's labels. Boxes stay behind: the images are cut to a model's input.
     """
     grown, shown = DatasetBuilder(), {kind for one in found.values() for kind in one.beside}
     for one in searches:

@@ -1,4 +1,4 @@
-"""Weather: snow, frost, fog, a brighter day. Layers are drawn for a picture of 224 pixels and fitted to this one."""
+"""Weather: snow, frost, fog, a brighter day. Layers are drawn for an image of 224 pixels and fitted to this one."""
 
 import numpy as np
 
@@ -19,16 +19,16 @@ def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:
 
 
 def fog(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """A bank of fog over the picture, which stays within its own range: (thickness, decay of its details)."""
+    """A bank of fog over the image, which stays within its own range: (thickness, decay of its details)."""
     thickness, decay = how
     top = float(pixels.max())
     bank = _fitted(cloud(nominal_hw(pixels), 1.58 + 0.8 * float(np.log2(decay)), rng), pixels)
-    # A black picture has no range to stay in.
+    # A black image has no range to stay in.
     return (pixels + np.float32(thickness) * bank[..., None]) * np.float32(top / (top + thickness))
 
 
 def frost(pixels: Pixels, how: tuple[float, float, Pixels], rng: np.random.Generator) -> Pixels:
-    """A part of a photograph of ice laid over the picture: (what is left of the picture, how much ice, the photograph).
+    """A part of a photograph of ice laid over the image: (what is left of the image, how much ice, the photograph).
 
     This is ImageNet-C's. A photograph too small for the part is enlarged first.
     """
@@ -43,13 +43,13 @@ def frost(pixels: Pixels, how: tuple[float, float, Pixels], rng: np.random.Gener
 
 
 def frost_feathers(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Rendered ice on a pane before the picture: (what is left of the picture, how much ice). Harder than frost."""
+    """Rendered ice on a pane before the image: (what is left of the image, how much ice). Harder than frost."""
     left, ice = how
     return np.float32(left) * pixels + np.float32(ice) * _fitted(_pane(nominal_hw(pixels), rng), pixels)
 
 
 def snow(pixels: Pixels, how: tuple[float, ...], rng: np.random.Generator) -> Pixels:
-    """Falling snow in a paler picture: (mean, deviation, size and threshold of flakes; reach, sigma of their fall;
+    """Falling snow in a paler image: (mean, deviation, size and threshold of flakes; reach, sigma of their fall;
     what is left of the picture's colours)."""
     mean, deviation, size, least, reach, sigma, left = how
     height, width = nominal_hw(pixels)

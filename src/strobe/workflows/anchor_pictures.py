@@ -1,4 +1,4 @@
-"""The anchors of a dataset as pictures of a folder made from it, and what is rendered from them as files there."""
+"""The anchors of a dataset as images of a folder made from it, and what is rendered from them as files there."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["is_whole", "stored_anchors", "stored_members"]
 
 
 def is_whole(dataset: Dataset) -> bool:
-    """Whether every picture of it is there."""
+    """Whether every image of it is there."""
     root = dataset.root or Path()
     return all((root / media).is_file() for media in set(dataset.frames.media.tolist()))
 
@@ -29,7 +29,7 @@ def is_whole(dataset: Dataset) -> bool:
 def stored_anchors(
     opened: Dataset, destination: Path, *, version: int, say: Progress
 ) -> tuple[dict[int, AnchorImage], list[str]]:
-    """The anchors' pictures in the new folder by their rows, and a line for each that cannot be read.
+    """The anchors' images in the new folder by their rows, and a line for each that cannot be read.
 
     Files are copied as they are, frames of a video become PNG. `version` is that of what draws the others.
     """
@@ -56,7 +56,7 @@ def stored_anchors(
 
 
 def _content(source: FrameSource, row: int, media: str) -> tuple[Image, bytes, str]:
-    """The picture, the file it is kept in and that file's ending: its own file, or a PNG of a frame without one."""
+    """The image, the file it is kept in and that file's ending: its own file, or a PNG of a frame without one."""
     image, content = source.read(row), source.read_encoded(row)
     if content is None:
         return image, png_bytes(image), ".png"
@@ -64,7 +64,7 @@ def _content(source: FrameSource, row: int, media: str) -> tuple[Image, bytes, s
 
 
 def _folder(anchor: str, digest: str, version: int) -> str:
-    """The folder of one anchor's pictures, named by the anchor, its picture and what draws the others."""
+    """The folder of one anchor's images, named by the anchor, its image and what draws the others."""
     return f"media/{hashlib.sha256(f'{anchor} {digest} {version}'.encode()).hexdigest()[:16]}"
 
 
@@ -72,7 +72,7 @@ def stored_members(
     destination: Path, pictures: Mapping[int, AnchorImage], wanted: Mapping[int, Mapping[str, Mapping[str, Any]]],
     *, what: str, workers: int, say: Progress,
 ) -> dict[int, AnchorImage]:  # fmt: skip
-    """The pictures with files of their members, rendered by several processes; `wanted` are recipes by row and name."""
+    """The images with files of their members, rendered by several processes; `wanted` are recipes by row and name."""
     jobs = [
         StoreJob(root=destination, media=picture.media, wanted=wanted[row], decode=_decode)
         for row, picture in pictures.items()

@@ -39,7 +39,7 @@ PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
 SEGMENTER = "u2netp"
 
 _SEED = 73
-"""Other pictures than those the classifiers were trained on."""
+"""Other images than those the classifiers were trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class BackgroundDemo:
 def demo_background(
     out: Path, progress: Progress, *, images: int = 96, photos: bool = True, offline: bool = False, device: str = "auto"
 ) -> BackgroundDemo:
-    """Ladders of rendered pictures with true masks, and of photos with estimated ones; a report of each.
+    """Ladders of rendered images with true masks, and of photos with estimated ones; a report of each.
 
     The same command again does only what is missing.
     """

@@ -61,7 +61,7 @@ def evaluate(
     `show` names models that the report's figures and gallery show first, `change` two as before and after.
     `log` names where the figures go too: tensorboard[=FOLDER], wandb[=PROJECT].
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
-    Where people named the pictures there need be no model: they are reported alone.
+    Where people named the images there need be no model: they are reported alone.
     """
     place = Run(run)
     opened = Opened.of(path, subset=request.subset, run=place)

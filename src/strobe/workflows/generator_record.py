@@ -1,7 +1,7 @@
-"""What lies beside the tables of a generator search, and each found picture made again from it.
+"""What lies beside the tables of a generator search, and each found image made again from it.
 
 `generator/` holds `latents.npy` (a row for each source), `sources.json` (their names and classes, and how many of the
-pictures drawn each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row for
+images drawn each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row for
 each search) and `changes/` (what was changed, half precision, in standard deviations).
 """
 
@@ -115,10 +115,10 @@ def read_record(path: Path) -> list[dict[str, Any]]:
 def made_again(
     path: Path, *, set_ids: Iterable[str] | None = None, generator: str | None = None, load: LoadOptions | None = None
 ) -> dict[str, Image]:
-    """Found pictures of a folder, made again from latent and change, by set.
+    """Found images of a folder, made again from latent and change, by set.
 
     `generator` says where the generator lies now; one with other weights is refused. On the device that searched they
-    are the stored pictures; on another, numbers differ in the last digits and a few pixels may by one level.
+    are the stored images; on another, numbers differ in the last digits and a few pixels may by one level.
     """
     dataset, record = folder.read(path), read_record(path)
     told = dataset.info.provenance.get("generator", {})

@@ -28,7 +28,7 @@ def from_imagenet_a(
 def from_crops(
     source: Path, target: Path, *, originals: Path, label_space: str | None = None, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
-    """Crops paired with their originals: a folder of pictures, or the dataset folder that they were imported into."""
+    """Crops paired with their originals: a folder of images, or the dataset folder that they were imported into."""
     outside(source, target, "crops")
     outside(originals, target, "originals")
     wholes = originals / "media" if folder.is_dataset(originals) else originals
@@ -41,7 +41,7 @@ def from_crops(
 
 
 def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
-    """What share of each picture its box takes, as a ladder of backgrounds has it."""
+    """What share of each image its box takes, as a ladder of backgrounds has it."""
     frames, ids = dataset.frames, dataset.frame_ids()
     boxes = dataset.boxes
     for row, sides in () if boxes is None else zip(boxes.frame.tolist(), boxes.xyxy.tolist(), strict=True):
@@ -62,6 +62,6 @@ def from_imagenet_9(source: Path, target: Path, *, how: ImportOptions = AS_USUAL
 def from_objectnet(
     source: Path, target: Path, *, classes: Path | None = None, border: int = 2, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
-    """ObjectNet's pictures that a model of ILSVRC-2012 can name, without their border."""
+    """ObjectNet's images that a model of ILSVRC-2012 can name, without their border."""
     outside(source, target, "pictures")
     return into(target, how, lambda how: import_objectnet(source, target, classes=classes, border=border, how=how))

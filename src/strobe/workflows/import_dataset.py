@@ -183,7 +183,7 @@ def from_trials(source: Path, target: Path, *, files: TrialFiles, how: ImportOpt
         before = there.get((one.annotator, one.frame_id), one)
         if before.answer_id != one.answer_id:
             raise StrobeError(
-                f"{printable(target)} holds another answer of {printable(one.annotator)} to a picture of "
+                f"{printable(target)} holds another answer of {printable(one.annotator)} to an image of "
                 f"{printable(source)}; choose another folder, or remove it first"
             )
     grown = folder.append_answers(target, names=names)
@@ -201,14 +201,14 @@ def from_imagenet_c(
     classes: Sequence[str] = CIFAR_10,
     how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:
-    """Corrupted pictures and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
+    """Corrupted images and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
 
     `label_space` is for folders, `classes` names the numbers of labels.npy.
     """
     outside(source, target, "corruptions")
     if (source / "labels.npy").is_file():
         if clean.suffix != ".npy":
-            raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean pictures then")
+            raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean images then")
         return into(
             target, how, lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
         )

@@ -81,12 +81,12 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if kinds:
         told = sources(counts["videos"], kinds)
         told += f", {counted(counts['sets'], 'set')}" if variants else ""
-        told += f", {counted(counts['frames'], 'picture')} in all" if counts["members"] else ""
+        told += f", {counted(counts['frames'], 'image')} in all" if counts["members"] else ""
     else:
         told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
     yield f"  {told}{boxes}"
     if kinds and not counts["members"]:
-        yield f"  every picture stands alone, classes of {facts['label_space']}"
+        yield f"  every image stands alone, classes of {facts['label_space']}"
     else:
         yield from _set_lines(facts)
     for one in variants:
@@ -105,11 +105,11 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if not kinds:
         yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
               f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
-    else:  # what was made of a picture is judged by its label
+    else:  # what was made of an image is judged by its label
         yield (
             f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
             if variants
-            else (f"  several labels: {counted(several, 'picture')}; no label: {counted(none, 'picture')}")
+            else (f"  several labels: {counted(several, 'image')}; no label: {counted(none, 'image')}")
         )
     yield from _video_lines(facts)
     if not kinds or counts["members"]:

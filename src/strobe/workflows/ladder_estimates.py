@@ -66,8 +66,8 @@ class DetectorBoxes:
         }  # fmt: skip
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
-        """The box of every picture, by row; answers are kept until `done`."""
-        # A picture that a file of boxes does not name has none: it is counted without a ladder either way.
+        """The box of every image, by row; answers are kept until `done`."""
+        # An image that a file of boxes does not name has none: it is counted without a ladder either way.
         options = PredictOptions(load=self._load, absent="empty")
         fared = predict(self._dataset, [self._one], self._work, options, say)[0]
         if not fared.ok:
@@ -109,6 +109,6 @@ class NetMasks:
         return self._net.digest
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002 (as all masks' makers)
-        """The mask of a picture, without specks."""
+        """The mask of an image, without specks."""
         image: Image = self._source.read(row)
         return without_specks(self._net.mask(image))

@@ -52,7 +52,7 @@ class ObjectBoxes:
 
 
 class BoxSource(Protocol):
-    """Boxes of pictures: whose they are (`true`, `estimated:WHO`), what names them, and the box of each."""
+    """Boxes of images: whose they are (`true`, `estimated:WHO`), what names them, and the box of each."""
 
     @property
     def who(self) -> str:
@@ -63,11 +63,11 @@ class BoxSource(Protocol):
         """What changes where the boxes do."""
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> Mapping[int, ObjectBoxes]:
-        """The box of every picture, by row."""
+        """The box of every image, by row."""
 
 
 class MaskSource(Protocol):
-    """Masks of pictures: whose they are, what names them, and the mask of each."""
+    """Masks of images: whose they are, what names them, and the mask of each."""
 
     @property
     def who(self) -> str:
@@ -78,10 +78,10 @@ class MaskSource(Protocol):
         """What changes where the masks do."""
 
     def name(self, row: int) -> str:
-        """What the mask of a picture follows from, besides the picture; empty where it has none."""
+        """What the mask of an image follows from, besides the image; empty where it has none."""
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
-        """The mask of a picture; StrobeError says why there is none."""
+        """The mask of an image; StrobeError says why there is none."""
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------
@@ -89,14 +89,14 @@ class MaskSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBoxes:
-    """The dataset's own boxes: of each picture the largest of its class."""
+    """The dataset's own boxes: of each image the largest of its class."""
 
     dataset: Dataset
     who: str = "true"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
-        """The box of every picture, by row."""
+        """The box of every image, by row."""
         labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
         found = {}
         for row in pictures:
@@ -134,7 +134,7 @@ def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
 
 
 def truth_digest(dataset: Dataset) -> str:
-    """Changes where the labels or boxes of an anchor do: what a ladder follows from besides pictures and masks."""
+    """Changes where the labels or boxes of an anchor do: what a ladder follows from besides images and masks."""
     ids, labels, here = dataset.frame_ids(), dataset.labels.by_frame(), _places(dataset)
     names = dataset.info.label_space.ids
     lines = [
@@ -155,7 +155,7 @@ def _around(boxes: Sequence[Corners]) -> Corners:
 
 
 class FileBoxes:
-    """Boxes of a file, one a picture."""
+    """Boxes of a file, one an image."""
 
     who = "true"
 
@@ -177,7 +177,7 @@ class FileBoxes:
         self.facts = {"boxes_file": sha256_of_file(path)}
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
-        """The box of every picture, by row."""
+        """The box of every image, by row."""
         none = ObjectBoxes(why="it has no box in the file")
         return {row: ObjectBoxes(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
 
@@ -186,7 +186,7 @@ class FileBoxes:
 
 
 class FolderMasks:
-    """Masks of a folder, a PNG a picture; those strobe wrote itself number their objects."""
+    """Masks of a folder, a PNG an image; those strobe wrote itself number their objects."""
 
     who = "true"
 
@@ -206,7 +206,7 @@ class FolderMasks:
         return f"{self._digests[row]} {own}" if row in self._files else ""
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
-        """The mask of a picture."""
+        """The mask of an image."""
         if row not in self._files:
             raise StrobeError("it has no mask")
         path = self._files[row]
@@ -260,7 +260,7 @@ def things_of(
                 try:
                     mask, file = _stored(row, picture, destination, masks)
                 except ModelFailed:
-                    raise  # a net that cannot be used is no matter of this picture
+                    raise  # a net that cannot be used is no matter of this image
                 except StrobeError as error:
                     why = str(error)
                 advance(1)

@@ -1,4 +1,4 @@
-"""From a scored run to the page a person reads: results, dataset, predictions and pictures brought together."""
+"""From a scored run to the page a person reads: results, dataset, predictions and images brought together."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -133,14 +133,14 @@ def read_results(run: Path) -> Results:
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
-    """The dataset's pictures, or none with a word about it: a report without pictures is still a report."""
+    """The dataset's images, or none with a word about it: a report without images is still a report."""
     try:
         return frame_source(dataset)
     except NoImages:
-        progress.note(f"the gallery has no pictures: {printable(dataset.name)} was imported without its images")
+        progress.note(f"the gallery has no images: {printable(dataset.name)} was imported without its images")
         return None
     except StrobeError as error:
-        progress.note(f"the gallery has no pictures: {error}")
+        progress.note(f"the gallery has no images: {error}")
         return None
 
 

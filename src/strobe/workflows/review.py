@@ -126,7 +126,7 @@ def serve(
         if suggest is not None:
             _suggest(store, dataset, suggest)
         known = store.is_laid_out(settings, content)
-        # What was laid out before had its pictures then.
+        # What was laid out before had its images then.
         source = LateSource(dataset) if known else frame_source(dataset)
         store.prepare(dataset if known else _read(folder), settings, content=content)
         port = int(listener.getsockname()[1])
@@ -199,14 +199,14 @@ def export(
 
     With `out` what follows from them is also written as a dataset folder of its own, its media hard links to these: of
     pairs the reviewed sets, of boxes the sets whose anchor is kept, with the boxes people drew. With `crops` the kept
-    pictures are cut to their boxes there. `unreviewed` says whether sets without any vote stay in the study as built
+    images are cut to their boxes there. `unreviewed` says whether sets without any vote stay in the study as built
     (`keep`) or leave it (`exclude`); None leaves what the last export said, at first `exclude`.
     """
     _question(ask)
     if out is not None and ask not in _OUTCOMES:
         raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
     if crops is not None and ask != "box":
-        raise StrobeError("--crops cuts pictures to the boxes people drew: it is for --ask box alone")
+        raise StrobeError("--crops cuts images to the boxes people drew: it is for --ask box alone")
     if unreviewed is not None and ask != "pairs":
         raise StrobeError("--unreviewed is about sets without a vote on a pair: it is for --ask pairs alone")
     with ExitStack() as held:
@@ -314,7 +314,7 @@ def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str,
 
 
 def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
-    """The pictures people keep, cut to their boxes."""
+    """The images people keep, cut to their boxes."""
     from strobe.analyses.drawn import drawn_pictures
     from strobe.datasets.export_crops import export_crops
     from strobe.workflows.sources import frame_source

@@ -122,7 +122,7 @@ def score_dataset(
     """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
 
     A run that already holds models keeps them, and all of them are scored. A file that is refused, or that cannot be
-    scored, leaves nothing behind. Where people named the pictures there need be no file: they are scored alone.
+    scored, leaves nothing behind. Where people named the images there need be no file: they are scored alone.
     """
     if not path.is_dir():
         raise StrobeError(f"no such folder: {printable(path)}; give a dataset folder, or a run folder to score again")
@@ -288,7 +288,7 @@ def score_models(
         results = scorer(job, held, results) if held else results
     if not results.models and job.left_out:
         raise StrobeError(job.left_out[0])
-    if not results.models:  # people alone: what was done to the pictures is said all the same
+    if not results.models:  # people alone: what was done to the images is said all the same
         whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
         results = ByVariant(opened.dataset.labelled_sets(), request.options).into(replace(results, dataset=whole))
     results = people.into(results)
@@ -322,7 +322,7 @@ class _ScoringJob:
     def each(self, models: Sequence[ScorableModel]) -> Iterator[tuple[ScorableModel, Answers]]:
         """Every model with its predictions, one after the other: memory does not grow with their number.
 
-        Each is judged on the pictures people named, too, unless some of its answers were skipped.
+        Each is judged on the images people named, too, unless some of its answers were skipped.
         """
         for model in models:
             try:
@@ -395,7 +395,7 @@ def _score_classifiers(job: _ScoringJob, models: Sequence[ScorableModel], result
 
 
 def _areas(opened: Opened) -> dict[str, float]:
-    """The share of each picture its object's box takes, where the dataset is a ladder of backgrounds that says it."""
+    """The share of each image its object's box takes, where the dataset is a ladder of backgrounds that says it."""
     pictures = read_ladder(opened.path) if is_ladder(opened.dataset.variants) else None
     return {one.picture: one.area_share for one in pictures or () if one.area_share is not None}
 

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 class SearchSpec:
     """What is searched with, as plain data: models by name, how they are loaded, and what they are asked about.
 
-    That is the classes of a dataset, or a generator by its name, whose pictures are of classes of its own: a model may
+    That is the classes of a dataset, or a generator by its name, whose images are of classes of its own: a model may
     have none of these, and who asked says what to do.
     """
 

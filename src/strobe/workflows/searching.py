@@ -52,7 +52,7 @@ class SearchOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Some anchors: their rows in the source, their pictures (N, H, W, 3), labels, and names to seed draws by."""
+    """Some anchors: their rows in the source, their images (N, H, W, 3), labels, and names to seed draws by."""
 
     anchors: list[int]
     images: NDArray[np.uint8]
@@ -142,7 +142,7 @@ class _SearchBatch:
         self.names = [f"{dataset.frames.key[frame]} {dataset.frames.sha256[frame]}" for frame in self._frames]
 
     def batch(self) -> Batch:
-        """With their pictures."""
+        """With their images."""
         source = MediaSource(self._dataset)
         return Batch(
             anchors=[key[0] for key in self.keys], images=np.stack([source.read(frame) for frame in self._frames]),
@@ -181,7 +181,7 @@ def read_back(
     So did one that aimed at a class (`aim` of its facts) where the target answers another.
     """
     sets, out, count = dataset.sets, dict(found), per * len(victims)
-    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the pictures beside findings
+    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the images beside findings
     key_of = dict(zip(of_set, found, strict=True))
     for number in range(len(victims)):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
@@ -214,7 +214,7 @@ class _Labels:
 def _answers(
     bench: SearchBench, dataset: Dataset, victims: Sequence[TargetFacts], number: int, rows: NDArray[Any], say: Progress
 ) -> NDArray[np.int64]:
-    """What a target answers to stored pictures, by the ordinary engine: the class of each frame, (F,)."""
+    """What a target answers to stored images, by the ordinary engine: the class of each frame, (F,)."""
     out = np.full(len(dataset.frames), -1, dtype=np.int64)
     source, names = MediaSource(dataset), dataset.frames.key
     if bench.is_here:
@@ -254,7 +254,7 @@ class _ImageSource:
         self._images = images
 
     def read(self, row: int) -> Image:
-        """The picture."""
+        """The image."""
         return self._images[row]
 
     def read_encoded(self, row: int) -> None:  # noqa: ARG002 (the port's signature)
@@ -275,5 +275,5 @@ def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
     if outcome.error is not None:
         raise ModelFailed(outcome.error)
     if outcome.n_unreadable:
-        raise StrobeError(f"a picture just stored cannot be read back: {outcome.first_problem}")
+        raise StrobeError(f"an image just stored cannot be read back: {outcome.first_problem}")
     return cast(NDArray[np.int64], store.label[shown.rows])

@@ -30,7 +30,7 @@ def check_stopping(dataset: Dataset) -> None:
     """Refuse data whose figures need every frame."""
     if dataset.variants is not None:
         raise StrobeError(
-            f"--stop-early: {printable(dataset.name)} has variants, and what is said of each needs every picture; "
+            f"--stop-early: {printable(dataset.name)} has variants, and what is said of each needs every image; "
             "leave it out"
         )
 

@@ -1,4 +1,4 @@
-"""`strobe train gan`: a generator of pictures like a dataset's, with a sheet of samples to look at while it learns."""
+"""`strobe train gan`: a generator of images like a dataset's, with a sheet of samples to look at while it learns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,7 +31,7 @@ __all__ = ["SAMPLES", "sample_sheet", "train_gan"]
 SAMPLES = "samples.png"
 _PER_CLASS, _GAP = 12, 2
 _MOST = 1024
-"""Samples, and held-out pictures, that are named at a look at most; fewer where batches are small."""
+"""Samples, and held-out images, that are named at a look at most; fewer where batches are small."""
 
 
 def train_gan(
@@ -53,7 +53,7 @@ def train_gan(
 
 @dataclass(frozen=True, slots=True)
 class _GanMeasure:
-    """The held-out pictures of a generator in training, and the folder its samples are shown in."""
+    """The held-out images of a generator in training, and the folder its samples are shown in."""
 
     held: "HeldOut"
     pixels: "Pixels"
@@ -63,7 +63,7 @@ class _GanMeasure:
     @property
     def names(self) -> tuple[str, str]:
         """What the discriminator names rightly."""
-        return "samples named", "held-out pictures named"
+        return "samples named", "held-out images named"
 
     @property
     def keys(self) -> tuple[str, str]:
@@ -71,7 +71,7 @@ class _GanMeasure:
         return "samples_named", "held_out_named"
 
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
-        """Shares of samples and of held-out pictures whose class the discriminator names; the samples are drawn."""
+        """Shares of samples and of held-out images whose class the discriminator names; the samples are drawn."""
         import torch
 
         from strobe.generator.networks import standing_statistics
@@ -96,7 +96,7 @@ def _parts(count: int, *, size: int = 256) -> list[slice]:
 
 
 def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint8]:
-    """Images (N, C, H, W) in 0 … 1, classes in turn, as one picture: a row a class; small ones twice as large."""
+    """Images (N, C, H, W) in 0 … 1, classes in turn, as one image: a row a class; small ones twice as large."""
     pixels = (images.clip(0, 1) * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
     pixels = np.repeat(pixels, 3 // pixels.shape[3], axis=3)
     if pixels.shape[1] < 48:
@@ -204,13 +204,13 @@ class _GanTraining(TrainingJob):
         lines = [
             f"# {net.kind}, trained by the recipe {printable(self.recipe.name)}",
             "",
-            f"A generator of {net.side}×{net.side} pictures by class. {printable(self.recipe.about)} Use it as "
+            f"A generator of {net.side}×{net.side} images by class. {printable(self.recipe.about)} Use it as "
             f"`{net.kind}@{printable(folder.path / WEIGHTS)}`.",
             "",
             f"![Samples, a class a row]({SAMPLES})",
             "",
             f"Its discriminator names the class of {samples:.1%} of its samples as it was asked for, and "
-            f"of {pictures:.1%} of held-out pictures ({held}). It was trained against this generator, so the first "
+            f"of {pictures:.1%} of held-out images ({held}). It was trained against this generator, so the first "
             "figure flatters: ask a classifier that never saw it.",
             "",
             *([f"![Loss and shares over the epochs]({CURVES})", ""] if has_curves else []),

@@ -1,4 +1,4 @@
-"""`strobe vary attack`: the anchors of a dataset as models see them, and the nearest pictures they get wrong."""
+"""`strobe vary attack`: the anchors of a dataset as models see them, and the nearest images they get wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,7 +109,7 @@ def vary_attack(
 ) -> SearchOutcome:
     """Attack the models on every anchor of the dataset; write what was found, and what was not, as a dataset.
 
-    Its pictures are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
+    Its images are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
     target got it wrong. Killed, the same command goes on where it was, and ends in the same folder. `engine` is where
     models are loaded and searched.
     """
@@ -118,7 +118,7 @@ def vary_attack(
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    frame_source(opened)  # before a model is loaded for pictures that are not there
+    frame_source(opened)  # before a model is loaded for images that are not there
     with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or ExecutorOptions(), say) as bench:
         return _attacked_on(bench, opened, source, destination, wanted, say)
 
@@ -202,7 +202,7 @@ def _pictures(
 
 
 def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
-    """A picture as every target sees it, or why not."""
+    """An image as every target sees it, or why not."""
     image, own = given
     try:
         return [_pixels(victim.model, image, own=own) for victim in loaded.victims]

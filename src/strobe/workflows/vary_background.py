@@ -1,4 +1,4 @@
-"""`strobe vary background`: the anchors of a dataset, and the ladder of each from the whole picture to its object."""
+"""`strobe vary background`: the anchors of a dataset, and the ladder of each from the whole image to its object."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class VaryBackgroundOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderMade:
-    """The dataset, what is known of every picture, what could not be read, and whether it was there already."""
+    """The dataset, what is known of every image, what could not be read, and whether it was there already."""
 
     dataset: Dataset
     pictures: tuple[LadderPicture, ...]
@@ -73,7 +73,7 @@ class LadderMade:
     was_there: bool = False
 
     def absent(self) -> dict[str, dict[str, int]]:
-        """How many pictures lack each rung, by reason; `ladder`: they have none at all."""
+        """How many images lack each rung, by reason; `ladder`: they have none at all."""
         found: dict[str, Counter[str]] = {}
         for one in self.pictures:
             for rung, reason in one.absent.items():
@@ -86,7 +86,7 @@ class LadderMade:
         return f"boxes {about['boxes']}" + (f", masks {about['masks']}" if about["masks"] else "")
 
     def counts(self) -> dict[str, int]:
-        """How many pictures have each rung."""
+        """How many images have each rung."""
         variants, sets = self.dataset.variants, self.dataset.sets
         names = [] if variants is None else variants.variant[sets.variant].tolist()
         many = Counter(names)
@@ -111,7 +111,7 @@ def vary_background(
     if wanted.boxes == "people":
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
-    frame_source(opened)  # before anything is done for pictures that are not there
+    frame_source(opened)  # before anything is done for images that are not there
     boxes, masks = _boxes(opened, wanted, load, destination, say), _masks(opened, wanted, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
@@ -198,12 +198,12 @@ def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
 
 
 def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) -> None:
-    """One line where no picture has a ladder, or masks were asked for and none of them can be used."""
+    """One line where no image has a ladder, or masks were asked for and none of them can be used."""
     pictures = list(ladder.pictures.values())
     if not any(ladder.recipes.values()):
         first = pictures[0]
         raise StrobeError(
-            f"{printable(source)}: none of its {len(pictures)} pictures can get a ladder; the first, "
+            f"{printable(source)}: none of its {len(pictures)} images can get a ladder; the first, "
             f"{printable(first.picture)}: {first.absent.get(LADDER) or ' / '.join(sorted(set(first.absent.values())))}"
         )
     standing = [one for one in pictures if not one.is_left_out]

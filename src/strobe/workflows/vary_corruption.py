@@ -54,7 +54,7 @@ def vary_corruption(
 ) -> Varied:
     """Write the corrupted dataset, which needs the other one no more. The same command again does what is missing.
 
-    Its anchors' pictures are copied as they are, frames of a video as PNG; its members are rendered from these when
+    Its anchors' images are copied as they are, frames of a video as PNG; its members are rendered from these when
     they are read, or are files to the same pixels.
     """
     say, how = progress or Silent(), options.corrupting()
@@ -107,7 +107,7 @@ def _with_members(
     workers: int,
     say: Progress,
 ) -> dict[int, AnchorImage]:
-    """The pictures with files of their members."""
+    """The images with files of their members."""
     frames, videos = opened.frames, opened.videos
     wanted = {row: how.recipes(str(videos.video_id[frames.video[row]]), int(frames.index[row])) for row in pictures}
     return stored_members(destination, pictures, wanted, what="corrupted pictures", workers=workers, say=say)

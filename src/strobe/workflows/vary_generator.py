@@ -1,4 +1,4 @@
-"""`strobe vary generator`: pictures of a generator, and the nearest changes of its activations that models fall for."""
+"""`strobe vary generator`: images of a generator, and the nearest changes of its activations that models fall for."""
 
 import hashlib
 import json
@@ -118,7 +118,7 @@ def vary_generator(
     progress: Progress | None = None,
     engine: ExecutorOptions | None = None,
 ) -> SearchOutcome:
-    """Draw pictures every model gets right, and search each model in every granularity; write a dataset of all of it.
+    """Draw images every model gets right, and search each model in every granularity; write a dataset of all of it.
 
     A finding counts once it was read back from its file and its target got it wrong. Killed, the same command goes on
     where it was, and ends in the same folder. `engine` is where models and generator are loaded and searched.
@@ -198,11 +198,11 @@ def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
 
 
 def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
-    return StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
+    return StrobeError(f"--aim {wanted.aim}: every image is of that class; draw others with --classes")
 
 
 def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
-    """A line for a model that cannot see the generator's pictures as they are, or knows only some of its classes."""
+    """A line for a model that cannot see the generator's images as they are, or knows only some of its classes."""
     for victim in victims:
         name, sides = printable(victim.name), victim.input_hw
         if sides != spec.image_hw:
@@ -250,7 +250,7 @@ def _begun(
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
     """Scale and latents: those of the search that was begun here, else made as asked and stored.
 
-    Another command's search is refused before anything is drawn. A new one begins once pictures are: where none is
+    Another command's search is refused before anything is drawn. A new one begins once images are: where none is
     right for all models, nothing is left that stands in another command's way.
     """
     is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
@@ -313,11 +313,11 @@ def _sampled(
     total = sum(drawn.values())
     if not any(kept.values()):
         raise StrobeError(
-            f"{printable(spec.name)}: none of {total} pictures is right for every model "
+            f"{printable(spec.name)}: none of {total} images is right for every model "
             f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); are these models "
             "of what it draws?"
         )
-    # In turn, so that the first pictures are of all classes.
+    # In turn, so that the first images are of all classes.
     rows = [(label, *kept[label][place]) for place in range(max(share.values())) for label in classes
             if place < len(kept[label])]  # fmt: skip
     rates = {
@@ -367,7 +367,7 @@ def _images(loaded: LoadedSearch, size: int) -> list[Image]:
 
 
 def _rates(sampled: Sampled) -> str:
-    """How many of the pictures drawn each model got right, in one line."""
+    """How many of the images drawn each model got right, in one line."""
     rates = sampled.rates
     each = [f"{printable(name)} {many / rates['drawn']:.1%}" for name, many in rates["right"].items()]
     return (
@@ -377,11 +377,11 @@ def _rates(sampled: Sampled) -> str:
 
 
 def _short_of(sampled: Sampled, wanted: VaryGeneratorOptions) -> Iterator[str]:
-    """A line for each class of which there are fewer pictures than there should be."""
+    """A line for each class of which there are fewer images than there should be."""
     by_class = sampled.rates["by_class"]
     for label, (drawn, accepted) in by_class.items():
         if accepted < wanted.images // len(by_class):
-            yield f"{label}: every model is right on {accepted} of {drawn} pictures drawn, so there are no more of it"
+            yield f"{label}: every model is right on {accepted} of {drawn} images drawn, so there are no more of it"
 
 
 def _search(

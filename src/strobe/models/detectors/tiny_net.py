@@ -52,7 +52,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         super().__init__()
         self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _TinyBlock(32))
         self.near = nn.Sequential(_conv(32, 64, stride=2), _TinyBlock(64), _TinyBlock(64))
-        # A second look at half the resolution: what something is takes more of the picture than where it is.
+        # A second look at half the resolution: what something is takes more of the image than where it is.
         self.wide = nn.Sequential(_conv(64, 96, stride=2), _conv(96, 96), nn.Conv2d(96, 64, 1))
         self.joint = _conv(64, 64)
         self.logits = nn.Conv2d(64, classes, 3, padding=1)

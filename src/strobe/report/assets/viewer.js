@@ -1,12 +1,12 @@
 "use strict";
-// One set: its words, its pictures with boxes, its filmstrip and its trace. What is shown is `shown`.
+// One set: its words, its images with boxes, its filmstrip and its trace. What is shown is `shown`.
 const data = JSON.parse($("gallery-data").textContent);
 const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
 const WORDS = data.still ? { holds: "right", breaks: "breaks", wrong: "wrong", unscored: "not scored" } : { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
 const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
 const SIGN = { ok: "✓", bad: "✕", unknown: "?", skipped: "–" };
 const NONE = { unknown: "no answer", skipped: "not asked" };
-// Where pictures were changed, the anchor is the picture as it is.
+// Where images were changed, the anchor is the image as it is.
 const varied = data.sets.some((set) => set.k !== undefined);
 const ANCHOR = varied ? "as it is" : "anchor";
 if (varied) WORDS.wrong = "wrong as it is";
@@ -18,7 +18,7 @@ const at = (set, index) => (set.o ? `on “${offset(set.f[index])}”` : `at ${o
 // Where some frames were never asked about, what is wrong need not be where it first broke.
 const broken = (view) => (view.r.includes(null) ? "wrong" : words(view));
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
-// Pictures that stand alone, and sets that are a picture and nothing else, have no filmstrip.
+// Images that stand alone, and sets that are an image and nothing else, have no filmstrip.
 const lone = (set) => set.f.length === 1 && (data.still || set.k !== undefined);
 const offset = (frame) => (frame.n ? frame.n : frame.d === 0 ? ANCHOR : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
 const far = (frame) => (frame.n ? frame.n : data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);

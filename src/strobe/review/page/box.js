@@ -1,4 +1,4 @@
-// Where is it? One picture, one box to the pixel, kept; or the picture is discarded for a reason.
+// Where is it? One image, one box to the pixel, kept; or the image is discarded for a reason.
 
 import { $, element } from "./api.js";
 import { BoxPad } from "./box_pad.js";
@@ -72,7 +72,7 @@ export default class Box {
     const mark = earlier && (earlier.reason || "keep");
     for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", button.dataset.action === mark);
     const entry = fetchPicture(card.picture);
-    if (!entry.there) this.pad.clear(); // the picture before must never stand under a new question
+    if (!entry.there) this.pad.clear(); // the image before must never stand under a new question
     $("pad").classList.toggle("loading", !entry.there);
     this.drawTools();
     try {

@@ -1,11 +1,11 @@
-// Boxes in whole pixels of a picture, [left, top, right, bottom], the far corner exclusive, and where they lie on a screen.
+// Boxes in whole pixels of an image, [left, top, right, bottom], the far corner exclusive, and where they lie on a screen.
 // Nothing here knows of the page.
 
 export const SIDES = { nw: [0, 1], n: [1], ne: [2, 1], e: [2], se: [2, 3], s: [3], sw: [0, 3], w: [0] };
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
-// The box between two points of the picture, its sides on the nearest lines between pixels; never without an area.
+// The box between two points of the image, its sides on the nearest lines between pixels; never without an area.
 export function between([ax, ay], [bx, by], [width, height]) {
   const side = (a, b, most) => {
     const [low, high] = [Math.min(a, b), Math.max(a, b)].map((value) => within(Math.round(value), 0, most));
@@ -15,13 +15,13 @@ export function between([ax, ay], [bx, by], [width, height]) {
   return [x0, y0, x1, y1];
 }
 
-// Moved as far as the picture goes, its size kept.
+// Moved as far as the image goes, its size kept.
 export function moved([x0, y0, x1, y1], dx, dy, [width, height]) {
   const [mx, my] = [within(dx, -x0, width - x1), within(dy, -y0, height - y1)];
   return [x0 + mx, y0 + my, x1 + mx, y1 + my];
 }
 
-// The far corner moved; at least a pixel is left, at most the picture.
+// The far corner moved; at least a pixel is left, at most the image.
 export function resized([x0, y0, x1, y1], dx, dy, [width, height]) {
   return [x0, y0, within(x1 + dx, x0 + 1, width), within(y1 + dy, y0 + 1, height)];
 }
@@ -43,7 +43,7 @@ export const corner = (box, handle) => {
   return [0, 1].map((axis) => (place(axis) === undefined ? middle[axis] : box[place(axis)]));
 };
 
-// What a pointer takes hold of: a handle, the box itself ("inside"), or nothing. `reach` in pixels of the picture. Inside a
+// What a pointer takes hold of: a handle, the box itself ("inside"), or nothing. `reach` in pixels of the image. Inside a
 // small box handles reach less far, so that it can still be moved.
 export function grabbed(box, [x, y], reach) {
   if (!box) return null;
@@ -69,9 +69,9 @@ export function words(box, size) {
   return `${x1 - x0} × ${y1 - y0} pixels at ${x0}, ${y0}, ${part < 10 ? part.toFixed(1) : Math.round(part)} % of it`;
 }
 
-const EDGE = 14; // room around the picture, so that handles at its edges can be taken hold of
+const EDGE = 14; // room around the image, so that handles at its edges can be taken hold of
 
-// Where a picture stands in a room on the screen: `scale` CSS pixels for one of its own, its corner at `x`, `y`.
+// Where an image stands in a room on the screen: `scale` CSS pixels for one of its own, its corner at `x`, `y`.
 export class View {
   constructor() {
     [this.size, this.room, this.fitted] = [[1, 1], [1, 1], true];
@@ -82,7 +82,7 @@ export class View {
     return Math.max(1e-3, Math.min(...[0, 1].map((axis) => (this.room[axis] - 2 * EDGE) / this.size[axis])));
   }
 
-  // A picture of that size in a room of that size; what was zoomed to stays in the middle.
+  // An image of that size in a room of that size; what was zoomed to stays in the middle.
   place(size, room) {
     const middle = this.toPicture([this.room[0] / 2, this.room[1] / 2]);
     const another = size.join() !== this.size.join();
@@ -110,7 +110,7 @@ export class View {
     this.settle();
   }
 
-  // A picture smaller than the room stands in its middle; of a larger one no edge comes far into it.
+  // An image smaller than the room stands in its middle; of a larger one no edge comes far into it.
   settle() {
     const place = (at, axis) => {
       const [long, room] = [this.size[axis] * this.scale, this.room[axis]];
@@ -135,7 +135,7 @@ export class View {
     this.pan(this.room[0] / 2 - mx, this.room[1] / 2 - my);
   }
 
-  // Bring a point of the picture into sight.
+  // Bring a point of the image into sight.
   reveal(point) {
     const at = this.toScreen(point);
     const by = at.map((value, axis) => within(value, EDGE, this.room[axis] - EDGE) - value);

@@ -1,4 +1,4 @@
-// A picture to draw one box on: by mouse, touch or keys, to the pixel. It knows the picture and the box and nothing else.
+// An image to draw one box on: by mouse, touch or keys, to the pixel. It knows the image and the box and nothing else.
 
 import { element } from "./api.js";
 import { SIDES, View, between, corner, grabbed, moved, pulled, resized, same, words } from "./box_geometry.js";
@@ -51,7 +51,7 @@ export class BoxPad {
     this.listen();
   }
 
-  // A decoded picture, the box it starts with, what a detector suggests (shown where there is no other box), and the boxes
+  // A decoded image, the box it starts with, what a detector suggests (shown where there is no other box), and the boxes
   // of others.
   show(image, { box = null, suggestion = null, others = [], label = "" } = {}) {
     [this.image, this.suggestion, this.before, this.others] = [image, suggestion, [], others];
@@ -100,7 +100,7 @@ export class BoxPad {
     this.set(null);
   }
 
-  // One step by keys or buttons; the first makes a box, half as wide and high as the picture.
+  // One step by keys or buttons; the first makes a box, half as wide and high as the image.
   nudge(dx, dy, { resize = false, step = true } = {}) {
     if (!this.image || this.gesture) return;
     if (!this.box) {

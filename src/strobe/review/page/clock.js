@@ -1,4 +1,4 @@
-// How long a card has been looked at: from when its pictures stood there, less the time the page was out of sight.
+// How long a card has been looked at: from when its images stood there, less the time the page was out of sight.
 
 export class Clock {
   constructor() {

@@ -19,7 +19,7 @@ let asked = ""; // the name of the question
 let outbox = null;
 let ownPast = new Past();
 let card = null;
-let seen = false; // the pictures of this card stand there: nobody decides what they have not seen
+let seen = false; // the images of this card stand there: nobody decides what they have not seen
 let pace = new Pace();
 
 const clock = new Clock();
@@ -170,7 +170,7 @@ async function showCard(one, step) {
   let late = false;
   const patience = setTimeout(() => {
     late = true;
-    say("The pictures have not come yet. Trying again; what you decided is kept.");
+    say("The images have not come yet. Trying again; what you decided is kept.");
   }, 4000);
   const done = await question.show(one, step);
   clearTimeout(patience);
@@ -231,7 +231,7 @@ function forward() {
   else showStep();
 }
 
-// Not waited for: the pictures may take their time, and another step may come before they are there.
+// Not waited for: the images may take their time, and another step may come before they are there.
 const showStep = () => void showCard(past().here.card, past().here);
 
 // -- what is shown at the top ---------------------------------------------------------------------------------------

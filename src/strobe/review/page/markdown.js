@@ -1,5 +1,5 @@
 // Markdown as elements. Text only ever becomes text: whatever stands in the file, no HTML is made of it, no address but
-// a web page's is linked, and no picture is fetched.
+// a web page's is linked, and no image is fetched.
 
 import { element } from "./api.js";
 

@@ -1,4 +1,4 @@
-// Pictures by name, fetched once and ahead of their turn.
+// Images by name, fetched once and ahead of their turn.
 
 const pictures = new Map(); // media name → {image, ready}
 
@@ -20,8 +20,8 @@ export function fetchPicture(name) {
   return entry;
 }
 
-// Until the picture is there. A server that is busy, restarts or cannot be reached is asked again; only one that says no,
-// or that sends bytes which are no picture, makes it unreadable.
+// Until the image is there. A server that is busy, restarts or cannot be reached is asked again; only one that says no,
+// or that sends bytes which are no image, makes it unreadable.
 async function arrival({ image }, address, wanted) {
   let broken = 0;
   for (let pause = 250; ; pause = Math.min(2 * pause, 4000)) {
@@ -29,7 +29,7 @@ async function arrival({ image }, address, wanted) {
     try {
       return await image.decode();
     } catch {
-      if (image.complete && image.naturalWidth) return undefined; // the picture is there, the browser was short of room
+      if (image.complete && image.naturalWidth) return undefined; // the image is there, the browser was short of room
     }
     const status = await fetch(address, { credentials: "same-origin", signal: AbortSignal.timeout(15000) }).then(
       (answer) => answer.status,

@@ -11,7 +11,7 @@ export function draw(summary) {
     [said.none, "none of these"],
     [said.unsure, "cannot tell"],
     [said.late, "too late"],
-    [figure(controls, 100, 0), `% of ${controls.n} control pictures right`],
+    [figure(controls, 100, 0), `% of ${controls.n} control images right`],
     [seconds.median === null ? "—" : `${pace(seconds)} s`, "median time per answer"],
   ]);
   tiles("agreement", summary.scores.flatMap((one) => [

@@ -1,4 +1,4 @@
-// What is this? One picture; its class from a searchable list, none of them, or cannot tell.
+// What is this? One image; its class from a searchable list, none of them, or cannot tell.
 
 import { $, element } from "./api.js";
 import { Feedback } from "./feedback.js";
@@ -8,7 +8,7 @@ import { Picker } from "./picker.js";
 import { forget, keep, kept } from "./storage.js";
 
 const RECENT = 8; // classes chosen last, which come first in the list
-const LEFT = "strobe:looked"; // how long the picture that stands there has been looked at, should the page be loaded anew
+const LEFT = "strobe:looked"; // how long the image that stands there has been looked at, should the page be loaded anew
 
 export default class Name {
   static keys = {
@@ -40,11 +40,11 @@ export default class Name {
     this.recent = JSON.parse(kept(this.recentKey) || "[]");
   }
 
-  pictures(card) {
+  images(card) {
     return [card.picture];
   }
 
-  // What is left is counted for this person: nobody sees all pictures.
+  // What is left is counted for this person: nobody sees all images.
   left(progress) {
     return { left: progress.open_for_me, total: progress.mine + progress.open_for_me };
   }
@@ -57,7 +57,7 @@ export default class Name {
     this.draw(card, step?.decision);
     const frame = document.querySelector("#pane-a .zoom");
     const entry = fetchPicture(card.picture);
-    frame.replaceChildren(); // the picture before must never stand there for the next
+    frame.replaceChildren(); // the image before must never stand there for the next
     $("panes").classList.toggle("loading", !entry.there);
     let done = true;
     try {
@@ -68,11 +68,11 @@ export default class Name {
     if (this.card !== card) return false;
     $("panes").classList.remove("loading");
     if (done === true && !this.isOver(this.spent(card, step))) {
-      entry.image.alt = "The picture in question";
+      entry.image.alt = "The image in question";
       frame.replaceChildren(entry.image);
     }
     $("panes").style.setProperty("--ratio", `${entry.image.naturalWidth || 4} / ${entry.image.naturalHeight || 3}`);
-    // On a touch screen the keyboard would cover the picture.
+    // On a touch screen the keyboard would cover the image.
     if (!matchMedia("(pointer: coarse)").matches) $("search").focus({ preventScroll: true });
     return done;
   }
@@ -98,9 +98,9 @@ export default class Name {
     return `You said: ${[words[decision.said], name].filter(Boolean).join(", ")}. Answer again, or keep it.`;
   }
 
-  // -- the time limit: it runs on where one comes back to a picture -------------------------------------------------
+  // -- the time limit: it runs on where one comes back to an image -------------------------------------------------
 
-  // Seconds this picture was looked at already, before an undo or before the page was loaded anew.
+  // Seconds this image was looked at already, before an undo or before the page was loaded anew.
   spent(card, step) {
     if (!this.limit) return 0;
     const left = JSON.parse(kept(LEFT) || "{}");
@@ -127,7 +127,7 @@ export default class Name {
     if (this.isOver(seconds)) this.cover();
   }
 
-  // The mask: noise in place of the picture, so that nothing of it lingers.
+  // The mask: noise in place of the image, so that nothing of it lingers.
   cover() {
     clearInterval(this.timer);
     document.querySelector("#pane-a .zoom").replaceChildren();
@@ -165,7 +165,7 @@ export default class Name {
     else this.host.decide(fields);
   }
 
-  // A practice picture: what is right stands there before one goes on.
+  // A practice image: what is right stands there before one goes on.
   teach(card, fields) {
     const right = fields.said === "class" && card.right.some((one) => one.id === fields.label);
     const names = card.right.map((one) => one.name).join(" or ") || "none of these";

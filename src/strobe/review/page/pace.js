@@ -5,7 +5,7 @@ export class Pace {
     [this.gaps, this.last] = [[], 0];
   }
 
-  // `pairs` (or pictures) were decided just now, since the decision before.
+  // `pairs` (or images) were decided just now, since the decision before.
   decided(pairs) {
     const now = performance.now();
     if (this.last) this.gaps = [...this.gaps, (now - this.last) / 1000 / pairs].slice(-20);

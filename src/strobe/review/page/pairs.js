@@ -96,7 +96,7 @@ export default class Pairs {
     return this.joint && post("/api/joint/claim", { members: this.joint.members, want });
   }
 
-  pictures(card) {
+  images(card) {
     if (card.members) return [card.anchor, ...card.members.map((one) => one.neighbour)];
     return card.neighbour ? [card.anchor, card.neighbour] : [card.anchor];
   }
@@ -132,7 +132,7 @@ export default class Pairs {
     return `You said: ${describe(step.decision)}. Decide again, or keep it.`;
   }
 
-  unreadable = "A picture cannot be read. Choose unsure for it, and say so in the note.";
+  unreadable = "An image cannot be read. Choose unsure for it, and say so in the note.";
 
   draw(card, earlier) {
     const anchorStage = card.stage === "anchor";
@@ -157,7 +157,7 @@ export default class Pairs {
   }
 
   ask(card) {
-    if (card.stage === "anchor") return "Which of these classes are in the picture?";
+    if (card.stage === "anchor") return "Which of these classes are in the image?";
     if (this.joint) return "Together: do these two look the same?";
     if (this.strip.isOn) return "All similar to the anchor, except …";
     if (card.stage === "practice") return `Practice ${Number(card.task.slice(8)) + 1} of ${this.examples.length}: do these two look the same?`;
@@ -232,7 +232,7 @@ export default class Pairs {
     this.host.put("/api/decisions/set", { who: this.host.session.person.name, votes }, { decision });
   }
 
-  // A note belongs to the picture it was written beside.
+  // A note belongs to the image it was written beside.
   keepNote() {
     if (this.strip.isOn && this.host.note() !== this.strip.said().note) this.strip.mark({ note: this.host.note() }, { stay: true });
   }

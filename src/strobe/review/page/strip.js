@@ -1,4 +1,4 @@
-// A set at a time: all its pictures in a strip, one of them large beside the anchor. What is not marked is similar.
+// A set at a time: all its images in a strip, one of them large beside the anchor. What is not marked is similar.
 
 import { $, element, newId } from "./api.js";
 import { fetchPicture } from "./media.js";
@@ -9,7 +9,7 @@ const PLAIN = { decision: "similar", reason: "", bad_anchor: false, label_right:
 const same = (a, b) => Object.keys(PLAIN).every((name) => String(a[name] ?? PLAIN[name]) === String(b[name] ?? PLAIN[name]));
 
 export class Strip {
-  // `look(member)` shows one picture large.
+  // `look(member)` shows one image large.
   constructor(look) {
     this.look = look;
     this.leave();
@@ -24,7 +24,7 @@ export class Strip {
   leave() {
     this.members = [];
     this.at = 0;
-    this.along = 1; // where the next picture is: forwards, or backwards from the end
+    this.along = 1; // where the next image is: forwards, or backwards from the end
     this.marks = new Map(); // task → what was said of it; what is not in it is similar
     this.before = null; // the same as it was saved, where we are walking back
     this.taken = []; // marks in the order they were made: [task, what it was before]
@@ -43,7 +43,7 @@ export class Strip {
     return this.marks.get(member.task) || PLAIN;
   }
 
-  // `votes`: what was saved of this set, by task; `who` and `card` name the draft. Done when every picture is there.
+  // `votes`: what was saved of this set, by task; `who` and `card` name the draft. Done when every image is there.
   async show(card, votes, who) {
     this.leave();
     [this.card, this.who, this.members] = [card.task, who, card.members];
@@ -106,13 +106,13 @@ export class Strip {
     return this.goTo(this.at + by);
   }
 
-  // The first or the last picture; from there on towards the others.
+  // The first or the last image; from there on towards the others.
   end(place) {
     this.along = place ? -1 : 1;
     return this.goTo(place);
   }
 
-  // Say something of this picture; a decision goes on to the next.
+  // Say something of this image; a decision goes on to the next.
   mark(fields, { stay = false } = {}) {
     this.taken.push([this.member.task, this.marks.get(this.member.task), this.at]);
     this.put(this.member.task, { ...this.said(), ...fields });
@@ -135,7 +135,7 @@ export class Strip {
     return true;
   }
 
-  // What is to be saved: of a new set all its pictures, of one that was saved before what changed.
+  // What is to be saved: of a new set all its images, of one that was saved before what changed.
   votes(version, seconds) {
     const n = this.members.length;
     const page = { page_version: `${version}.set${n}`, seconds: Math.round((1000 * seconds) / n) / 1000 };
@@ -143,14 +143,14 @@ export class Strip {
     return this.members.filter(isNew).map((member) => ({ verdict_id: newId(), task: member.task, stage: member.stage, ...this.said(member), ...page }));
   }
 
-  // Its anchor is bad: said of two pictures, since one may be a hidden control that decides nothing.
+  // Its anchor is bad: said of two images, since one may be a hidden control that decides nothing.
   bad(version, seconds) {
     const votes = this.members.slice(0, 2);
     const page = { page_version: `${version}.set${this.members.length}`, seconds: Math.round((1000 * seconds) / votes.length) / 1000 };
     return votes.map((member) => ({ verdict_id: newId(), task: member.task, stage: member.stage, ...PLAIN, decision: "dissimilar", bad_anchor: true, ...page }));
   }
 
-  // What undo shows of it: what was said of every picture that was decided.
+  // What undo shows of it: what was said of every image that was decided.
   outcome(votes) {
     const said = new Map([...(this.before || []), ...votes.map((vote) => [vote.task, Object.fromEntries(Object.keys(PLAIN).map((name) => [name, vote[name]]))])]);
     return { votes: Object.fromEntries(said) };

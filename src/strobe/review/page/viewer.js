@@ -27,7 +27,7 @@ export class Viewer {
     this.reset();
     this.panes.classList.toggle("single", names.length === 1);
     const entries = names.map(fetchPicture);
-    // The picture of the pair before must never stand beside a new one.
+    // The image of the pair before must never stand beside a new one.
     const waiting = entries.some((entry) => !entry.there);
     if (waiting) this.clear();
     this.panes.classList.toggle("loading", waiting);
@@ -43,7 +43,7 @@ export class Viewer {
     if (this.card !== card) return false;
     this.panes.classList.remove("loading");
     entries.forEach((entry, place) => {
-      // Identical frames are one picture; a clone keeps both panes filled.
+      // Identical frames are one image; a clone keeps both panes filled.
       const image = place && entry === entries[0] ? entry.image.cloneNode() : entry.image;
       image.alt = place ? "Neighbour frame" : "Anchor frame";
       this.zoomers[place].replaceChildren(image);
