@@ -9,9 +9,12 @@ from scipy import stats
 from strobe.analyses.comparison import change
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions, has_boxes, score
+from strobe.analyses.detection_parts import Curves, class_figures
 from strobe.analyses.per_set import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
+from strobe.metrics.detection.jackknife import ap_of_class, drop_between
+from strobe.metrics.intervals import nothing
 
 OPTIONS = DetectionOptions(bootstrap=False)
 AREAS = DetectionOptions(bootstrap=False, interpolation="voc-all-points")
@@ -125,3 +128,35 @@ def test_detectors_scored_on_other_sets_are_not_compared_and_the_missing_are_cou
 def test_settings_say_how_many_draws_there_were() -> None:
     assert DetectionOptions(replicates=70).settings(2).replicates == 70
     assert OPTIONS.settings(2).replicates == 0
+
+
+def test_with_several_pairs_each_interval_has_the_level_that_holm_leaves_it(zoo) -> None:
+    dataset = zoo.dataset(n_videos=24, k=2)
+    scores = [
+        score(dataset, detector(dataset, zoo, misses=misses, seed=seed), model=f"m{seed}", options=AREAS)
+        for seed, misses in enumerate((0.02, 0.1, 0.4))
+    ]
+    found = [one for one in compare_detectors(dataset, scores) if one.metric == "map_orig"]
+    for one, (a, b) in zip(found, ((0, 1), (0, 2), (1, 2)), strict=True):
+        gap = scores[a].without[0] - scores[b].without[0]
+        error = np.sqrt(23 / 24 * ((gap - gap.mean()) ** 2).sum())
+        reach = stats.t.ppf(1 - 0.025 * one.p / one.p_holm, 23) * error
+        assert one.difference.high - one.difference.value == pytest.approx(reach)
+    assert len({round(one.p_holm / one.p) for one in found if one.p_holm < 1}) > 1
+
+
+def test_where_map_of_one_is_unknown_nothing_is_compared(pair) -> None:
+    dataset, _, (one, two) = pair
+    found = compare_detectors(dataset, [replace(one, map_orig=nothing("no object")), two])[0]
+    assert (found.a, found.n_sets, found.p, found.difference.value) == ("start", 0, None, None)
+
+
+def test_the_drop_of_a_class_joins_its_ends_at_the_first_and_the_last_level() -> None:
+    rng = np.random.default_rng(0)
+    without = 0.5 + 0.01 * rng.standard_normal((3, 1, 30))
+    ap, videos = np.array([[0.6, 0.5, 0.4]]), np.full((1, 3), 30)
+    curves = Curves(ap=ap, without=without, videos=videos, effective=30.0, effective_of_class=np.full((1, 3), 30.0))
+    before, after, drop = class_figures(curves, 0, n=(30, 29))
+    assert before == ap_of_class(0.6, without[0, 0], videos=30, n=30)
+    assert after == ap_of_class(0.4, without[2, 0], videos=30, n=29)
+    assert drop == drop_between(before, after, without[0, 0], without[2, 0], n=30)

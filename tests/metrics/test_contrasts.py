@@ -73,3 +73,8 @@ def test_edges() -> None:
         paired_test(np.empty(0, dtype=int), np.empty(0, dtype=int))
     off = paired_ratio(np.ones(3), np.ones(3), Bootstrap(np.arange(3), replicates=0))
     assert (off.value, off.low, off.reason) == (1.0, None, "the bootstrap was switched off")
+
+
+def test_a_ratio_that_nobody_knows_has_the_method_it_would_have_had() -> None:
+    open_ended = paired_ratio(np.ones(3), np.full(3, np.inf), Bootstrap(np.arange(3), replicates=10))
+    assert (open_ended.value, open_ended.method) == (None, "video-cluster bootstrap")

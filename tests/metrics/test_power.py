@@ -77,3 +77,7 @@ def test_one_video_less_than_planned_is_too_few(limit: float) -> None:
 
     assert enough(n)
     assert n == 2 or not enough(n - 1)
+
+
+def test_videos_whose_changes_cancel_count_once_each() -> None:
+    assert pair_spread(np.tile([1, -1], 6), np.repeat(np.arange(6), 2)).size == 6

@@ -227,3 +227,26 @@ def test_bad_tables_are_refused():
         match(truth, found_of([], n_frames=1), iou=(1.5,))
     with pytest.raises(InvalidValue, match="iou"):
         match(truth, found_of([], n_frames=1), iou=())
+
+
+def test_few_boxes_in_many_frames_have_the_ap_of_the_same_boxes_in_few():
+    """Where a table of all frames and classes would be large, groups are looked up instead."""
+    rows = [(0, 0, A), (0, 1, B), (1, 0, A), (2, 1, B), (2, 1, A)]
+    boxes = [(0, 0, A, 0.9), (0, 0, FAR, 0.95), (0, 1, B, 0.3), (1, 1, A, 0.9), (2, 1, FAR, 0.9), (2, 1, B, 0.8)]
+    spread = np.array([7, 900, 2999])
+    few = truth_of(rows, n_frames=3), found_of(boxes, n_frames=3)
+    many = (
+        truth_of([(spread[f], *rest) for f, *rest in rows], n_frames=3000),
+        found_of([(spread[f], *rest) for f, *rest in boxes], n_frames=3000),
+    )
+    dense, sparse = (frame_class_ap(*both, match(*both)) for both in (few, many))
+    assert sparse[spread].tolist() == dense.tolist()
+    assert np.isnan(np.delete(sparse, spread)).all()
+    nothing = many[0], found_of([], n_frames=3000)
+    assert frame_class_ap(*nothing, match(*nothing))[spread].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_worst_frames_of_no_set_are_refused():
+    none = np.zeros(0, dtype=int)
+    with pytest.raises(InvalidValue, match="at least one row"):
+        worst_frames(np.ones(3), none, none, np.zeros(0), ks=(0,))
