@@ -413,3 +413,22 @@ def test_effective_videos_are_left_out_where_every_video_holds_as_many() -> None
     mild = scored_world(uneven_world([4, 5] * 6))
     assert mild.effective_videos == pytest.approx(54**2 / (6 * 16 + 6 * 25))
     assert not any("effective" in note for found in (found, mild) for note in found.notes or ())
+
+
+def test_errors_by_offset_over_models_count_the_members_there_are() -> None:
+    """Every other set has no member at +1: with intervals, too, the mean there is over those that have one."""
+    world = uneven_world([2] * 12)
+    sets = [part if number % 2 else PlainSet(part.anchor, []) for number, part in enumerate(world.sets)]
+    world = World(1, 2, world.rates, world.frames, sets)
+    dataset, rng = dataset_of(world), np.random.default_rng(0)
+    prepared = Prepared(dataset, ScoreOptions(replicates=50, control_seeds=5))
+    pool = OffsetPool(prepared.plan)
+    scores = [
+        score(dataset, predictions_of(f"m{n}", random_scores(rng, world, 0.6)), prepared=prepared, pool=pool)
+        for n in range(2)
+    ]
+    for place, (offset, n) in enumerate(((0, 24), (1, 12))):
+        found = pool.estimates()[place]
+        assert (found.offset, found.error.n) == (offset, n)
+        assert found.error.value == pytest.approx(np.mean([one.per_offset[place].error.value for one in scores]))
+        assert found.error.low <= found.error.value <= found.error.high
