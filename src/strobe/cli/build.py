@@ -69,7 +69,7 @@ _dataset = options(
     common=("labels", "label", "boxes", "label_space", "unlabelled", "anchors", "store", "reference"),
 )  # fmt: skip
 _sampling = options(
-    "sampling", "Anchors and their sets", "strobe.build.sample:Sampling",
+    "sampling", "Anchors and their sets", "strobe.build.sample:AnchorOptions",
     k_option,
     click.option("--window", "window_ms", type=float,
                  help="Milliseconds before and after the anchor, instead of --k."),

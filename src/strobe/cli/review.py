@@ -52,7 +52,7 @@ _reach = options(
     click.option("--observer", "observers", multiple=True, metavar="NAME", help="Print a read-only link (repeatable)."),
 )  # fmt: skip
 _conduct = options(
-    "settings", "How it is run", "strobe.review.conduct:ReviewSettings",
+    "settings", "How it is run", "strobe.review.conduct:ReviewOptions",
     click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
                  help="Annotators per pair or image in round one."),
     click.option("--labels", is_flag=True,

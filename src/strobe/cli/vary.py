@@ -120,7 +120,7 @@ def _ends(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tupl
 
 
 _attacks = options(
-    "wanted", "The attack", "strobe.workflows.vary_attack:AttackWanted",
+    "wanted", "The attack", "strobe.workflows.vary_attack:VaryAttackOptions",
     click.option("--norm", multiple=True, type=click.Choice(["linf", "l2"]), default=("linf",), show_default=True,
                  help="What ε bounds: the largest change of a channel, or all together. May be repeated."),
     click.option("--eps", multiple=True, callback=_grids, metavar="LIST",
@@ -215,7 +215,7 @@ def _numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> 
 
 
 _changes = options(
-    "wanted", "The search", "strobe.workflows.vary_generator:GeneratorWanted",
+    "wanted", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
     click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
                  help="What may change: latent, coarse, middle, fine, pixel (all layers of it together), all, layer:N, "
                  "each (every layer alone). Default: all granularities the generator has."),
@@ -299,7 +299,7 @@ def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool)
 
 
 _ladders = options(
-    "wanted", "The ladder", "strobe.workflows.vary_background:BackgroundWanted",
+    "wanted", "The ladder", "strobe.workflows.vary_background:VaryBackgroundOptions",
     click.option("--boxes", default="", metavar="WHICH",
                  help="truth: the dataset's own; people: those drawn in a review; or a file: CSV with key,x0,y0,x1,y1, "
                  "manifest.json of a crop set. Default: the dataset's, else around the masks."),

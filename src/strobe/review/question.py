@@ -25,9 +25,9 @@ from strobe.review.votes import ImportedAnswers
 __all__ = ["QUESTIONS", "TABLES", "Deck", "Question", "question_named"]
 
 QUESTIONS = {
-    "pairs": "strobe.review.pairs:Pairs",
-    "name": "strobe.review.naming:Naming",
-    "box": "strobe.review.boxing:Boxing",
+    "pairs": "strobe.review.pairs:PairQuestion",
+    "name": "strobe.review.naming:NameQuestion",
+    "box": "strobe.review.boxing:BoxQuestion",
 }
 """The questions by the name `--ask` takes (`conduct.ASK`)."""
 
