@@ -291,7 +291,7 @@ def imagenet_c(
 @command.command(
     "imagenet-a",
     short_help="ImageNet-A: 200 of ILSVRC's classes, folders by WordNet id.",
-    epilog="Example: strobe import imagenet-an imagenet-a/ data/a --media link",
+    epilog="Example: strobe import imagenet-a imagenet-a/ data/a --media link",
 )
 @click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, its 200 classes.")
 @_format()

@@ -18,7 +18,7 @@ from strobe.review.store import Store
 __all__ = ["MOST_HELD", "ask", "expect_asked", "expire", "held", "hold", "release"]
 
 MOST_HELD = {"pair": 24, "set": 6}
-"""How many pages one person may hold over all their tabs, by what a page shows (`ReviewSettings.at_once`)."""
+"""How many pages one person may hold over all their tabs, by what a page shows (`ReviewOptions.at_once`)."""
 
 
 def expire(connection: Connection, now: float) -> None:
