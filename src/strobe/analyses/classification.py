@@ -1,4 +1,4 @@
-"""The score of one classifier on one dataset: every figure of results.json, from predictions alone."""
+"""The score of one classifier on one dataset: every figure of results.json, computed from predictions alone."""
 
 import hashlib
 from collections.abc import Sequence
@@ -41,16 +41,19 @@ __all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "too_narr
 SMALL_CLASS = 10
 """Classes with fewer sets are flagged."""
 SEVERAL_SETS, FEW_DECIDE = 3, 3.0
-"""From so many sets a video on, and up to so many videos' worth of the rarer outcome, the intervals of shares within
-10 % of 0 or 1 cover 90–94 % (docs/methods.md, benchmarks/coverage.py)."""
+"""Thresholds of a coverage caution: sets per video, and videos' worth of the rarer outcome.
+
+From the first on, and up to the second, intervals of shares within 10 % of 0 or 1 cover 90–94 % (docs/methods.md,
+benchmarks/coverage.py).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassificationScore(ClassificationResult):
-    """A model's result and what comparison and trend need of it, small enough to keep for many models.
+    """A model's result and the data that comparison and trend need, small enough to keep for many models.
 
-    `first_wrong` (S,) holds each set's first wrong level (k + 1 where none, −1 where the set is unscored).
-    `fingerprint` is equal for models that predict the same classes, `exact` for those that answer the very same.
+    `first_wrong` (S,) is each set's first wrong level (k + 1 if none, −1 if the set is unscored). `fingerprint` is
+    equal for models that predict the same classes, `exact` for models with identical answers.
     """
 
     model: str = field(metadata=UNWRITTEN)
@@ -61,16 +64,16 @@ class ClassificationScore(ClassificationResult):
 
     @property
     def scored(self) -> Bools:
-        """Which sets were scored, (S,)."""
+        """The scored sets, (S,)."""
         return np.asarray(self.first_wrong >= 0)
 
     def right_at(self, k: int) -> Bools:
-        """Which sets are right at k, (S,); False where unscored."""
+        """Return which sets are right at k, (S,); False if unscored."""
         return np.asarray(self.first_wrong > k)
 
 
 def whole(number: float) -> float | int:
-    """The number as an int where it is whole, for JSON.
+    """Return a whole number as an int, for JSON.
 
     >>> whole(-10.0), whole(0.5)
     (-10, 0.5)
@@ -79,9 +82,9 @@ def whole(number: float) -> float | int:
 
 
 class Prepared:
-    """What is the same for every model of a dataset; make it once and hand it to each `score`.
+    """The data shared by all models of a dataset; create it once and pass it to each `score`.
 
-    Every set must have a label (`Dataset.labelled_sets`): without one, every answer would count as wrong.
+    Every set must have a label (`Dataset.labelled_sets`); without one, every answer would count as wrong.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, plan: Plan | None = None) -> None:
@@ -92,7 +95,7 @@ class Prepared:
         self._last: tuple[bytes, Prepared] | None = None
 
     def only(self, scored: Bools) -> "Prepared":
-        """The same for some of the sets; the last answer is kept, as models often miss the same frames."""
+        """Return the same for some of the sets; the last result is cached, as models often miss the same frames."""
         key = scored.tobytes()
         if self._last is None or self._last[0] != key:
             plan = self.plan.only(scored)
@@ -113,11 +116,11 @@ def score(
 ) -> ClassificationScore:
     """Score one model's predictions.
 
-    A set is scored if its anchor and all members within k are predicted; the rest are counted apart and bounded.
-    Where members were skipped (--stop-early) a set that is settled without them is scored, too, and what would need
-    them is left out. With many models, make `prepared` once (`Prepared(dataset, options)`), and give a `pool` to
-    average errors by offset over models. Coverage is said of a model that answered outside the classes somewhere, or
-    `with_coverage`.
+    A set is scored if its anchor and all members within k are predicted. The other sets are counted separately, and
+    bounds are given. If members were skipped (--stop-early), a set that is decided without them is scored too, and
+    figures that need them are omitted. With many models, create `prepared` once (`Prepared(dataset, options)`), and
+    pass a `pool` to average errors by offset over models. Coverage is reported if the model gave an answer outside
+    the classes, or if `with_coverage` is set.
     """
     if prepared is None:
         prepared = Prepared(dataset, options or ScoreOptions())
@@ -144,7 +147,7 @@ def score(
     plan = part.plan
     right = plan.view.right_rows(predictions.label)
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
-    if stopped:  # a set that breaks does so somewhere up to k
+    if stopped:  # a set that breaks does so at some level up to k
         first = np.where((first > 0) & (first <= plan.k), plan.k, first)
     orig, perturbed = first > 0, first > plan.k
     lost = orig & ~perturbed
@@ -187,7 +190,7 @@ def score(
 def _of_every_frame(
     part: Prepared, predictions: ClassAnswers, headline: dict[str, Estimate], right: Bools, first: Ints
 ) -> dict[str, Any]:
-    """The figures that look at every frame of a set, by the names of their fields; `members` is of a right anchor."""
+    """Return the figures that use every frame of a set, by field name; `members` is conditional on a right anchor."""
     plan, wrong = part.plan, ~right
     at_k = right_at(first, k=plan.k)
     orig = at_k[:, 0]
@@ -214,7 +217,7 @@ def _of_every_frame(
 
 
 def _left_out(part: Prepared) -> dict[str, Any]:
-    """The same fields where members were skipped: nothing, and why."""
+    """Return the same fields if members were skipped: empty, with the reason."""
     none, empty = nothing(STOPPED), ("curve", "per_offset", "first_failure", "smoothing", "frame_types", "by_hint")
     return {
         **dict.fromkeys(("mean_frame", "members", "flip_rate", "right_wrong_flip_rate", "confidence_swing"), none),
@@ -227,15 +230,15 @@ def _left_out(part: Prepared) -> dict[str, Any]:
 
 
 def _notes(plan: Plan, headline: Sequence[Estimate]) -> tuple[str, ...] | None:
-    """What a reader of the accuracies must know of their intervals."""
+    """Return the cautions about the intervals of the accuracies."""
     narrow = too_narrow(headline, len(np.unique(plan.cluster)), plan.effective_videos)
     return tuple(note for note in (plan.few_dominate, narrow) if note) or None
 
 
 def too_narrow(headline: Sequence[Estimate], videos: int, effective: float | None = None) -> str | None:
-    """What to report where Korn–Graubard covers less than 95 %: shares near 0 or 1 that few videos decide.
+    """Return the caution if Korn–Graubard covers less than 95 %: shares near 0 or 1 that few videos decide.
 
-    `effective` is how many of one size the `videos` weigh like, all of them by default.
+    `effective` is the equivalent number of `videos` of equal size, by default all of them.
 
     >>> far = Estimate(value=0.93, low=0.8, high=0.99, n=200, count=186, method="korn-graubard")
     >>> too_narrow([far], 20)
@@ -266,7 +269,7 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
 
 
 def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
-    """Where members were skipped, which they are follows from the models before: anchors and `settled` sets count."""
+    """The models before determine which members were skipped, so only anchors and `settled` sets count."""
     used = plan.frames_used if settled is None else np.unique(plan.frame[plan.is_anchor])
     hasher = hashlib.sha256()
     for part in blocks(len(used)):

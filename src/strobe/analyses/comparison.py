@@ -1,4 +1,4 @@
-"""Which of two models is better on the same sets, and how sure one can be."""
+"""Which of two models is better on the same sets, and whether the difference is significant."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +36,10 @@ __all__ = [
 T = TypeVar("T")
 
 Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
-"""Which scores are compared with which."""
+"""The pairs of scores to compare."""
 
 Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
-"""`map_drop` is what a detector's own results call drop: two detectors are compared as classifiers, too."""
+"""`map_drop` is the name of a detector's own drop, because two detectors are also compared as classifiers."""
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
     "acc_pmk": "accuracy on whole sets (pm-k)",
@@ -49,26 +49,28 @@ _WORDS = {
     "map_drop": "drop of mAP from anchors to worst frames",
 }
 WHOLE_SETS = ("acc_pmk", "map_pmk")
-"""The metrics about whole sets: their comparisons name the sets that one model holds and the other does not."""
+"""The metrics on whole sets; their comparisons list the sets that one model holds and the other does not."""
 MOST_NAMED = 20
 MOST_NAMES = 4000
-"""Sets named at most in one list of a comparison, and in all of them together."""
+"""The largest number of sets listed in one list of a comparison, and in all lists together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One pair of models on one metric, on the sets both were scored on.
+    """One pair of models on one metric, on the sets for which both have a score.
 
-    `only_a` sets are right for a alone (for the drop: lost by a alone); of detectors they are counted where whole sets
-    are compared, and are those where for a alone AP is above 0 on the anchor and nowhere lower. From a to b they are
-    newly broken, `only_b` newly held. `sets_only_a` and `sets_only_b` name some of them (short names, as in
-    tables/sets; at most 20 each), the nearest flicker first, then those lost on the anchor; tables/sets has them all.
+    `only_a` sets are right for a alone (for the drop: lost by a alone). For detectors, they are counted if whole sets
+    are compared: sets where only for a AP is above 0 on the anchor and nowhere lower. From a to b they are newly
+    broken, and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list some of them (short names, as in
+    tables/sets; at most 20 each), the nearest flicker first, then those lost on the anchor. tables/sets lists them
+    all.
 
-    `p` is the test's to be read (`test` names it: exact McNemar where every video has one set, else the video-level
-    sign-flip test; for detectors a paired jackknife over videos), `p_mcnemar` McNemar's in any case, `p_holm` corrected
-    over all pairs of this metric. `difference` is a − b with the interval of that corrected test: it holds 0 exactly
-    where `p_holm` is not below 0.05. `missing_sets` lack predictions of one of the two, and are not compared;
-    `cautions` says which sets of the dataset are not either, where that stands nowhere else.
+    `p` is the p-value to read, and `test` names its test: exact McNemar if every video has one set, else the
+    video-level sign-flip test; for detectors, a paired jackknife over videos. `p_mcnemar` is always McNemar's.
+    `p_holm` is corrected over all pairs of this metric. `difference` is a − b with the interval of that corrected
+    test, so it includes 0 exactly if `p_holm` is not below 0.05. `missing_sets` lack predictions of one of the two
+    and are not compared. `cautions` lists the other sets of the dataset that are not compared, unless that is
+    recorded elsewhere.
     """
 
     a: str
@@ -90,7 +92,7 @@ class Comparison:
 
 
 def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
-    """Every two, the earlier one first.
+    """Return every pair, the earlier item first.
 
     >>> every_pair("abc")
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -101,10 +103,10 @@ def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
 def compare(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Every pair of models, or those of `pairing`, on accuracy, pm-k accuracy and drop.
+    """Compare every pair of models, or those of `pairing`, on accuracy, pm-k accuracy and drop.
 
-    Tests are exact; p-values are corrected by Holm over the pairs of each metric, and each interval is that of its
-    corrected test, so that the two never disagree. A plain sentence gives each verdict.
+    Tests are exact. p-values are corrected by Holm over the pairs of each metric. Each interval is that of its
+    corrected test, so the two never disagree. Each verdict is a plain sentence.
     """
     names = [score.model for score in scores]
     expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
@@ -133,7 +135,7 @@ def compare(
 
 
 def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
-    """What a reader of the pair's verdict must know of their answers; nothing where there is nothing."""
+    """Return the cautions about the pair's answers; empty if there are none."""
     if a.exact and a.exact == b.exact and a.acc_pmk.value != 1:
         return " They answer the same on every frame: are they the same model?"
     found = [(one, one.answers.warning) for one in (a, b) if one.answers is not None and one.answers.warning]
@@ -141,7 +143,7 @@ def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
 
 
 def names_each(n_models: int) -> int:
-    """How many sets each list of a comparison may name: fewer where many models make many pairs.
+    """Return how many sets each list of a comparison may have; fewer if many models form many pairs.
 
     >>> names_each(2), names_each(50), names_each(335)
     (20, 1, 0)
@@ -150,9 +152,10 @@ def names_each(n_models: int) -> int:
 
 
 def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[str, ...] | None:
-    """Some of the sets where one model alone holds, by name; `first` is where the other is wrong first, 0 the anchor.
+    """Return the names of some sets that only one model holds; `first` is the other's first wrong level, 0 the
+    anchor.
 
-    Sets that flicker come before those lost on the anchor, the nearest first. None where there is nothing to name.
+    Sets that flicker come before those lost on the anchor, the nearest first. None if there are no such sets.
     """
     rows = np.flatnonzero(where)
     order = np.lexsort((rows, first[rows], first[rows] == 0))
@@ -160,14 +163,14 @@ def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[s
 
 
 def loss_spreads(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> dict[str, PairSpread]:
-    """How far each measured difference between two classifiers strays from the true one."""
+    """Return the sampling error of each measured difference between two classifiers."""
     metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     pairs = {metric: _Pair(metric, new, old, dataset.video_of_set) for metric in metrics}
     return {metric: pair_spread(pair.gap, pair.video) for metric, pair in pairs.items() if pair.n}
 
 
 class _Pair:
-    """Two models on one metric, on the sets both were scored on, and the test of their differences."""
+    """Two models on one metric, on the sets for which both have a score, and the test of their differences."""
 
     def __init__(self, metric: Metric, a: ClassificationScore, b: ClassificationScore, video: Ints) -> None:
         cohort = a.scored & b.scored
@@ -183,7 +186,7 @@ class _Pair:
             self.p = sign_flip(np.bincount(place, weights=self.gap).astype(np.int64))
 
     def found(self, p_holm: float, pairs: int) -> Comparison:
-        """The comparison, one of `pairs` that were tested."""
+        """Return the comparison, as one of `pairs` that were tested."""
         return Comparison(
             a=self.a, b=self.b, metric=self.metric, n_sets=self.n, only_a=self.only_a, only_b=self.only_b,
             test="video-level sign-flip" if self.shared else "exact McNemar", p=self.p, p_mcnemar=self.p_mcnemar,
@@ -192,7 +195,7 @@ class _Pair:
         )  # fmt: skip
 
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
-        """The comparison with the sets that one of the two holds and the other does not."""
+        """Return the comparison with the sets that only one of the two holds."""
         a, b = self._both
         held_a, held_b = (one.right_at(one.k) & self._cohort for one in self._both)
         return replace(
@@ -202,7 +205,7 @@ class _Pair:
         )
 
     def nothing(self) -> Comparison:
-        """Where no set was scored for both."""
+        """Return the comparison if no set was scored for both."""
         return Comparison(
             a=self.a, b=self.b, metric=self.metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
             p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
@@ -218,7 +221,7 @@ def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
 
 
 def said(c: Comparison) -> str:
-    """The verdict in plain words: what differs, by how much, how sure."""
+    """Return the verdict in plain words: the difference, its size and its significance."""
     a, b = printable(c.a), printable(c.b)
     what, difference = _WORDS[c.metric], c.difference
     if c.difference.value is None or (c.p_holm is None and not c.n_sets):
@@ -227,7 +230,7 @@ def said(c: Comparison) -> str:
         why = difference.reason or "no test was made"
         return f"{a} and {b} differ by {_points(100 * c.difference.value)} points in {what}; not tested: {why}."
     sure = c.p_holm < LEVEL
-    # The model named first is the one with more, so that the figure reads as the sentence does.
+    # The model with the higher value comes first, so that the figure matches the sentence.
     first, second, sign = (b, a, -1) if sure and c.difference.value < 0 else (a, b, 1)
     interval = ""
     if difference.low is not None and difference.high is not None:
@@ -246,9 +249,9 @@ def said(c: Comparison) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What became of the sets from one model to another: counts, and some of them by name.
+    """The change of the sets from one model to another: counts, and some of them by name.
 
-    `by_box`: both are detectors, and this is of the class of their surest box.
+    `by_box`: both are detectors, and this compares the class of their most confident box.
     """
 
     before: str
@@ -273,7 +276,7 @@ class Change:
 
 
 def change(c: Comparison, *, before: str | None = None) -> Change | None:
-    """The comparison read as a change from `before` (a where nothing is said) to the other; None of another metric."""
+    """Return the comparison as a change from `before` (by default a) to the other; None for another metric."""
     if c.metric not in WHOLE_SETS or c.only_a is None or c.only_b is None:
         return None
     only = {c.a: (c.only_a, c.sets_only_a or ()), c.b: (c.only_b, c.sets_only_b or ())}
@@ -289,7 +292,7 @@ def _sets(n: int) -> str:
 
 
 def _p(p: float) -> str:
-    """A p-value to two digits, more where rounding would put it on the wrong side of the level.
+    """Return a p-value to two digits, or more if rounding would move it across the level.
 
     >>> _p(0.0123), _p(0.0496), _p(0.04997)
     ('0.012', '0.0496', '0.04997')
@@ -298,7 +301,7 @@ def _p(p: float) -> str:
 
 
 def _points(value: float) -> str:
-    """Signed points with a true minus sign; nought has none, and what is more than nought is not called it.
+    """Return signed points with a true minus sign; only zero has no sign, and other values never round to zero.
 
     >>> _points(-1e-9), _points(-3.25), _points(2.0), _points(0.04)
     ('−0.001', '−3.2', '+2.0', '+0.04')

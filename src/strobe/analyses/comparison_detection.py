@@ -24,10 +24,11 @@ TEST = "paired video jackknife"
 def compare_detectors(
     dataset: Dataset, scores: Sequence[DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Every pair of detectors, or those of `pairing`, on map_orig, map_pmk and drop, where both have scored every set.
+    """Compare every pair of detectors, or those of `pairing`, on map_orig, map_pmk and drop, if both scored every
+    set.
 
-    The difference has the standard error of its values without each video, Student's t, and Holm over the pairs of
-    each metric; its interval is that of the corrected test. Sets are counted by whether AP ever falls below the
+    The difference has the standard error of its leave-one-video-out values, Student's t, and Holm over the pairs of
+    each metric. Its interval is that of the corrected test. Sets are counted by whether AP ever falls below the
     anchor's.
     """
     expect(len({score.settings.k for score in scores}) <= 1, "compare", "one k for all models", None)
@@ -48,7 +49,7 @@ def compare_detectors(
 
 
 def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore, freedom: float) -> tuple[Comparison, float]:
-    """The pair's difference and its standard error, not yet corrected; `freedom` is that of Student's t."""
+    """The pair's difference and its standard error, before correction; `freedom` is that of Student's t."""
     (value_a, value_b), n = (one.headline[place].value for one in (a, b)), a.headline[place].n
     one = Comparison(a=a.model, b=b.model, metric=metric, n_sets=n, difference=nothing("mAP of one is unknown"))
     if value_a is None or value_b is None:
@@ -63,19 +64,19 @@ def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore, free
     why: str | None = None
     if videos < LEAST_VIDEOS:
         why = f"only {videos} video(s): a difference of mAP has no interval below ten"
-    elif not error > 1e-12:  # not a number where a video alone shows what is to be found
+    elif not error > 1e-12:  # NaN if only one video shows objects to find
         why = NO_SPREAD if error == error else ONE_DECIDES
     if why is not None:
         plain = Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=why)
         return replace(one, difference=plain), 0.0
     p = min(1.0, 2 * float(stdtr(freedom, -abs(value) / error)))
-    # Its interval hangs on how many pairs are tested; until then it is the value alone.
+    # Its interval depends on the number of pairs tested; until then it is the value alone.
     alone = Estimate(value=value, low=value, high=value, n=n, method=METHOD)
     return replace(one, test=TEST, p=p, difference=alone), error
 
 
 def _of(place: int, score: DetectionScore) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """mAP on anchors, on worst frames, or their difference, with each video left out, (G,)."""
+    """Return mAP on anchors, on worst frames, or their difference, with each video left out, (G,)."""
     orig, worst = score.without
     return np.asarray((orig, worst, orig - worst)[place])
 
@@ -89,10 +90,10 @@ def _corrected(one: Comparison, error: float, p_holm: float, *, pairs: int, free
 
 
 def _counted(one: Comparison, a: DetectionScore, b: DetectionScore, names: Sequence[str], most: int) -> Comparison:
-    """With the sets that one of the two holds and the other does not."""
+    """Return the comparison with the sets that only one of the two holds."""
     if not one.n_sets:
         return one
-    # 0 where nothing is right on the anchor, else 1 as for a flicker: how far off the worst frame lies is no rank.
+    # 0 if nothing is right on the anchor, else 1 as for a flicker: the distance of the worst frame is not a rank.
     first = [np.array([int(row.status == "breaks") for row in score.chosen_frames]) for score in (a, b)]
     held = [np.array([row.status == "holds" for row in score.chosen_frames], dtype=bool) for score in (a, b)]
     only_a, only_b = held[0] & ~held[1], held[1] & ~held[0]

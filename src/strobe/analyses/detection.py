@@ -1,7 +1,7 @@
-"""The score of one detector on one dataset: mAP under natural perturbation, localization, and why it broke.
+"""The score of one detector on one dataset: mAP under natural perturbation, localization and causes of failure.
 
-Definitions are those of docs/detection.md (methods §6): pm-k mAP replaces each anchor by the frame of its set with the
-lowest AP and computes mAP once over the chosen frames.
+Definitions are those of docs/detection.md (methods §6): pm-k mAP replaces each anchor by the frame of its set with
+the lowest AP and computes mAP once over the chosen frames.
 """
 
 from dataclasses import dataclass, field
@@ -45,12 +45,12 @@ SMALL_CLASS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionOptions:
-    """How to score a detector: everything that can change a figure, but the data.
+    """How to score a detector: everything except the data that can change a figure.
 
-    `k` None means the dataset's own. `iou` is a list of overlaps or the ILSVRC-VID rule. `frame_ap` says how the worst
-    frame is found: `pooled` over classes (default) or `mean` over the classes present. `confidence` is what a
-    detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates` and `seed` are of
-    the means along tracks: mAP and AP have their intervals from the jackknife.
+    `k` None means the dataset's own. `iou` is a list of overlaps or the ILSVRC-VID rule. `frame_ap` defines the AP
+    that selects the worst frame: `pooled` over classes (default) or `mean` over the classes present. `confidence` is
+    the score that a detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates`
+    and `seed` apply to the means along tracks; mAP and AP have their intervals from the jackknife.
     """
 
     k: int | None = None
@@ -73,7 +73,7 @@ class DetectionOptions:
         expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
 
     def settings(self, k: int) -> DetectionSettings:
-        """What results.json says of them; `k` is the one scored with."""
+        """Return the options as results.json records them; `k` is the one used for scoring."""
         return DetectionSettings(
             k=k, iou=self.iou, interpolation=self.interpolation, max_dets=self.max_dets, area_range=self.area_range,
             frame_ap=self.frame_ap, confidence=self.confidence, interval=self.interval, seed=self.seed,
@@ -81,7 +81,7 @@ class DetectionOptions:
         )  # fmt: skip
 
     def plan(self) -> ScoreOptions:
-        """The options a Plan is made with."""
+        """The options for creating a Plan."""
         return ScoreOptions(
             k=self.k, interval=self.interval, seed=self.seed, bootstrap=self.bootstrap, replicates=self.replicates
         )
@@ -89,11 +89,11 @@ class DetectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionScore(DetectionResult):
-    """A detector's result and what its comparison with others needs, small enough to keep for many.
+    """A detector's result and the data that its comparison with others needs, small enough to keep for many.
 
     `without` (2, G) is mAP on the anchors and on the worst frames at k with each video left out. `first_wrong` is the
-    smallest |distance| at which each of the chosen frames' sets no longer holds, 0 where nothing is right on the
-    anchor, NaN where it holds.
+    smallest |distance| at which each set of the chosen frames fails: 0 if nothing is right on the anchor, NaN if the
+    set holds.
     """
 
     model: str = field(metadata=UNWRITTEN)
@@ -114,10 +114,10 @@ def score(
     options: DetectionOptions | None = None,
     model_type: str | None = None,
 ) -> DetectionScore:
-    """Score one detector's boxes, which are in the dataset's classes and in the order of its frames.
+    """Score one detector's boxes, given in the dataset's classes and in the order of its frames.
 
-    A set is scored if its anchor and all members within k were looked at; the rest are counted apart. Raises
-    StrobeError where the dataset has no boxes on its members.
+    A set is scored if its anchor and all members within k were answered; the others are counted separately. Raises
+    StrobeError if the dataset has no boxes on its members.
     """
     options = options or DetectionOptions()
     n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
@@ -171,7 +171,7 @@ def score(
 
 
 def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
-    """What a reader of mAP must know: sets that have no part in it, few videos per class."""
+    """Return the cautions about mAP: sets that do not contribute to it, few videos per class."""
     undefined = int(worst.undefined[-1])
     empty = f"{undefined} of {plan.n_sets} sets show no object in any frame: they can only add false positives"
     notes = (empty if undefined else None, few_per_class(found.videos[:, 0]), plan.few_dominate)
@@ -179,7 +179,7 @@ def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
 
 
 def _doubts(dataset: Dataset, boxes: Boxes, found: BoxAnswers, model: str) -> tuple[str, ...]:
-    """Why the boxes may not mean what they are taken for: another unit or order, classes in another order."""
+    """Return why the boxes may be misread: another unit or order, classes in another order."""
     one, names = ~boxes.crowd, dataset.info.label_space.names
     xyxy, frame, label = boxes.xyxy[one], boxes.frame[one], boxes.label[one]
     wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
@@ -205,7 +205,7 @@ def _doubts(dataset: Dataset, boxes: Boxes, found: BoxAnswers, model: str) -> tu
 def _chosen(
     set_id: NDArray[np.object_], plan: Plan, worst: Worst, causes: NDArray[np.int64]
 ) -> tuple[ChosenFrame, ...]:
-    """Each scored set's worst frame at k; no cause where AP did not fall or no kind of error explains it."""
+    """Return each scored set's worst frame at k; no cause if AP did not fall or no kind of error explains it."""
     columns = (set_id, worst.frame[:, -1], plan.distance[worst.row[:, -1]], worst.ap[:, 0], worst.ap[:, -1], causes)
     return tuple(
         ChosenFrame(
@@ -221,8 +221,8 @@ def _chosen(
 
 
 def _first_wrong(plan: Plan, per_frame: Floats, worst: Worst) -> Floats:
-    """The smallest |distance| at which each set no longer holds, (S,), by the rule of ChosenFrame.status."""
-    # A frame with nothing to be found cannot be wrong, and an anchor without counts as right.
+    """Return the smallest |distance| at which each set fails, (S,), by the rule of ChosenFrame.status."""
+    # A frame without objects to find cannot be wrong, and an anchor without objects counts as right.
     before, here = (np.where(np.isnan(ap), 1.0, np.round(ap, 9)) for ap in (worst.ap[:, 0], per_frame[plan.frame]))
     lower = (here < before[plan.set_row]) & ~np.isnan(per_frame[plan.frame])
     first = np.full(plan.n_sets, np.inf)
@@ -232,7 +232,7 @@ def _first_wrong(plan: Plan, per_frame: Floats, worst: Worst) -> Floats:
 
 
 def has_boxes(dataset: Dataset) -> bool:
-    """Whether detectors can be scored on the dataset."""
+    """Return whether detectors can be scored on the dataset."""
     try:
         _boxes_of_members(dataset)
     except StrobeError:
@@ -241,7 +241,7 @@ def has_boxes(dataset: Dataset) -> bool:
 
 
 def _boxes_of_members(dataset: Dataset) -> Boxes:
-    """The dataset's boxes; a StrobeError where its members have none of their own."""
+    """Return the dataset's boxes; raise StrobeError if its members have no boxes of their own."""
     boxes, sets = dataset.boxes, dataset.sets
     where = f"{printable(dataset.name)}: detection cannot be scored: "
     if boxes is None or not len(boxes.frame):
@@ -272,7 +272,7 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
 
 
 def _scored(plan: Plan, found: BoxAnswers, model: str) -> Bools:
-    """Which sets were looked at whole, (S,)."""
+    """Return which sets were answered completely, (S,)."""
     scored = np.logical_and.reduceat(found.scored[plan.frame], plan.start)
     if not scored.any():
         raise StrobeError(
@@ -293,7 +293,7 @@ def _worst(plan: Plan, per_frame: Floats) -> Worst:
 def _errors(
     truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
 ) -> tuple[NDArray[np.int64], ErrorCounts]:
-    """The main kind of error on each set's worst frame, (S,), where its AP is below the anchor's, and the counts."""
+    """Return the main error kind on each set's worst frame, (S,), if its AP is below the anchor's, and the counts."""
     before, after = np.round(worst.ap[:, 0], 9), np.round(worst.ap[:, -1], 9)
     fails = np.flatnonzero((after < before) | (np.isnan(before) & (after < 1)))
     enough = ilsvrc_vid_iou(truth.xyxy) if options.iou == "ilsvrc-vid" else np.full(len(truth), options.iou[0])
@@ -312,7 +312,7 @@ def _errors(
 
 
 def _per_class(plan: Plan, truth: TruthTable, worst: Worst, found: Curves) -> tuple[ClassAp, ...]:
-    """AP of every class with something to be found on the anchors or the worst frames; n counts those sets."""
+    """Return AP of every class with objects to find on the anchors or the worst frames; n counts those sets."""
     space = plan.view.info.label_space
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
     there[truth.frame[~truth.crowd], truth.label[~truth.crowd]] = True

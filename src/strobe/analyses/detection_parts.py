@@ -25,10 +25,10 @@ __all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """AP per class over the worst frames of every k: (C, K), with each video left out, (K, C, G), and the videos that
-    show each class, (C, K).
+    """AP per class over the worst frames of every k: (C, K), also with each video left out, (K, C, G).
 
-    `effective` is the effective number of all videos, `effective_of_class` (C, K) of those of each class.
+    It includes the number of videos that show each class, (C, K). `effective` is the effective number of all videos,
+    `effective_of_class` (C, K) that of each class.
     """
 
     ap: Floats
@@ -46,7 +46,7 @@ def curves(
     worst: Worst,
     interpolation: Interpolation,
 ) -> Curves:
-    """AP of every class against k, whole and without each video."""
+    """Compute AP of every class against k, overall and without each video."""
     _, video = np.unique(plan.cluster, return_inverse=True)
     return Curves(
         ap=class_ap(truth, found, matches, worst.frame, interpolation=interpolation),
@@ -58,7 +58,7 @@ def curves(
 
 
 def map_figures(found: Curves, *, n: int) -> MapFigures:
-    """mAP for every k and its drop; `n` counts sets."""
+    """Return mAP and its drop for every k; `n` counts sets."""
     values, without = mean_over_classes(found.ap), mean_over_classes(found.without)
     points = [
         mean_ap(float(value), without[k], of_class=found.videos[:, k], n=n, effective=found.effective)
@@ -73,7 +73,7 @@ def map_figures(found: Curves, *, n: int) -> MapFigures:
 
 
 def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Estimate, Estimate, Estimate]:
-    """AP of one class on the anchors and on the worst frames at k, and its drop; `n` counts the sets of both."""
+    """Return AP of one class on the anchors and on the worst frames at k, and its drop; `n` counts the sets of both."""
     before, after = (
         ap_of_class(
             float(found.ap[label, at]),
@@ -88,7 +88,7 @@ def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Est
 
 
 def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
-    """pm-k accuracy by the class of the most confident box, on the sets that have a label.
+    """Return pm-k accuracy by the class of the most confident box, on the sets that have a label.
 
     Coverage is the share of all the sets' frames with a box.
     """
@@ -111,7 +111,7 @@ def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
 
 
 def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, confidence: float) -> Tracks | Missing:
-    """Flicker, jitter and score swing of tracked objects; a reason where nothing is tracked."""
+    """Return flicker, jitter and score swing of tracked objects, or a reason if nothing is tracked."""
     if not (truth.track >= 0).any():
         return Missing("the boxes carry no track ids")
     if not plan.is_video:
@@ -141,7 +141,9 @@ def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, 
 
 
 def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64], *, shares: bool = True) -> Estimate:
-    """The mean over tracks with a value, of `shares` or of lengths, with its interval over videos; n counts tracks."""
+    """Return the mean over tracks with a value, of `shares` or of lengths, with its interval over videos; n counts
+    tracks.
+    """
     known = ~np.isnan(values)
     n = int(known.sum())
     if n == 0:

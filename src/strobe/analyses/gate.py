@@ -1,4 +1,4 @@
-"""Whether a model may pass: limits on its figures and on what it lost against another, decided with their intervals."""
+"""Whether a model passes: limits on its figures and on its losses against another, decided by their intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,31 +33,31 @@ __all__ = [
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
-"""The whole interval is beyond the limit; some of it; nothing of it; there is none, or too little data to decide."""
+"""The verdicts: all of the interval is beyond the limit; some of it; none of it; no interval or too little data."""
 FailOn = Literal["shown", "figure", "doubt"]
-"""What fails: a breach that is shown; also one of the figure itself; whatever is not ruled out."""
+"""What fails: a significant breach; also a breach by the figure itself; everything that is not ruled out."""
 Unsure = Literal["fail", "pass"]
-"""What becomes of `cannot tell`: it fails by default, since otherwise too little data would always pass."""
+"""The treatment of `cannot tell`: it fails by default, because otherwise too little data would always pass."""
 
 DEFAULT: FailOn = "figure"
-"""What fails unless one says otherwise: the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
+"""The default of what fails: the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
 ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
-"""How much of the interval must be beyond the limit: all of it, the figure, any of it."""
+"""The part of the interval that must be beyond the limit: all of it, the figure, any of it."""
 
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
-"""What two models are compared by; of a contrast nobody can say which way is worse (`docs/ci.md`)."""
+"""The measures that two models are compared by; for a contrast, neither direction is worse (`docs/ci.md`)."""
 
 _MEASURES = {*(one.name for one in CLASSIFICATION), *(one.name for one in DETECTION)}
 
 _SLACK = 1e-9
-"""A loss of exactly what is allowed is allowed, however it was rounded."""
+"""A loss exactly at the limit passes, regardless of rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One rule. `value` is in per cent, in points for a loss or a contrast, as people write it.
+    """One rule. `value` is in per cent, or in points for a loss or a contrast, as users write it.
 
-    `measure` is one of results.json, or a contrast of a dataset with variants by its name (`own_contrasts`).
+    `measure` is one of results.json, or the name of a contrast of a dataset with variants (`own_contrasts`).
     """
 
     kind: Kind
@@ -77,7 +77,7 @@ class Limit:
 
     @property
     def is_contrast(self) -> bool:
-        """Whether it is about the difference between two variants, and no measure of a model."""
+        """Whether it limits the difference between two variants, and not a measure of a model."""
         return self.measure not in _MEASURES
 
     @property
@@ -107,11 +107,11 @@ _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule held against its figure. The verdict is the interval's, `passed` what follows from it.
+    """One rule checked against its figure. The interval decides the verdict; `passed` follows from it.
 
-    `against` names the baseline of a loss where there are several. `detectable` is the true figure that the rule fails
-    with 80 % power on such data, `false_alarms` how often it fails two equally good models. `extremes` are the figure
-    over all sets at its lowest and highest, where sets lack predictions and it can be bounded.
+    `against` names the baseline of a loss if there are several. `detectable` is the true figure that the rule fails
+    with 80 % power on such data. `false_alarms` is how often it fails two equally good models. `extremes` are the
+    lowest and highest figure over all sets, if sets lack predictions and the figure can be bounded.
     """
 
     limit: Limit
@@ -126,20 +126,21 @@ class Check:
 
     @property
     def title(self) -> str:
-        """The rule in a few words, and whom a loss is against where there are several."""
+        """The rule in a few words, with the baseline of a loss if there are several."""
         return self.limit.title + (f" against {printable(self.against)}" if self.against else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline.
+    """Whether a model passes, and the result of each rule. `change` is the change of the sets since the baseline.
 
-    Where there are several baselines, `baseline` and `change` are the first one's, `baselines` and `changes` all.
+    If there are several baselines, `baseline` and `change` are those of the first, `baselines` and `changes` list
+    all.
 
-    `short` has what people are shown for names that are paths, as the report of the run does; `kinds` are those of the
-    sources where not all are videos; `subset` names the file of videos it was judged on, if any.
-    `n_sets` are judged; of those `missing_sets` lack predictions of the model or of a baseline. `unlabelled_sets` and
-    `sets_without_votes` are not judged; `cautions` says so in words.
+    `short` maps names that are paths to display names, as in the report of the run. `kinds` lists the kinds of
+    sources if not all are videos. `subset` names the file of videos used, if any. `n_sets` sets are judged; of these,
+    `missing_sets` lack predictions of the model or of a baseline. `unlabelled_sets` and `sets_without_votes` are not
+    judged; `cautions` reports them in words.
     """
 
     passed: bool
@@ -165,7 +166,7 @@ class Gate:
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
-    """What the new model lost of a measure against the other, with the paired interval; of drop, what it grew by."""
+    """Return the new model's loss of a measure against the other, with the paired interval; for drop, its increase."""
     known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
     if measure not in known:
         hint = f"of a loss there are {', '.join(known)}"
@@ -176,7 +177,7 @@ def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Est
         return nothing(found.reason or "no set was scored for both models")
     ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
     low, high = (ends[0], ends[1]) if ends else (None, None)
-    # + 0.0 makes of −0.0 a plain nought
+    # + 0.0 turns −0.0 into 0.0
     return Estimate(
         value=sign * found.value + 0.0, low=low, high=high, n=found.n, method=found.method, reason=found.reason
     )
@@ -184,7 +185,7 @@ def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Est
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
-    """A baseline: its name, the comparisons with it, and how far what is lost against it strays, by measure.
+    """A baseline: its name, the comparisons with it, and the sampling error of the losses, by measure.
 
     `missing` are the sets that lack predictions of it or of the model.
     """
@@ -207,11 +208,11 @@ def judge(
     fail_on: FailOn = DEFAULT,
     unsure: Unsure = "fail",
 ) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
-    """Every rule held against the model, a loss against each opponent, and what became of the sets since each.
+    """Check every rule, each loss against each opponent, and report the change of the sets since each opponent.
 
-    `contrasts` are the model's own, by the names rules have for them. `missing` are the sets that lack predictions of
-    the model: a rule passes where it does with all of them for the model and with all against it. `missing_varied` are
-    those that contrasts rest on.
+    `contrasts` are the model's own, by the names that rules use. `missing` are the sets that lack predictions of the
+    model. A rule passes if it passes both with all of these for the model and with all against it. `missing_varied`
+    are the missing sets that contrasts use.
     """
     contrasts, missing = contrasts or {}, missing or MissingSets()
     figures = figures_of(result) | {name: one.value for name, one in contrasts.items()}
@@ -251,13 +252,13 @@ def check(
     unsure: Unsure = "fail",
     spread: LossSpread | None = None,
 ) -> Check:
-    """One rule held against its figure. `spread` is the figure's; by default it follows from the interval."""
+    """Check one rule against its figure. `spread` is the figure's; by default it follows from the interval."""
     at = limit.value / 100
-    sign = -1.0 if limit.kind == "min" else 1.0  # turned round so that more is always worse
+    sign = -1.0 if limit.kind == "min" else 1.0  # sign flipped so that more is always worse
     ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
     worst = sign * at + _SLACK
     within = figure.value is not None and sign * figure.value <= worst
-    # Of a paired difference, a reason beside an interval is that so few videos cannot decide; of a figure it is a
+    # For a paired difference, a reason next to an interval means too few videos to decide; for a figure it is a
     # caution.
     blind = not ends or (limit.is_difference and figure.reason is not None)
     verdict: Verdict = "cannot tell" if blind else "holds" if ends[1] <= worst else "not shown"
@@ -290,16 +291,16 @@ def check(
 
 
 def spread_of(figure: Estimate) -> LossSpread:
-    """How far a figure strays, from its 95 % interval."""
+    """Return the sampling error of a figure, from its 95 % interval."""
     low, high = (0.0 if end is None else end for end in (figure.low, figure.high))
     half, middle = (high - low) / 2, (high + low) / 2
-    if figure.count is not None and half > 0:  # a share; its interval never has 0 or 1 in its middle
+    if figure.count is not None and half > 0:  # a share; its interval is never centred on 0 or 1
         return ShareSpread(size=min(figure.n, Z * Z * middle * (1 - middle) / half**2))
     return PlainSpread(error=half / Z)
 
 
 def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, float | None]:
-    """The true figure that fails with 80 % power, and how often two equally good models fail."""
+    """Return the true figure that fails with 80 % power, and how often two equally good models fail."""
     at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
     lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0
     caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0))
@@ -308,7 +309,7 @@ def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, f
 
 
 def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> str:
-    """What the data could have detected.
+    """Return what the data could have detected, in words.
 
     >>> _power_words(Limit(kind="max_loss", measure="acc_pmk", value=1.0), 0.0371, 0.231)
     'detectable: a loss of 3.7 points (80 % power), equal models fail in 23 % of cases'
@@ -327,7 +328,7 @@ def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> st
 
 
 def _per_cent(share: float) -> str:
-    """A rough share.
+    """Return a rounded share in words.
 
     >>> _per_cent(0.231), _per_cent(0.0), _per_cent(0.999)
     ('23 %', 'less than 1 %', 'more than 99 %')
@@ -338,9 +339,10 @@ def _per_cent(share: float) -> str:
 
 
 def _whatever_is_missing(found: Check, missing: MissingSets, fail_on: FailOn, unsure: Unsure) -> Check:
-    """The check over all sets: as it ends whatever the missing ones are, else `cannot tell`.
+    """Return the check over all sets: its outcome if it does not depend on the missing sets, else `cannot tell`.
 
-    Where it passes, the verdict is that with all of them against the model; where it fails, that with all for it.
+    If it passes, the verdict is the one with all missing sets against the model; if it fails, the one with all for
+    it.
     """
     if not missing.n:
         return found
@@ -380,7 +382,7 @@ def _undecided(found: Check, why: str, unsure: Unsure) -> Check:
 
 
 def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool) -> str:
-    """What was found, and how sure it is."""
+    """Return the finding and its certainty in words."""
     breach = {"max_loss": "a larger loss", "min": "less", "max": "more"}[limit.kind]
     if limit.kind == "max_loss" and limit.measure == "drop":
         breach = "a larger growth"
@@ -389,7 +391,7 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
     where = "within" if within else "beyond"
     if verdict == "cannot tell":
         said = figure.reason or "the figure has no interval"
-        if limit.is_difference and figure.method == METHOD:  # of a pair of classifiers; a detector's says its own
+        if limit.is_difference and figure.method == METHOD:  # pairs of classifiers; detectors give their own reason
             what = printable(limit.measure) if limit.is_contrast else "--max-loss"
             said += f"; {what} needs at least {least_videos()} videos"
         return f"{said}; the figure is {where} the limit"

@@ -1,4 +1,4 @@
-"""How many videos a gate takes: enough that equal models pass and a loss of twice the margin fails."""
+"""The number of videos that a gate needs, so that equal models pass and a loss of twice the margin fails."""
 
 from dataclasses import dataclass, field
 
@@ -12,12 +12,12 @@ from strobe.metrics.power import LossSpread, PairSpread, PlainSpread, fails, vid
 __all__ = ["CHURN", "GatePlan", "PlanRow", "plan_loss"]
 
 CHURN = 0.1
-"""The share of sets that is taken to change between two equally good models, where nothing was measured."""
+"""The assumed share of sets that change between two equally good models, if none was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
-    """The videos that one value of --fail-on takes, and how often equal models and a loss of twice the margin fail."""
+    """The number of videos for one value of --fail-on, and how often equal models and twice the margin fail."""
 
     fail_on: FailOn
     videos: Count
@@ -27,10 +27,10 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatePlan:
-    """How many videos one limit on a loss takes.
+    """The number of videos that one limit on a loss needs.
 
-    `churn` is the share of sets that change between two equally good models (classifiers alone). `measured_on` counts
-    the videos it was measured on, and is left out where it was assumed.
+    `churn` is the share of sets that change between two equally good models (classifiers only). `measured_on` is the
+    number of videos it was measured on, and is omitted if it was assumed.
     """
 
     limit: Limit
@@ -40,12 +40,12 @@ class GatePlan:
 
     @property
     def videos(self) -> int:
-        """How many videos the default of --fail-on takes."""
+        """The number of videos for the default of --fail-on."""
         return next(row.videos for row in self.rows if row.fail_on == DEFAULT)
 
 
 def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int | None = None) -> GatePlan:
-    """The plan for a limit on a loss; `spread` is that of a loss on `n_videos` videos, by default an assumed one.
+    """Return the plan for a limit on a loss; `spread` is measured on `n_videos` videos, by default assumed.
 
     >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos
     677

@@ -1,4 +1,4 @@
-"""The measures of a model: one name each, on the page, in tables and figures, in results.json and in the docs."""
+"""The measures of a model: one name each for the page, tables, figures, results.json and the docs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ M = TypeVar("M", bound=ModelResult)
 
 @dataclass(frozen=True, slots=True)
 class Measure(Generic[M]):
-    """A measure by its name, what it means, and its figure of a model; `headline` ones stand in the first table.
+    """A measure: its name, its meaning, and its figure of a model; `headline` measures are in the first table.
 
-    `seldom` ones are left out of what is written of a model that has none.
+    `seldom` measures are omitted for a model that does not have them.
     """
 
     name: str
@@ -52,7 +52,7 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         seldom=True,
     ),
 )
-"""Of classifiers. Where nothing can change (k = 0), acc_orig is called accuracy."""
+"""The measures of classifiers. If nothing can change (k = 0), acc_orig is called accuracy."""
 
 DETECTION: tuple[Measure[DetectionResult], ...] = (
     Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig),
@@ -86,11 +86,11 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     ),
     Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
 )
-"""Of detectors. Where nothing can change (k = 0), map_orig is called mAP."""
+"""The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
 
 
 def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:
-    """A model's figures by the name of their measure; with `headline` those of the first table alone."""
+    """Return a model's figures by measure name; with `headline`, only those of the first table."""
     if isinstance(model, ClassificationResult):
         return _figures(CLASSIFICATION, model, headline)
     return _figures(DETECTION, model, headline)

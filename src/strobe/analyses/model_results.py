@@ -1,6 +1,6 @@
-"""What results.json says of one model, record by record; the keys stand in the order of the fields.
+"""The records of one model in results.json; keys are in the order of the fields.
 
-A field that newer results may have is optional and left out where it is None (`metadata=LEFT_OUT`), so that old files
+A field that only newer results have is optional and omitted if it is None (`metadata=LEFT_OUT`), so that old files
 stay readable and unchanged.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Headline(NamedTuple):
-    """The three figures everything turns on: on the anchors, on whole sets (or the worst frames), and the drop."""
+    """The three headline figures: on the anchors, on whole sets (or the worst frames), and the drop."""
 
     orig: Estimate
     pmk: Estimate
@@ -37,7 +37,7 @@ class Headline(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unscored:
-    """What had no prediction: frames, and the sets that could not be scored for it."""
+    """Missing predictions: the number of frames, and of the sets that could not be scored because of them."""
 
     frames: Count
     sets: Count
@@ -85,7 +85,7 @@ class ClassScore:
 
     @property
     def headline(self) -> Headline:
-        """Its three figures."""
+        """The three headline figures of the class."""
         return Headline(self.acc_orig, self.acc_pmk, self.drop)
 
 
@@ -109,7 +109,7 @@ class OffsetError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenRightAnchor:
-    """Given that the anchor is right: whole sets that stay right, and single members that are right."""
+    """Given a right anchor: the share of whole sets that stay right, and of single members that are right."""
 
     sets: Estimate
     members: Estimate
@@ -132,7 +132,7 @@ class Smoothed:
 class Control:
     """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds.
 
-    `seeds` is 0 where there are too many frames to draw deletions: both are worked out then (metrics/deletions.py).
+    `seeds` is 0 if there are too many frames to sample deletions; both are then computed (metrics/deletions.py).
     """
 
     drop_mean: float
@@ -197,8 +197,10 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmongAll:
-    """Pictures as they are (`anchor`) or of a variant at its highest level: right among the dataset's classes (`own`),
-    and right where the best of all the model's classes must be (`all`)."""
+    """Accuracy on original images (`anchor`) or on a variant at its highest level.
+
+    `own` is accuracy among the dataset's classes. `all` requires the best of all the model's classes to be right.
+    """
 
     variant: str
     level: float | None
@@ -208,7 +210,7 @@ class AmongAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllClasses:
-    """A dataset whose classes are some of the model's (ImageNet-A's 200 of 1,000): accuracy among either."""
+    """A dataset whose classes are a subset of the model's (ImageNet-A's 200 of 1,000): accuracy among either."""
 
     source: str
     n_own: Count
@@ -226,10 +228,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassificationResult:
-    """Everything measured of one classifier, as in methods §5; `reasons` says why a part is empty.
+    """All measurements of one classifier, as in methods §5; `reasons` explains empty parts.
 
-    Where it was `stopped_early`, the headline, classes, frame rates and what sets models apart are those of a full run;
-    what needs every frame is left out.
+    After a run that `stopped_early`, the headline, classes, frame rates and model differences equal those of a full
+    run. Parts that need every frame are omitted.
     """
 
     task: Literal[Task.CLASSIFICATION] = Task.CLASSIFICATION
@@ -260,21 +262,21 @@ class ClassificationResult:
     unscored: Unscored
     bounds: Bounds | None
     coverage: Estimate | None = field(default=None, metadata=LEFT_OUT)
-    """Share of the sets' frames answered with a class of the dataset; left out where all of them had to be."""
+    """Share of the sets' frames answered with a class of the dataset; omitted if every answer had to be one."""
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)
     all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """What must be said beside the headline figures; left out where there is nothing."""
+    """Cautions about the headline figures; omitted if there are none."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
-    """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
+    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video holds equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:
-        """Its three figures."""
+        """The three headline figures of the model."""
         return Headline(self.acc_orig, self.acc_pmk, self.drop)
 
     def to_json(self) -> dict[str, Any]:
@@ -306,7 +308,7 @@ class MapFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassAp:
-    """AP of one class with something to be found on the anchors or the worst frames; n counts those sets."""
+    """AP of one class with objects to find on the anchors or the worst frames; n counts those sets."""
 
     label: str
     name: str
@@ -317,7 +319,7 @@ class ClassAp:
 
     @property
     def headline(self) -> Headline:
-        """Its three figures."""
+        """The three headline figures of the class."""
         return Headline(self.ap_orig, self.ap_pmk, self.drop)
 
 
@@ -331,7 +333,7 @@ class AccPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsClassifier:
-    """The detector judged by the class of its most confident box; a frame without a box is wrong."""
+    """The detector scored by the class of its most confident box; a frame without a box is wrong."""
 
     acc_orig: Estimate
     acc_pmk: Estimate
@@ -368,7 +370,7 @@ class Tracks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionSettings:
-    """How a detector was scored; `replicates` are of the means along tracks, 0 where the bootstrap was switched off."""
+    """How a detector was scored; `replicates` applies to the means along tracks, 0 if the bootstrap is off."""
 
     k: Count
     iou: Literal["ilsvrc-vid"] | tuple[float, ...]
@@ -384,7 +386,7 @@ class DetectionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenFrame:
-    """The worst frame of one set (a row of the frame table), its AP before and after, and what broke it."""
+    """The worst frame of one set (a row of the frame table), its AP before and after, and the cause."""
 
     set: str
     frame: Count
@@ -395,21 +397,21 @@ class ChosenFrame:
 
     @property
     def status(self) -> Literal["holds", "breaks", "wrong"]:
-        """Whether AP is nowhere below the anchor's, falls somewhere, or nothing was right on the anchor already."""
+        """Whether AP never falls below the anchor's, falls somewhere, or nothing was right on the anchor already."""
         before, after = (1.0 if value is None else round(value, 9) for value in (self.ap_orig, self.ap_worst))
         return "breaks" if after < before else "wrong" if before == 0 else "holds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionUnscored(Unscored):
-    """What had no prediction, and the sets in which nothing is to be found at all."""
+    """Missing predictions, and the sets that contain no object to find."""
 
     undefined_sets: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionResult:
-    """Everything measured of one detector, as in methods §6."""
+    """All measurements of one detector, as in methods §6."""
 
     task: Literal[Task.DETECTION] = Task.DETECTION
     model_type: str | None
@@ -427,14 +429,14 @@ class DetectionResult:
     unscored: DetectionUnscored
     ceiling: MapCeiling | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
-    """What must be said beside the headline figures; left out where there is nothing."""
+    """Cautions about the headline figures; omitted if there are none."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
-    """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
+    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video holds equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:
-        """Its three figures."""
+        """The three headline figures of the detector."""
         return Headline(self.map_orig, self.map_pmk, self.drop)
 
 

@@ -1,4 +1,4 @@
-"""What scoring needs to know of a dataset, worked out once and used for every model."""
+"""The data that scoring needs about a dataset, computed once and used for every model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """How to score: everything that can change a figure, but the data.
+    """The scoring options: everything except the data that can change a figure.
 
-    `k` None means the dataset's own. `bootstrap` False leaves means and contrasts without intervals. `windows` are the
+    `k` None means the dataset's own. `bootstrap` False gives means and contrasts without intervals. `windows` are the
     w of centred and causal smoothing, `alphas` those of exponential averages. `control_seeds` is the number of random
-    deletions each frame type is held against. `baseline` is the target that others are divided by, None for the
-    first of a generator's; `judges` are models that say whether a finding is still what it was.
+    deletions that serve as a control for each frame type. `baseline` is the target in the denominator of ratios; None
+    selects the first of a generator's. `judges` are models that decide whether a finding still shows its class.
     """
 
     k: int | None = None
@@ -49,7 +49,7 @@ class ScoreOptions:
 
     @property
     def draws(self) -> int:
-        """Bootstrap draws, none where `bootstrap` is off: what comparison, trend and review impact are to use.
+        """The number of bootstrap draws for comparison, trend and review impact; 0 if `bootstrap` is off.
 
         >>> ScoreOptions(bootstrap=False).draws
         0
@@ -59,7 +59,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class AdjacentPairs:
-    """Index-adjacent frames of one set: places in the set rows."""
+    """Index-adjacent frames of one set, as indices into the set rows."""
 
     first: Ints
     second: Ints
@@ -67,7 +67,7 @@ class AdjacentPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The video around each anchor: `frame` (S, L) is a frame row or −1, `place` (R,) each set row's place in it."""
+    """The video around each anchor: `frame` (S, L) is a frame row or −1, `place` (R,) each set row's index in it."""
 
     frame: Ints
     place: Ints
@@ -85,16 +85,16 @@ class HeadlinePlan:
         self._grouping = Grouping(group, np.tile(cluster, 3), n_groups=3, interval=interval)
 
     def figures(self, orig: Bools, perturbed: Bools) -> dict[str, Estimate]:
-        """acc_orig, acc_pmk and drop, as records name them, from two columns (S,) of the plan's sets."""
+        """Return acc_orig, acc_pmk and drop, as records name them, from two columns (S,) of the plan's sets."""
         orig, perturbed = orig[self._use], perturbed[self._use]
         a, b, c = self._grouping.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
         return {"acc_orig": a, "acc_pmk": b, "drop": c}
 
 
 class Plan:
-    """A dataset cut to the sets and the k to be scored, with the groupings every model shares.
+    """A dataset reduced to the sets and the k to be scored, with the groupings that all models share.
 
-    `scored` (S,) keeps some sets of `dataset` only: those a model predicted whole.
+    `scored` (S,) selects sets of `dataset`: those that a model predicted completely.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, scored: Bools | None = None) -> None:
@@ -122,11 +122,11 @@ class Plan:
         self.start: Ints = np.searchsorted(sets.set, np.arange(self.n_sets))
 
     def only(self, scored: Bools) -> "Plan":
-        """The plan for some of the sets, (S,) of the dataset."""
+        """Return the plan for some of the sets, (S,) of the dataset."""
         return Plan(self.dataset, self.options, scored=scored)
 
     def blocks(self, many: int | None = None) -> Iterator[tuple[slice, slice]]:
-        """So many sets at once and their rows; about as many as have BLOCK rows where nothing is said."""
+        """Yield blocks of sets and their rows; the default size gives about BLOCK rows per block."""
         for sets in blocks(self.n_sets, many or max(1, BLOCK * self.n_sets // len(self.frame))):
             end = len(self.frame) if sets.stop == self.n_sets else int(self.start[sets.stop])
             yield sets, slice(int(self.start[sets.start]), end)
@@ -156,7 +156,7 @@ class Plan:
 
     @cached_property
     def frames_used(self) -> Ints:
-        """The frames of the sets, each once, ascending."""
+        """The distinct frames of the sets, ascending."""
         used = np.zeros(len(self.view.frames), dtype=bool)
         used[self.frame] = True
         return narrow(np.flatnonzero(used))
@@ -201,12 +201,12 @@ class Plan:
 
     @cached_property
     def offsets(self) -> Floats:
-        """The signed distances there are, ascending."""
+        """The signed distances that occur, ascending."""
         return np.unique(np.concatenate([np.unique(self.distance[rows]) for rows in blocks(len(self.distance))]))
 
     @cached_property
     def offset_row(self) -> Ints:
-        """The place of each set row's distance among the offsets, (R,)."""
+        """The index of each set row's distance among the offsets, (R,)."""
         out = np.empty(len(self.distance), dtype=narrow_type(0, len(self.offsets)))
         for rows in blocks(len(out)):
             out[rows] = np.searchsorted(self.offsets, self.distance[rows])
@@ -219,13 +219,13 @@ class Plan:
 
     @cached_property
     def effective_videos(self) -> float | None:
-        """(Σm)²/Σm² over the m sets of each video; None where every video holds as many."""
+        """(Σm)²/Σm² over the m sets of each video; None if every video holds equally many."""
         sizes = np.unique(self.cluster, return_counts=True)[1]
         return None if np.ptp(sizes) == 0 else effective_videos(sizes)
 
     @property
     def few_dominate(self) -> str | None:
-        """What to report where a few videos hold most sets, so that all weigh like fewer than half as many."""
+        """The caution if a few videos hold most sets, so that the effective number is below half of all videos."""
         weigh, videos = self.effective_videos, len(np.unique(self.cluster))
         if weigh is None or 2 * weigh >= videos:
             return None
@@ -261,7 +261,7 @@ class Plan:
 
     @cached_property
     def last_distance(self) -> Floats:
-        """How far each set went, (S,): its reach where it says so, else the largest |distance| of its frames."""
+        """The extent of each set, (S,): its reach if given, else the largest |distance| of its frames."""
         seen, reach = np.maximum.reduceat(np.abs(self.distance), self.start), self.view.sets.reach
         last = float(self.k)
         if self.k and self.view.variants is not None:
@@ -270,9 +270,9 @@ class Plan:
 
     @cached_property
     def strips(self) -> Strips | None:
-        """The stretch of video within the dataset's k of each anchor, rejected candidates included.
+        """The part of the video within the dataset's k of each anchor, including rejected candidates.
 
-        None where a member is not a frame of its anchor's video, near it.
+        None if a member is not a nearby frame of its anchor's video.
         """
         frames, anchor = self.view.frames, self.view.sets.anchor_frame
         most = 10 * max(self.dataset.info.k, 1)

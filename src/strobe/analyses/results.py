@@ -1,6 +1,6 @@
-"""results.json: everything that was found, in one documented record.
+"""results.json: all results of a run, in one documented record.
 
-`encode` of strobe.core.codec writes it, `decode` reads it, and results.schema.json is made from it.
+`encode` of strobe.core.codec writes it, `decode` reads it, and results.schema.json is generated from it.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ SCHEMA: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetFacts:
-    """What was scored; k is the one scored with.
+    """The scored dataset; k is the one used for scoring.
 
-    `n_sets` counts the sets scored: those of classifiers have a label. `combine` is there where the dataset has
-    variants, `kinds` (of the anchors' sources) where not all are videos. What is left out of the sets scored is counted
-    as in `strobe.analyses.cohort.Cohort`; each count is left out where it is zero.
+    `n_sets` counts the scored sets; for classifiers these have a label. `combine` is present if the dataset has
+    variants, `kinds` (of the anchors' sources) if not all are videos. Sets that are not scored are counted as in
+    `strobe.analyses.cohort.Cohort`; a count of zero is omitted.
     """
 
     name: str
@@ -55,17 +55,17 @@ class DatasetFacts:
     kept_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
 
     def cautions(self) -> tuple[str, ...]:
-        """What must be said beside the figures; nothing where every set was scored and looked at."""
+        """Cautions about the figures; empty if every set was scored and reviewed."""
         left_out = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
         return Cohort(n_sets=self.n_sets, **left_out).cautions()
 
 
 LEFT_OUT_COUNTS = tuple(one.name for one in fields(Cohort) if one.name != "n_sets")
-"""The fields of DatasetFacts that count what was left out."""
+"""The fields of DatasetFacts that count excluded sets."""
 
 
 def dataset_facts(dataset: Dataset, *, k: int | None = None, needs_labels: bool = True) -> DatasetFacts:
-    """What results.json says of the dataset; without `needs_labels` sets without a label are among the sets scored."""
+    """Return the dataset's record in results.json; without `needs_labels`, sets without a label are included."""
     info, kinds, cohort = dataset.info, set(dataset.kinds), Cohort.of(dataset, needs_labels=needs_labels)
     scored = dataset.labelled_sets() if needs_labels else dataset
     return DatasetFacts(
@@ -92,7 +92,7 @@ def _distinct(rows: Ints, n: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the figures were made; `baseline` and `judges` are there where they were named."""
+    """How the figures were computed; `baseline` and `judges` are present if they were given."""
 
     interval: str = "auto"
     seed: int = 0
@@ -105,12 +105,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """strobe results.json: one dataset, every model scored on it, and what sets them apart.
+    """strobe results.json: one dataset, every model scored on it, and the differences between the models.
 
-    What is said of variants, searches and contrasts is there where the dataset has variants, of the review where
-    people voted on pairs, of people where they named images (there may then be no model), `preserved` where people
-    named findings or models were asked to judge them. `strobe` is the version that wrote it, where it was installed;
-    `trainings` are there where models are called NAME~SEED.
+    Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
+    pairs. People are present if they named images; there may then be no model. `preserved` is present if people named
+    findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings` are
+    present if models are called NAME~SEED.
     """
 
     schema: Literal[1] = SCHEMA
@@ -132,7 +132,7 @@ class Results:
 
 
 def results_schema() -> dict[str, Any]:
-    """The JSON Schema of results.json, which also lies in core/data/results.schema.json (`make docs`).
+    """Return the JSON Schema of results.json, also stored in core/data/results.schema.json (`make docs`).
 
     >>> results_schema()["title"]
     'strobe results.json'

@@ -1,4 +1,4 @@
-"""What the video itself explains: the drop by frame type, by frame rate and by what the pixels hint at."""
+"""The drop by properties of the video: frame type, frame rate and pixel hints."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,10 +16,10 @@ from strobe.metrics.intervals import Grouping
 __all__ = ["SlicePlan", "Slices"]
 
 FPS_EDGES = (20.0, 27.0, 40.0)
-"""Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""
+"""Bin edges that separate film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60)."""
 
 MOST_ROWS = 1_000_000
-"""Up to so many set rows random deletions are drawn, each a row of a matrix; beyond, their outcome is worked out."""
+"""Up to this number of set rows random deletions are sampled, one matrix row each; above it they are computed."""
 
 FrameType = Literal["none", "I", "P", "B"]
 TYPES: tuple[FrameType, ...] = ("I", "P", "B")
@@ -28,7 +28,7 @@ HINTS = ("blur", "motion", "exposure", "cut")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """The slices of one model that look at single frames; `reasons` says why one is missing."""
+    """The slices of one model by single frames; `reasons` explains missing ones."""
 
     frame_types: tuple[TypeSlice, ...]
     by_hint: dict[str, tuple[HintBin, ...]]
@@ -55,7 +55,7 @@ class _HintPlan:
 
 
 class SlicePlan:
-    """The slices of a dataset, worked out once: which sets and rows belong to each."""
+    """The slices of a dataset, computed once: the sets and rows of each."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -65,7 +65,7 @@ class SlicePlan:
         self.hints = self._hints()
 
     def apply(self, wrong: Bools, first: Ints) -> Slices:
-        """Those of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
+        """Return the slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
             by_hint={
@@ -76,7 +76,7 @@ class SlicePlan:
         )
 
     def rates(self, first: Ints) -> tuple[RateSlice, ...]:
-        """The slices by frame rate alone, which need no more than what sets do at 0 and at k."""
+        """Return only the slices by frame rate, which need the sets' results at 0 and at k and nothing else."""
         return tuple(
             RateSlice(range=name, n_sets=part.n_sets, **part.figures(first > 0, first > self.plan.k))
             for name, part in self.fps
@@ -118,14 +118,14 @@ class SlicePlan:
         return parts
 
     def _ranks(self) -> NDArray[np.int32]:
-        """A random order of each set's members for every seed, (seeds, R); the anchor comes last of all."""
+        """A random order of each set's members for every seed, (seeds, R); the anchor is always last."""
         plan = self.plan
         n = len(plan.frame)
         ranks = np.empty((plan.options.control_seeds, n), dtype=np.int32)
         place = np.arange(n) - plan.start[plan.set_row]
         for seed in range(plan.options.control_seeds):
             rng = np.random.Generator(np.random.PCG64([plan.options.seed, seed]))
-            # Keys lie in [0, 1) for members and at 1 for the anchor, so that one sort orders every set by itself.
+            # Keys are in [0, 1) for members and 1 for the anchor, so one sort orders every set independently.
             key = 2.0 * plan.set_row + np.where(plan.is_anchor, 1.0, rng.random(n))
             ranks[seed, np.argsort(key, kind="stable")] = place
         return ranks
@@ -142,7 +142,9 @@ class SlicePlan:
         )  # fmt: skip
 
     def _control(self, part: _TypePlan, wrong: Bools) -> Control:
-        """What dropping as many members of each set at random does: drawn, or worked out where there are too many."""
+        """Return the effect of dropping as many random members of each set: sampled, or computed if there are too
+        many.
+        """
         plan, n = self.plan, int(part.sets.sum())
         if part.control_rows is not None:
             failures = self._control_failures(part.control_rows, wrong)
@@ -156,7 +158,7 @@ class SlicePlan:
         return Control(drop_mean=mean / n, drop_low=low / n, drop_high=high / n, seeds=seeds)
 
     def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
-        """For every seed, how many right-anchor sets keep a wrong member."""
+        """Return, for every seed, how many right-anchor sets keep a wrong member."""
         rows = np.flatnonzero(wrong)
         if not rows.size:
             return np.zeros(len(kept))
@@ -176,7 +178,7 @@ class SlicePlan:
         kinds = plan.view.videos.kind[plan.cluster]
         others = sorted(set(kinds[place >= 0]) - {"video"})
         if others and (kinds[place >= 0] == "video").any():
-            # The rate of a clip made from an image was chosen: beside filmed ones it stands for the kind of source.
+            # The frame rate of a clip made from an image is arbitrary, so such clips form a group of their own.
             place = np.where(kinds == "video", place, -1)
             if len(set(place[place >= 0].tolist())) < 2:
                 self.reasons["by_fps"] = (
@@ -200,7 +202,7 @@ class SlicePlan:
             rows = np.flatnonzero(~plan.is_anchor & np.isfinite(value))
             if not rows.size:
                 continue
-            # Quartiles of the members, so that every bin carries weight; equal edges fold into one.
+            # Quartiles of the members, so that every bin has weight; equal edges are merged.
             edges = tuple(float(f"{edge:.3g}") for edge in np.quantile(value[rows], [0.25, 0.5, 0.75]))
             edges = tuple(sorted(set(edges)))
             place = np.searchsorted(edges, value[rows], side="right")
@@ -214,7 +216,7 @@ class SlicePlan:
 
 
 def _ranges(edges: tuple[float, ...]) -> list[str]:
-    """Names of the half-open bins between edges.
+    """Return the names of the half-open bins between edges.
 
     >>> _ranges((20.0, 27.0))
     ['< 20', '20 to < 27', '>= 27']

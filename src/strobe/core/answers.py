@@ -1,7 +1,7 @@
-"""A model's answers, one record per task: what stores keep, what metrics read, and nothing else between them.
+"""A model's answers, one record per task: stores write them and metrics read them.
 
-Every row is in one of five states, and only the first two count: a row that was not answered is counted apart and is
-never a wrong one.
+Every row has one of five states, and only the first two are scored. A row without an answer is counted separately and
+never counts as wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ __all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "ScoreRows", "Sta
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
 _BLOCK = 2**16
-"""Scores looked at at once, so that memory does not grow with the dataset."""
+"""The number of scores processed at once, so that memory does not grow with the dataset."""
 
 
 class ScoreRows(Protocol):
-    """Scores (N, C) that lie elsewhere, a file say: some rows at a time."""
+    """Scores (N, C) stored elsewhere, for example in a file, and read a few rows at a time."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and classes there are."""
+        """The number of rows and classes."""
 
     def __getitem__(self, rows: NDArray[Any], /) -> Scores:
-        """The scores of these rows, (…, C)."""
+        """Return the scores of these rows, (…, C)."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
 
 
 States = NDArray[np.uint8]
@@ -48,9 +48,10 @@ _NO_REASONS: Mapping[int, str] = MappingProxyType({})
 
 
 class State(IntEnum):
-    """How a row was answered. `OUTSIDE` is an answer that is none of the dataset's classes: scored, and wrong.
+    """How a row was answered. `OUTSIDE` is an answer outside the dataset's classes; it is scored, and wrong.
 
-    `SKIPPED` was left out on purpose, because its set was settled without it (--stop-early); `MISSING` is not there.
+    `SKIPPED` rows were left out on purpose, because their set was decided without them (--stop-early). `MISSING` rows
+    have no answer.
     """
 
     ANSWERED = 0
@@ -61,7 +62,7 @@ class State(IntEnum):
 
 
 def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REASONS) -> States:
-    """The state of `n` rows: answered where `scored` (None: everywhere), unreadable where there is a reason."""
+    """Return the state of `n` rows: answered if `scored` (None: all rows), unreadable if there is a reason."""
     state = np.zeros(n, dtype=np.uint8)
     if scored is not None:
         state[~np.asarray(scored, dtype=bool)] = State.MISSING
@@ -71,12 +72,12 @@ def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REA
 
 @dataclass(frozen=True, kw_only=True)
 class ClassAnswers:
-    """A classifier's word on every row (a dataset's frames, or some of them), columns of one length.
+    """A classifier's answers for every row (a dataset's frames, or some of them), as columns of equal length.
 
-    `label` is −1 where there is none. `scores` (N, C) are in the dataset's classes as the model gave them, or None
-    where only labels were given; with `shares` they are probabilities worked out earlier and are used as they are.
-    `own_label` and `own_confidence` are the model's best class before any projection, where known. `reasons` says of
-    unreadable rows why.
+    `label` is −1 for rows without a label. `scores` (N, C) are the model's scores over the dataset's classes, or None
+    if only labels were given. With `shares`, they are probabilities computed earlier and are used unchanged.
+    `own_label` and `own_confidence` are the model's best class before any projection, if known. `reasons` explains
+    the unreadable rows.
     """
 
     model: str
@@ -118,9 +119,9 @@ class ClassAnswers:
         own_confidence: NDArray[np.float32] | None = None,
         reasons: Mapping[int, str] = _NO_REASONS,
     ) -> "ClassAnswers":
-        """From scores (N, C) in the dataset's classes; rows where `scored` is False are not looked at.
+        """Build answers from scores (N, C) over the dataset's classes; rows where `scored` is False are ignored.
 
-        Ties go to the lowest class. Rows that are `outside` were answered with none of the classes, and need no scores.
+        Ties go to the lowest class index. `outside` rows have an answer outside these classes and need no scores.
 
         >>> import numpy as np
         >>> ClassAnswers.from_scores("m", np.array([[1.0, 1.0], [0.0, 2.0]]), kind="logits").label.tolist()
@@ -135,7 +136,7 @@ class ClassAnswers:
             rows = near.start + np.flatnonzero(state[near] == State.ANSWERED)
             part = scores[rows]
             label[rows] = best = part.argmax(axis=1)
-            ranked &= bool(np.isfinite(part[np.arange(len(rows)), best]).all())  # a NaN counts as the largest
+            ranked &= bool(np.isfinite(part[np.arange(len(rows)), best]).all())  # NaN counts as the maximum
         if not ranked:
             seen = np.flatnonzero(state == State.ANSWERED)
             check_scores(scores[seen], names=[names[i] if names else f"row {i}" for i in seen.tolist()], what=model)
@@ -146,30 +147,30 @@ class ClassAnswers:
 
     @classmethod
     def from_labels(cls, model: str, label: Ints, *, scored: Bools | None = None) -> "ClassAnswers":
-        """From one class per row; −1 is an answer outside the dataset's classes (wrong, and scored)."""
+        """Build answers from one class per row; −1 is an answer outside the dataset's classes (scored, and wrong)."""
         known = np.asarray(label).astype(np.int64)
         state = states_of(len(known), scored)
         state[(state == State.ANSWERED) & (known < 0)] = State.OUTSIDE
         return cls(model=model, kind="labels", label=known, state=state)
 
     def as_classes(self) -> "ClassAnswers":
-        """These answers: one class a row, by which any two models can be compared."""
+        """Return these answers reduced to one class per row, so that any two models can be compared."""
         return self
 
     @property
     def scored(self) -> Bools:
-        """Which rows have an answer, (N,)."""
+        """The rows that have an answer, (N,)."""
         return np.asarray(self.state <= State.OUTSIDE)
 
     @property
     def has_shares(self) -> bool:
-        """Whether probabilities are known, and not labels alone."""
+        """Whether probabilities are known, not only labels."""
         return self.scores is not None
 
     def shares_of(self, rows: Ints) -> Floats:
-        """Softmax over the dataset's classes for these rows, (…, C); NaN where there is no answer.
+        """Return the softmax over the dataset's classes for these rows, (…, C); NaN for rows without an answer.
 
-        An answer outside the classes leaves none of them any share.
+        For an answer outside the classes, every class has probability zero.
         """
         if self.scores is None:
             raise ValueError("labels alone have no shares")
@@ -183,7 +184,7 @@ class ClassAnswers:
         return found
 
     def share_of(self, rows: Ints, labels: Ints) -> Floats:
-        """The probability of one class for each of these rows, (R,); NaN where unknown."""
+        """Return the probability of one class for each of these rows, (R,); NaN if unknown."""
         out = np.full(len(rows), np.nan)
         if self.scores is not None:
             for part in _blocks(np.arange(len(rows)), self.scores.shape[1]):
@@ -192,12 +193,12 @@ class ClassAnswers:
 
     @property
     def probability(self) -> Floats | None:
-        """`shares_of` all rows, (N, C); None where only labels are known."""
+        """Return `shares_of` all rows, (N, C), or None if only labels are known."""
         return self.shares_of(np.arange(len(self))) if self.has_shares else None
 
     @cached_property
     def confidence(self) -> Floats:
-        """The probability of the predicted class, NaN where unknown."""
+        """The probability of the predicted class, NaN if unknown."""
         out = np.full(len(self), np.nan)
         if self.scores is not None:
             for rows in _blocks(np.arange(len(self)), self.scores.shape[1]):
@@ -205,7 +206,7 @@ class ClassAnswers:
         return out
 
     def ties(self, rows: Ints) -> tuple[int, int]:
-        """On how many of these rows several classes share the highest score, and on how many all scores are equal.
+        """Count the rows in which several classes share the highest score, and those in which all scores are equal.
 
         >>> import numpy as np
         >>> answers = ClassAnswers.from_scores("m", np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), kind="logits")
@@ -224,7 +225,7 @@ class ClassAnswers:
         return tied, blank
 
     def _top_share(self, rows: Ints) -> Floats:
-        """The largest of `shares_of` each row, without the others."""
+        """Return the largest value of `shares_of` in each row, without computing the others."""
         if self.scores is None or self.shares:
             return np.asarray(self.shares_of(rows).max(axis=1))
         state = self.state[rows]
@@ -235,7 +236,7 @@ class ClassAnswers:
 
 
 def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
-    """The rows in pieces that hold about _BLOCK numbers each."""
+    """Split the rows into blocks of about _BLOCK numbers each."""
     many = max(1, _BLOCK // max(width, 1))
     return (rows[first : first + many] for first in range(0, len(rows), many))
 
@@ -244,10 +245,9 @@ def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
 class BoxAnswers:
     """A detector's boxes, one row each, sorted by frame, then score (highest first), then label: `BoxAnswers.of`.
 
-    That order decides ties everywhere. `state` (F,) is per frame: one without rows that was answered is an empty
-    answer, one that was not is missing. `reasons` says of unreadable frames why. A box of a class that is none of the
-    dataset's has −1 − its place among the detector's own as `label`; such boxes are stored, and left out of what is
-    scored.
+    This order resolves all ties. `state` (F,) is per frame: an answered frame without rows is an empty answer, and an
+    unanswered frame is missing. `reasons` explains the unreadable frames. A box whose class is not in the dataset has
+    the `label` −1 − its index among the detector's own classes. Such boxes are stored but not scored.
     """
 
     frame: Ints
@@ -286,16 +286,16 @@ class BoxAnswers:
 
     @property
     def n_frames(self) -> int:
-        """How many frames there are, with boxes or without."""
+        """The number of frames, with or without boxes."""
         return len(self.state)
 
     @property
     def scored(self) -> Bools:
-        """Which frames were looked at, (F,)."""
+        """The frames that were answered, (F,)."""
         return np.asarray(self.state <= State.OUTSIDE)
 
     def starts(self) -> NDArray[np.int64]:
-        """Where each frame's rows begin, and where the last frame's end, (F + 1,)."""
+        """The first row of each frame, and the end of the last one, (F + 1,)."""
         return np.asarray(np.searchsorted(self.frame, np.arange(self.n_frames + 1)), dtype=np.int64)
 
     @classmethod
@@ -312,9 +312,9 @@ class BoxAnswers:
         model: str = "",
         reasons: Mapping[int, str] = _NO_REASONS,
     ) -> "BoxAnswers":
-        """From columns in any order; boxes that tie in frame, score and label keep theirs.
+        """Build answers from columns in any order; boxes with equal frame, score and label keep their order.
 
-        Without `scored` every frame counts as looked at.
+        Without `scored`, every frame counts as answered.
 
         >>> boxes = np.array([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 5.0, 5.0]])
         >>> zeros = np.zeros(2, dtype=np.int64)
@@ -327,7 +327,7 @@ class BoxAnswers:
         boxes = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
         if not _in_order(frame, score, label):
             order = _order(frame, score, label)
-            # take and not boxes[order]: nine times faster for rows of four.
+            # np.take is nine times faster than boxes[order] for rows of four.
             frame, label, boxes, score = frame[order], label[order], np.take(boxes, order, axis=0), score[order]
         state = states_of(n_frames, scored, reasons)
         return cls(
@@ -344,7 +344,7 @@ class BoxAnswers:
         model: str = "",
         reasons: Mapping[int, str] = _NO_REASONS,
     ) -> "BoxAnswers":
-        """From what a detector found in each frame; None where it was not looked at."""
+        """Build answers from the detections in each frame; None marks an unanswered frame."""
         sizes = [0 if one is None else len(one) for one in found]
         some = [one for one in found if one is not None and len(one)]
         return cls.of(
@@ -360,14 +360,14 @@ class BoxAnswers:
         )
 
     def merged(self) -> "BoxAnswers":
-        """The same boxes as one class, in the same order: localization."""
+        """Return the same boxes with a single class, in the same order, to score localization alone."""
         return BoxAnswers(
             frame=self.frame, label=np.zeros(len(self), dtype=np.int8), xyxy=self.xyxy, score=self.score,
             state=self.state, n_classes=1, model=self.model, reasons=self.reasons,
         )  # fmt: skip
 
     def as_classes(self) -> ClassAnswers:
-        """The class of each frame's most confident box; a frame without one is answered outside, and wrong."""
+        """Return the class of each frame's most confident box; a frame without boxes is `OUTSIDE`, and wrong."""
         starts = self.starts()
         has_box = starts[1:] > starts[:-1]
         best = np.full(self.n_frames, -1, dtype=np.int64)
@@ -381,11 +381,11 @@ ANSWERS: Mapping[Task, type[ClassAnswers] | type[BoxAnswers]] = {
     Task.CLASSIFICATION: ClassAnswers,
     Task.DETECTION: BoxAnswers,
 }
-"""The record each task answers with."""
+"""The answer record of each task."""
 
 
 def check_places(name: str, frame: Ints, label: Ints, *, n_frames: int, n_classes: int) -> None:
-    """Refuse boxes on frames or of classes that are not there; `name` is whose columns these are."""
+    """Refuse boxes whose frame or class does not exist; `name` is used in the error message."""
     if len(frame):
         low, high = int(frame.min()), int(frame.max())
         expect(low >= 0 and high < n_frames, f"{name}.frame", f"0–{n_frames - 1}", (low, high))
@@ -407,9 +407,10 @@ _SMALL = 256  # frames with more detections are sorted one by one
 
 
 def _order(frame: Ints, score: Floats, label: Ints) -> NDArray[np.int64]:
-    """The stable order by frame, score from the highest, label.
+    """Return the stable order by frame, score from the highest, label.
 
-    np.lexsort does it; where the rows already come frame by frame, sorting short rows of a matrix is ten times faster.
+    np.lexsort gives this order. If the rows are already grouped by frame, sorting short matrix rows is ten times
+    faster.
     """
     if not len(frame) or (np.diff(frame) < 0).any() or np.isnan(score).any():
         return np.asarray(np.lexsort((label, -score, frame)), dtype=np.int64)
@@ -423,7 +424,7 @@ def _order(frame: Ints, score: Floats, label: Ints) -> NDArray[np.int64]:
     for place in np.flatnonzero(sizes > _SMALL):
         rows = np.arange(starts[place], starts[place] + sizes[place])
         order[rows] = rows[np.argsort(-score[rows])]
-    # That sort leaves equal scores in any order; frames that have some are sorted again, by all keys.
+    # That sort is not stable for equal scores, so frames with ties are sorted again by all keys.
     ordered = score[order]
     tied = np.flatnonzero((ordered[1:] == ordered[:-1]) & (frame[1:] == frame[:-1]))
     if len(tied):

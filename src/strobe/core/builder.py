@@ -1,4 +1,4 @@
-"""Tables grown row by row: what every importer and maker of datasets uses."""
+"""Build dataset tables row by row; every importer and dataset maker uses this."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ __all__ = ["DatasetBuilder", "frame_list_digest", "written"]
 
 _DTYPES: dict[Any, type] = {Texts: object, Ints: np.int64, Floats: np.float64, Bools: np.bool_}
 _ROWS = 2**15
-"""Rows kept as they come, before they become columns: a row of Python's own objects takes ten times the place."""
+"""The number of rows buffered before they become columns: rows of Python objects take ten times the memory."""
 
 
 def written(name: str) -> str:
-    """The name of a file, or one line where it cannot be written down: names are bytes, not text."""
+    """Return the name of a file, or raise a one-line error if it is not valid text."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -36,7 +36,7 @@ def written(name: str) -> str:
 
 
 def frame_list_digest(names: Iterable[str]) -> str:
-    """The identity of a video known only by its frames' names.
+    """Return the id of a video that is known only by its frames' names.
 
     >>> frame_list_digest(["clip/0001.jpg", "clip/0002.jpg"])
     'eaa363a0ab617d7f'
@@ -45,7 +45,7 @@ def frame_list_digest(names: Iterable[str]) -> str:
 
 
 class DatasetBuilder:
-    """Collects videos, frames, sets, labels, boxes and votes in order, and makes the Dataset."""
+    """Collects videos, frames, sets, labels, boxes and votes in order, and builds the Dataset."""
 
     def __init__(self) -> None:
         self._videos, self._frames, self._labels, self._boxes = map(_GrowingTable, (Videos, Frames, Labels, Boxes))
@@ -67,7 +67,7 @@ class DatasetBuilder:
         codec: str = "",
         kind: str = "video",
     ) -> int:
-        """Add a video, or another source of frames (`kind`); its row comes back."""
+        """Add a video, or another source of frames (`kind`), and return its row."""
         num, den = fps.as_integer_ratio() if fps else (0, 0)
         self._videos.append((video_id, name, num, den, -1 if n_frames is None else n_frames, path, codec, kind))
         return len(self._videos) - 1
@@ -88,7 +88,7 @@ class DatasetBuilder:
         recipe: Mapping[str, Any] | None = None,
         labels: Iterable[int] = (),
     ) -> int:
-        """Add a frame with its labels; its row comes back. `time_s` as two numbers is kept unreduced."""
+        """Add a frame with its labels and return its row. `time_s` given as two numbers is stored unreduced."""
         cooked = "" if recipe is None else json.dumps(dict(recipe), sort_keys=True, allow_nan=False)
         num, den = time_s.as_integer_ratio() if isinstance(time_s, Fraction) else time_s or (0, 0)
         row = len(self._frames)
@@ -108,14 +108,14 @@ class DatasetBuilder:
         crowd: bool = False,
         declared_wh: tuple[int, int] = (0, 0),
     ) -> None:
-        """Add a box to a frame; `declared_wh` is the image size its annotation was made for, where it gives one."""
+        """Add a box to a frame; `declared_wh` is the image size its annotation refers to, if given."""
         self._boxes.append((frame, label, xyxy, track, crowd))
         self._declared.append(declared_wh)
 
     def check_boxes(self) -> tuple[str, ...]:
-        """Hold all boxes against the sizes of their frames; lines about those that were scaled, cut or left out.
+        """Check all boxes against the sizes of their frames; return notes on scaled, clipped and dropped boxes.
 
-        Makers of datasets call this once for boxes that come from outside, after the last one was added.
+        Dataset makers call this once for external boxes, after adding the last one.
         """
         if not len(self._boxes):
             return ()
@@ -133,7 +133,7 @@ class DatasetBuilder:
         return fitted.notes
 
     def variant(self, variant: Variant) -> None:
-        """Add a variant; the sets of it name it."""
+        """Add a variant; its sets refer to it by name."""
         self._variants[variant.variant] = variant
 
     def set(
@@ -148,9 +148,9 @@ class DatasetBuilder:
         reach: float | None = None,
         margin: float | None = None,
     ) -> None:
-        """Add a set: the anchor's frame row and (frame row, distance) of each member, the anchor not among them.
+        """Add a set: the anchor's frame row, and (frame row, distance) of each member except the anchor.
 
-        `group` joins the sets of one image; `status`, `reach` and `margin` are a search's.
+        `group` joins the sets of one image. `status`, `reach` and `margin` are set by a search.
         """
         place = len(self._sets)
         expect(variant == NO_VARIANT or variant in self._variants, "sets.variant", "a variant added before", variant)
@@ -168,8 +168,10 @@ class DatasetBuilder:
     def build(
         self, info: DatasetInfo, *, with_boxes: bool = False, hints: Hints | None = None, root: Path | None = None
     ) -> Dataset:
-        """The dataset. `with_boxes` keeps an empty box table where no frame has any; `hints` are in the order of sets,
-        and by distance in each."""
+        """Return the dataset. `with_boxes` keeps an empty box table if no frame has boxes.
+
+        `hints` are in the order of sets, and by distance within each set.
+        """
         return Dataset(
             info=info,
             videos=Videos(**self._videos.columns()),
@@ -185,7 +187,7 @@ class DatasetBuilder:
 
 
 class _GrowingTable:
-    """Rows of a table, values in the order of its columns (all of them where none are named)."""
+    """Buffered rows of a table, with values in column order (all columns if none are named)."""
 
     def __init__(self, table: type[Any], names: Sequence[str] | None = None) -> None:
         self._types = {name: _DTYPES[table.__annotations__[name]] for name in names or table.__slots__}
@@ -212,6 +214,6 @@ class _GrowingTable:
         ]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """All rows as columns, each of the type the table says."""
+        """Return all rows as columns of the types that the table declares."""
         parts = zip(*self._done, self._columns(), strict=True)
         return {name: np.concatenate(part) for name, part in zip(self._types, parts, strict=True)}

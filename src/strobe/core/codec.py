@@ -1,4 +1,4 @@
-"""Records to plain JSON, back again, and their JSON Schema: all three from the type hints of frozen dataclasses.
+"""Encode records as JSON, decode them and derive their JSON Schema from the type hints of frozen dataclasses.
 
 >>> from dataclasses import field
 >>> @dataclass(frozen=True)
@@ -31,20 +31,20 @@ T = TypeVar("T")
 Reader = Callable[[object], Any]
 
 LEFT_OUT: Mapping[str, object] = {"left_out": True}
-"""Metadata of an optional field whose key is left out where it is None."""
+"""Metadata of an optional field whose key is omitted if the value is None."""
 
 UNWRITTEN: Mapping[str, object] = {"unwritten": True}
-"""Metadata of a field that is never written: it is there for the program alone."""
+"""Metadata of a field that is never written, because only the program uses it."""
 
 
 def written_as(key: str) -> Mapping[str, object]:
-    """Metadata of a field that goes by another name in JSON."""
+    """Return the metadata of a field that has another name in JSON."""
     return {"key": key}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Words of JSON Schema beside a type, `Annotated[int, Rule(minimum=0)]`; a record checks its own at birth."""
+    """JSON Schema keywords for a type, as in `Annotated[int, Rule(minimum=0)]`; records validate their own rules."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -89,8 +89,8 @@ def _parts(cls: Any) -> tuple[_Field, ...]:
 
 
 def encode(value: object) -> Any:
-    """The value as JSON has it: records become objects with their keys in the order of their fields."""
-    if type(value) in _PLAIN:  # by far the most there is
+    """Return the value as JSON data: records become objects with their keys in field order."""
+    if type(value) in _PLAIN:  # by far the most frequent case
         return value
     if is_dataclass(value):
         cls: Any = type(value)
@@ -109,7 +109,7 @@ def encode(value: object) -> Any:
 
 
 class _Wrong(Exception):
-    """What was expected and what was found; the path grows on the way out, so that reading what is right is quick."""
+    """A mismatch of expected and actual value; its path is built while it propagates, so valid data reads fast."""
 
     def __init__(self, rule: str, got: object, *, problem: str = "") -> None:
         super().__init__(problem or f"expected {rule}, got {printable(repr(got), limit=80)}")
@@ -117,7 +117,7 @@ class _Wrong(Exception):
 
 
 def decode(cls: type[T], data: object, *, where: str = "") -> T:
-    """The record that `encode` wrote. Keys nobody knows are passed over; what is missing takes its default.
+    """Return the record that `encode` wrote. Unknown keys are ignored; missing keys take their defaults.
 
     Raises InvalidValue with the path in the data, which begins with `where`.
     """
@@ -132,7 +132,7 @@ def decode(cls: type[T], data: object, *, where: str = "") -> T:
 
 @cache
 def _reader(hint: Any) -> Reader:
-    """What reads one type; made once."""
+    """Return the cached reader for one type."""
     origin, args = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         return _plain(hint)
@@ -169,7 +169,7 @@ def _object(data: object) -> dict[str, object]:
 
 
 def _plain(kind: type) -> Reader:
-    # A whole float is written as an int where it is counted in frames: either is a number, and stays what it was.
+    # A whole float is written as an int if it counts frames, so both are accepted as numbers and kept unchanged.
     kinds = (int, float) if kind is float else (kind,)
 
     def read(data: object) -> Any:
@@ -234,7 +234,7 @@ def _record(cls: Any) -> Reader:
 
 
 def _union(args: Sequence[Any]) -> Reader:
-    """Records are told apart by a tag they share (a field of literals with a default), or by the keys they need."""
+    """Records are distinguished by a shared tag (a literal field with a default) or by their required keys."""
     records = tuple(arg for arg in args if is_dataclass(arg))
     others = [_reader(arg) for arg in args if not is_dataclass(arg)]
     may_lack = NoneType in args
@@ -256,7 +256,7 @@ def _union(args: Sequence[Any]) -> Reader:
 
 
 def _best(records: tuple[Any, ...], data: Mapping[str, object]) -> Any:
-    """The record whose tag is there, else the one of which most of the needed keys are."""
+    """Return the record whose tag is present, else the one with the most required keys present."""
     if len(records) == 1:
         return records[0]
     tags, needs = _told_apart(records)
@@ -273,7 +273,7 @@ def _best(records: tuple[Any, ...], data: Mapping[str, object]) -> Any:
 
 @cache
 def _told_apart(records: tuple[Any, ...]) -> tuple[dict[str, dict[object, Any]], dict[Any, list[str]]]:
-    """The tags of records by their key, and the keys each record needs."""
+    """Return the tags of records by their key, and the required keys of each record."""
     tags: dict[str, dict[object, Any]] = {}
     for cls in records:
         for part in _parts(cls):
@@ -286,7 +286,7 @@ def _told_apart(records: tuple[Any, ...]) -> tuple[dict[str, dict[object, Any]],
 
 
 def json_schema(cls: type, *, title: str) -> dict[str, Any]:
-    """The JSON Schema of a record; the records inside it stand under $defs by their names."""
+    """Return the JSON Schema of a record; nested records are under $defs by name."""
     known: dict[str, Any] = {}
     top = _properties(cls, known)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
@@ -312,7 +312,7 @@ def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dic
     if is_dataclass(hint):
         name = getattr(hint, "__name__", "")
         if name not in known:
-            known[name] = {}  # the name is taken while the record inside is worked out
+            known[name] = {}  # reserve the name while the nested record is processed
             known[name] = _properties(hint, known)
         return {"$ref": f"#/$defs/{name}"}
     if origin is Annotated:
@@ -328,7 +328,7 @@ def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dic
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _schema(args[1], known)}
     if origin in (Union, UnionType):
-        # A key that is left out where it is null is never null.
+        # A key that is omitted for null never holds null.
         never_null = part is not None and part.left_out
         choices = [_schema(arg, known) for arg in args if not (never_null and arg is NoneType)]
         return choices[0] if len(choices) == 1 else {"anyOf": choices}

@@ -1,4 +1,4 @@
-"""A dataset in memory: a few columnar tables (core.tables), checked at birth, and what everyone asks of them."""
+"""A dataset in memory: a few columnar tables (core.tables), validated on creation, and the common queries on them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,13 +37,14 @@ __all__ = ["Dataset", "DatasetInfo", "joined"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetInfo:
-    """What dataset.json says of the whole.
+    """The metadata of a dataset, as in dataset.json.
 
-    `label_source` says whose labels a member is scored with: its own (`frame`) or its anchor's (`anchor`).
-    `reviewed` is `release` where the sets were reviewed before they came here, `votes` where verdicts in the folder
-    decide, `none` where nobody has looked. `unreviewed` says whether sets without any vote are then scored as they were
-    built (`keep`) or not at all (`exclude`). With variants, `k` is the most levels one of them has, `axis` the one they
-    share (or `mixed`), and `combine` says whether a worst over them means anything (`worst`) or each stands by itself.
+    `label_source` selects the labels that score a member: its own (`frame`) or its anchor's (`anchor`). `reviewed` is
+    `release` if the sets were reviewed before import, `votes` if verdicts in the folder decide, and `none` if nobody
+    reviewed them. `unreviewed` then selects whether sets without any vote are scored as built (`keep`) or not at all
+    (`exclude`). With variants, `k` is the largest number of levels of a variant, and `axis` is their shared axis (or
+    `mixed`). `combine` is `worst` if a worst case over all variants is meaningful; otherwise each is reported
+    separately.
     """
 
     name: str
@@ -72,12 +73,13 @@ class DatasetInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Candidate or reviewed sets with everything known of their frames. `root` is the folder it was read from.
+    """Candidate or reviewed sets and all data on their frames. `root` is the folder it was read from.
 
-    `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
-    whole numbers up to k. `names` and `drawn` are what people said of single images; they change no figure of a model
-    and are no part of the digest. Where only what votes keep is left, `unseen` has the pairs nobody has voted on, by
-    set, and `unvoted` the sets without any vote with their video's row, whether they are still here or not.
+    `variants` is None if all sets are of one unnamed kind, such as those of a video. Their levels are then the whole
+    numbers up to k. `names` and `drawn` hold people's answers about single images. They change no figure of a model
+    and are not part of the digest. If the dataset was filtered by votes, `unseen` holds the pairs without a vote, by
+    set. `unvoted` then holds the sets without any vote and the row of their video, whether or not these sets are
+    still included.
     """
 
     info: DatasetInfo
@@ -151,16 +153,16 @@ class Dataset:
 
     @property
     def n_sets(self) -> int:
-        """How many sets there are."""
+        """The number of sets."""
         return len(self.sets)
 
     def frame_ids(self, rows: Ints | slice = slice(None)) -> list[str]:
-        """The identity of every frame, in table order, or of these rows."""
+        """Return the ids of all frames in table order, or of the given rows."""
         videos, index = self.videos.video_id[self.frames.video[rows]], self.frames.index[rows]
         return list(map(frame_id, videos.tolist(), index.tolist()))
 
     def frame(self, row: int) -> Frame:
-        """One frame as a record."""
+        """Return one frame as a record."""
         table = self.frames
         den = int(table.time_den[row])
         width, height = int(table.width[row]), int(table.height[row])
@@ -178,7 +180,7 @@ class Dataset:
         )
 
     def __iter__(self) -> Iterator[PerturbationSet]:
-        """The sets as records, in order."""
+        """Return the sets as records, in order."""
         bounds = np.searchsorted(self.sets.set, np.arange(self.n_sets + 1))
         for place in range(self.n_sets):
             rows = range(int(bounds[place]), int(bounds[place + 1]))
@@ -210,9 +212,10 @@ class Dataset:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """The sources that have sets, counted by kind, in the order of KINDS.
+        """Count the sources that have sets by kind, in the order of KINDS.
 
-        A video of one frame is an image; so are all where each lends one image to what was made of it.
+        A video of one frame counts as an image. If every source contributes just one image, all of them count as
+        images.
         """
         used = np.unique(self.video_of_set)
         kind, alone = self.videos.kind[used], self.videos.n_frames[used] == 1
@@ -223,14 +226,15 @@ class Dataset:
 
     @property
     def judged_frame(self) -> Ints:
-        """The frame whose labels each set row is judged by, (R,): its own or its anchor's."""
+        """The frame whose labels apply to each set row, (R,): its own or its anchor's."""
         sets = self.sets
         return sets.frame if self.info.label_source == "frame" else sets.anchor_frame[sets.set]
 
     def row_levels(self) -> Ints:
         """The level of each set row, (R,): the smallest k at which it counts, 0 for anchors.
 
-        Without variants it is ⌈|distance|⌉; with them, the number of the smallest level of its variant that holds it.
+        Without variants it is ⌈|distance|⌉. With variants it is the index of the smallest level that includes the
+        row.
         """
         sets = self.sets
         if self.variants is None:
@@ -247,11 +251,11 @@ class Dataset:
 
     @cached_property
     def right_labels(self) -> Ints:
-        """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
+        """The labels that apply to each set row, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
         frame, label = self.labels.frame, self.labels.label
         has, kind = np.zeros(len(self.frames), dtype=bool), narrow_type(-2, len(self.info.label_space))
         has[frame] = True
-        if int(has.sum()) == len(frame):  # no frame has two: nothing to sort
+        if int(has.sum()) == len(frame):  # no frame has two labels, so there is nothing to sort
             only = np.full(len(has), -2, dtype=kind)
             only[frame] = label
             return only[self.judged_frame][None, :]
@@ -264,14 +268,16 @@ class Dataset:
         return np.ascontiguousarray(table[self.judged_frame].T)
 
     def right(self, label_of_row: Ints, rows: slice = slice(None)) -> Bools:
-        """Whether a class per set row (of these rows) is right by the dataset's label rule; −1, no class, never is."""
+        """Return whether each class is right for its set row by the label rule; −1 (no class) is never right."""
         right = self.right_labels[0, rows] == label_of_row
         for labels in self.right_labels[1:, rows]:
             right |= labels == label_of_row
         return np.asarray(right)
 
     def right_rows(self, predicted: Ints) -> Bools:
-        """Whether the class predicted for the frame of each set row is right; `predicted` (F,) holds one per frame."""
+        """Return whether the class predicted for the frame of each set row is right; `predicted` (F,) has one per
+        frame.
+        """
         right = np.empty(len(self.sets.frame), dtype=bool)
         for rows in blocks(len(right)):
             right[rows] = self.right(predicted[self.sets.frame[rows]], rows)
@@ -279,7 +285,7 @@ class Dataset:
 
     @cached_property
     def labelled(self) -> Bools:
-        """Which sets can be judged, (S,): those in which every member has a label by the dataset's label rule."""
+        """The sets that can be scored, (S,): those in which every member has a label by the dataset's label rule."""
         has = np.zeros(len(self.frames), dtype=bool)
         has[self.labels.frame] = True
         start = np.searchsorted(self.sets.set, np.arange(self.n_sets))
@@ -290,7 +296,7 @@ class Dataset:
         return tuple(sorted(int(label) for label in self.labels.label[self.labels.frame == row]))
 
     def candidates(self) -> dict[tuple[str, str], int]:
-        """The set row of every member that is no anchor, by its names: (set_id, frame_id)."""
+        """The set row of every member other than the anchor, by (set_id, frame_id)."""
         sets, ids, rows = self.sets, self.frame_ids(), np.flatnonzero(~self.sets.is_anchor)
         found = zip(sets.set_id[sets.set[rows]], sets.frame[rows].tolist(), rows.tolist(), strict=True)
         return {(str(name), ids[frame]): row for name, frame, row in found}
@@ -298,7 +304,9 @@ class Dataset:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def keep_rows(self, keep: Bools) -> "Dataset":
-        """Only these set rows (a set whose anchor goes, goes). Frames stay, so their rows keep their place."""
+        """Return only these set rows; a set without its anchor is dropped. Frames are kept, so frame rows do not
+        move.
+        """
         anchored = np.zeros(self.n_sets, dtype=bool)
         anchored[self.sets.set[self.sets.is_anchor & keep]] = True
         keep = keep & anchored[self.sets.set]
@@ -317,12 +325,12 @@ class Dataset:
         return replace(self, sets=sets, hints=hints)
 
     def scored_sets(self) -> "Dataset":
-        """Without the sets that are only to look at."""
+        """Return the dataset without the sets that are for viewing only."""
         shown = np.zeros(0, dtype=bool) if self.variants is None else self.variants.is_shown[self.sets.variant]
         return self.keep_rows(~shown[self.sets.set]) if shown.any() else self
 
     def labelled_sets(self) -> "Dataset":
-        """Without the sets that lack a label: no answer to them is right or wrong. StrobeError where none is left."""
+        """Return the dataset without unlabelled sets, which cannot be scored. Raises StrobeError if none is left."""
         if not self.labelled.any():
             raise StrobeError(
                 f"{printable(self.name)}: none of its {self.n_sets} sets has a label on every frame, so accuracy "
@@ -332,14 +340,14 @@ class Dataset:
         return self if self.labelled.all() else self.keep_rows(self.labelled[self.sets.set])
 
     def only_videos(self, names: Collection[str]) -> "Dataset":
-        """The sets of the named videos (by name or id); every name must be there."""
+        """Return the sets of the named videos (by name or id); every name must exist."""
         wanted = set(self.ids_of_videos(names))
         chosen = np.array([video in wanted for video in self.videos.video_id], dtype=bool)
         unvoted = {name: video for name, video in self.unvoted.items() if chosen[video]}
         return replace(self.keep_rows(chosen[self.video_of_set][self.sets.set]), unvoted=unvoted)
 
     def ids_of_videos(self, names: Collection[str]) -> list[str]:
-        """The ids of the videos with these names or ids, in the order of the dataset; every name must be there."""
+        """Return the ids of the videos with these names or ids, in dataset order; every name must exist."""
         wanted, known = set(names), list(zip(self.videos.name, self.videos.video_id, strict=True))
         missing = sorted(wanted - {text for both in known for text in both})
         if missing:
@@ -349,7 +357,7 @@ class Dataset:
     # -- digests -------------------------------------------------------------------------------------------------
 
     def frames_digest(self) -> str:
-        """Changes exactly when the frames' identity or pixels do: what cached predictions depend on."""
+        """Digest that changes exactly when the frames' identity or pixels do; cached predictions depend on it."""
         return self._frames_digest
 
     @cached_property
@@ -357,13 +365,13 @@ class Dataset:
         return frames_digest_of(self)
 
     def vouch(self, *, digest: str | None, frames_digest: str) -> None:
-        """Take these for its digests: they were worked out from the same content before."""
+        """Reuse these digests, which were computed earlier from the same content."""
         self.__dict__["_frames_digest"] = frames_digest
         if digest is not None:
             self.__dict__["_digest"] = digest
 
     def digest(self) -> str:
-        """Changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
+        """Digest that changes exactly when the content does, not with file order, encoding, compression or path."""
         return self._digest
 
     @cached_property
@@ -372,13 +380,13 @@ class Dataset:
 
     @property
     def schema(self) -> int:
-        """The folder format it needs: 1, or 2 where anything is used that format 1 cannot say."""
+        """The folder format that this dataset needs: 1, or 2 if it uses a feature that format 1 lacks."""
         marked = self.frames.as_input.any() or (self.frames.recipe != "").any() or (self.videos.kind != "video").any()
         return 2 if marked or self.variants is not None or not self.sets.is_plain else 1
 
 
 def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = None) -> Dataset:
-    """Several datasets of one label space as one, no video or set twice; boxes and hints stay where all have them."""
+    """Merge datasets of one label space; no video or set may repeat. Boxes and hints are kept if all have them."""
     expect(len(parts) > 0, "joined", "at least one dataset", 0)
     for part in parts:
         expect(part.info.label_space == info.label_space, "joined", "one label space", part.info.label_space.name)
@@ -417,7 +425,7 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
 
 
 def _joined_variants(parts: Sequence[Dataset]) -> tuple[Variants | None, Ints]:
-    """The variants of all parts, each once, and the row of every set among them."""
+    """Return the distinct variants of all parts, and the variant row of every set."""
     tables = [part.variants for part in parts if part.variants is not None]
     if not tables:
         return None, np.concatenate([part.sets.variant for part in parts])

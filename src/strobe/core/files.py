@@ -1,6 +1,6 @@
-"""Writing a file so that a reader sees the old one or the new one, never half; reading one with one line of error.
+"""Atomic file writes, and file reads that raise one-line errors.
 
-Several files that go together take their places by `strobe.core.swaps`.
+A reader sees the old file or the new one, never a partial one. `strobe.core.swaps` replaces several files together.
 """
 
 import csv
@@ -55,17 +55,17 @@ _REASONS = {
 }
 
 STAGING = ".staging-"
-"""How folders begin in which files wait to take their places together (`strobe.core.swaps`)."""
+"""Name prefix of folders that stage files to be replaced together (`strobe.core.swaps`)."""
 
 _USUAL = ".strobe.tmp"
 LEFT_BEHIND = re.compile(r"\..+\.([a-z0-9_]{8}|strobe)\.tmp")
-"""The names of temporary files: `replacing` writes to one beside its file."""
+"""Name pattern of temporary files; `replacing` writes to one next to its target."""
 
-_UMASK = threading.Lock()  # it can only be read by setting it, for the whole process
+_UMASK = threading.Lock()  # os.umask can only be read by setting it, for the whole process
 
 
 def cache_folder() -> Path:
-    """Where files are kept that can be had again: $STROBE_CACHE, else the user's cache folder."""
+    """Return the folder for files that can be recreated: $STROBE_CACHE, else the user's cache folder."""
     named = os.environ.get("STROBE_CACHE")
     if named:
         return Path(named)
@@ -73,17 +73,17 @@ def cache_folder() -> Path:
 
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
-    """The one line for a write that failed."""
+    """Return the one-line error for a failed write."""
     return CannotWrite(f"cannot write {printable(path)}: {why_not_written(error)}; nothing was changed there")
 
 
 def why_not_written(error: OSError) -> str:
-    """The reason of a write that failed, in words."""
+    """Return the reason of a failed write in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made with its parents where missing."""
+    """Return the folder, created with its parents if missing."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -93,7 +93,7 @@ def make_folder(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; on leaving it is synced and takes its place, on an error it is removed.
+    """Yield a temporary path next to `path`; on exit it is synced and replaces `path`, on an error it is removed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary, handle = _beside(path)
         yield temporary
-        if not any(part.startswith(STAGING) for part in path.parts):  # a stage is synced when it is committed
+        if not any(part.startswith(STAGING) for part in path.parts):  # a stage is synced on commit
             make_lasting(temporary)
         temporary.replace(path)
         temporary = None
@@ -122,20 +122,20 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _beside(path: Path) -> tuple[Path, int | None]:
-    """A new, empty file beside `path` and its handle, held while this process lives: what nobody holds was left behind.
+    """Return a new, empty file next to `path` and its handle, locked while this process lives.
 
-    It has one name per `path`, so that who writes the file after a kill uses up what the kill left. Where another
-    holds that name, or something lies there that is no file of ours, it gets a name of its own.
+    An unlocked file was left behind by a killed process. The name is fixed per `path`, so the next writer reuses that
+    file. If another process holds the name, or it is not a regular file of ours, a unique name is used.
     """
     name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
     usual = path.with_name(f".{name}{_USUAL}")
-    if os.name == "nt":  # Windows renames no open file
+    if os.name == "nt":  # Windows cannot rename an open file
         handle, own = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
         os.close(handle)
         return Path(own), None
     try:
         handle = os.open(usual, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except OSError:  # a link or a folder; or nothing can be written here, which the next line says
+    except OSError:  # a link or a folder; if the folder is not writable, the next line raises
         pass
     else:
         about = os.fstat(handle)
@@ -146,12 +146,12 @@ def _beside(path: Path) -> tuple[Path, int | None]:
     handle, own = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
     if try_to_hold(handle):
         return Path(own), handle
-    os.close(handle)  # no locks here
+    os.close(handle)  # no locks on this system
     return Path(own), None
 
 
 def is_at(path: Path, about: os.stat_result) -> bool:
-    """Whether the file is still at the path: between opening and locking it may have taken its place."""
+    """Return whether the file is still at the path: it may have been renamed between opening and locking."""
     try:
         now = path.lstat()
     except OSError:
@@ -160,7 +160,7 @@ def is_at(path: Path, about: os.stat_result) -> bool:
 
 
 def make_lasting(path: Path) -> None:
-    """Sync the file to the disk, and give it the permissions a new file has."""
+    """Sync the file to the disk, and give it the permissions of a new file."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     with _UMASK:
@@ -170,9 +170,10 @@ def make_lasting(path: Path) -> None:
 
 
 def hold(handle: int, *, wait: bool) -> None:
-    """Lock an open file or folder until it is closed; OSError where another holds it or the file system has no locks.
+    """Lock an open file or folder until it is closed; raise OSError if that fails.
 
-    The system frees the lock when the process dies. BlockingIOError says that another holds it.
+    BlockingIOError means that another process holds the lock; any other OSError means that the file system has no
+    locks. The system frees the lock when the process ends.
     """
     from filelock import lock_descriptor
 
@@ -181,44 +182,44 @@ def hold(handle: int, *, wait: bool) -> None:
 
 
 def release(handle: int) -> None:
-    """Give up the lock of an open file, for processes that were forked meanwhile too."""
+    """Release the lock of an open file, also for processes forked in the meantime."""
     from filelock import unlock_descriptor
 
     unlock_descriptor(handle)
 
 
 def try_to_hold(handle: int, *, wait: bool = False) -> bool:
-    """Whether this process now holds the lock of an open file or folder; never where there are no locks."""
+    """Return whether this process now holds the lock of an open file or folder; always False without locks."""
     try:
         hold(handle, wait=wait)
-    except OSError:  # another holds it; or a file system without locks
+    except OSError:  # held by another process, or a file system without locks
         return False
     return True
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write the text as UTF-8, whole or not at all."""
+    """Write the text as UTF-8, atomically."""
     write_bytes(path, content.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON with sorted-as-given keys, whole or not at all. NaN is refused: it is not JSON."""
+    """Write JSON with keys in the given order, atomically. NaN is refused, because it is not JSON."""
     write_text(path, json_text(content))
 
 
 def json_text(content: Any) -> str:
-    """The text of a JSON file of ours."""
+    """Return the text of a JSON file as strobe formats it."""
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def regular(path: Path) -> Path:
-    """The path, unless a pipe or a device lies there, which may never end, or what only others may read.
+    """Return the path if it is a readable regular file; a pipe or device could be endless.
 
     >>> regular(Path("/dev/zero"))
     Traceback (most recent call last):
@@ -226,14 +227,14 @@ def regular(path: Path) -> Path:
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InvalidFile(path, "not a regular file")
-    if path.exists() and not os.access(path, os.R_OK):  # said before a library takes it for damage
+    if path.exists() and not os.access(path, os.R_OK):  # checked first, because a library would report damage instead
         raise InvalidFile(path, "no permission to read it", hint="ask its owner")
     return path
 
 
 @contextmanager
 def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
-    """While open, what is wrong with a file of text, or with the CSV in it, becomes one line that names it."""
+    """Turn errors in a text or CSV file into one line that names the file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -247,7 +248,7 @@ def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
 
 
 def read_json(path: Path, *, hint: str | None = None) -> Any:
-    """The file's JSON, or one InvalidFile line that says where it breaks."""
+    """Return the file's JSON, or raise a one-line InvalidFile with the position of the error."""
     with reading(path, hint=hint):
         text = regular(path).read_text(encoding="utf-8")
     try:
@@ -262,6 +263,6 @@ def read_json(path: Path, *, hint: str | None = None) -> Any:
 
 
 def sha256_of_file(path: Path) -> str:
-    """The hex digest of the file's bytes."""
+    """Return the hex digest of the file's bytes."""
     with regular(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Label spaces, and how scores in one become scores in another."""
+"""Label spaces, and the projection of scores from one space to another."""
 
 import hashlib
 import json
@@ -30,15 +30,15 @@ __all__ = [
 Floats = NDArray[np.floating[Any]]
 
 MERGES = ("max", "mean", "sum")
-"""How the scores of several source classes become one: raw maximum, raw mean, log of the summed probability."""
+"""How scores of several source classes are merged: raw maximum, raw mean, log of the summed probability."""
 
 _FEW = 30
-"""So many classes are named to who asks for one that is not there."""
+"""The number of classes listed in the error for an unknown class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSpace:
-    """An ordered list of classes. `ids` are machine names (WordNet ids where there are some), `names` for people.
+    """An ordered list of classes. `ids` are machine names (WordNet ids if available), `names` are for people.
 
     >>> LabelSpace(name="pets", ids=("cat", "dog"), names=("cat", "dog")).index("dog")
     1
@@ -65,9 +65,9 @@ class LabelSpace:
         return isinstance(label, str) and _found(self, label) is not None
 
     def index(self, label: str) -> int:
-        """The place of a class given by id, by name or by another word for it; UnknownName otherwise.
+        """Return the index of a class given by id, name or synonym; raise UnknownName otherwise.
 
-        Case, spaces and underscores do not matter where that leaves one class.
+        Case, spaces and underscores are ignored if the match is still unique.
 
         >>> LabelSpace.of_names("pandas", ["giant panda", "red panda"]).index("red_panda")
         1
@@ -82,17 +82,17 @@ class LabelSpace:
 
     @property
     def digest(self) -> str:
-        """Changes when a class, a name or the order does."""
+        """Digest that changes when a class, a name or the order does."""
         return hashlib.sha256(json.dumps([self.ids, self.names]).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict: a name alone for the shipped spaces, the classes too for others."""
+        """Return a plain dict: only the name for shipped spaces, the classes too for others."""
         found: dict[str, Any] = encode(self)
         return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabelSpace":
-        """The space that to_json wrote."""
+        """Return the space that to_json wrote."""
         return decode(cls, data, where="label_space")
 
 
@@ -104,7 +104,7 @@ def _lookup(label_space: LabelSpace) -> dict[str, int]:
 
 @cache
 def _spelled(label_space: LabelSpace) -> dict[str, int | None]:
-    """The same by keys of names; None where a key is two classes."""
+    """Return the same by normalised names; None for a name that matches two classes."""
     out: dict[str, int | None] = {}
     for name, place in _lookup(label_space).items():
         key = class_key(name)
@@ -120,11 +120,12 @@ def _found(label_space: LabelSpace, label: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """Which source classes make up each target class.
+    """Maps source classes to target classes.
 
-    `children[t]` are the source indices of target class t; a class without any gets −inf and never wins. By the rule
-    `merge` the children's scores become one, and the best target class is the answer. By `argmax` the best source class
-    is, and where it maps to none the answer lies outside the target (ImageNet-9's own protocol).
+    `children[t]` are the source indices of target class t. A class without children gets −inf and never wins. The
+    rule `merge` merges the children's scores and answers with the best target class. The rule `argmax` answers with
+    the target of the best source class; if it has none, the answer is outside the target (the protocol of
+    ImageNet-9).
     """
 
     source: LabelSpace
@@ -143,45 +144,45 @@ class Projection:
 
     @classmethod
     def identity(cls, label_space: LabelSpace) -> "Projection":
-        """The projection that changes nothing."""
+        """Return the projection that changes nothing."""
         return cls(
             source=label_space, target=label_space, children=tuple((place,) for place in range(len(label_space)))
         )
 
     @property
     def is_identity(self) -> bool:
-        """Whether applying it changes nothing."""
+        """Whether the projection changes nothing."""
         return self.source.ids == self.target.ids and all(group == (i,) for i, group in enumerate(self.children))
 
     @property
     def is_choice(self) -> bool:
-        """Whether the target's classes are some of the source's own, by their ids."""
+        """Whether the target's classes are a subset of the source's, by id."""
         return set(self.target.ids) < set(self.source.ids)
 
     @property
     def childless(self) -> tuple[int, ...]:
-        """Target classes no source class maps to."""
+        """Target classes without a source class."""
         return tuple(place for place, group in enumerate(self.children) if not group)
 
     @property
     def digest(self) -> str:
-        """Changes when either space, the map or its rule does."""
+        """Digest that changes when either space, the map or its rule does."""
         own = [] if self.rule == "merge" else [self.rule]
         text = json.dumps([self.source.digest, self.target.digest, self.children, *own])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def map_labels(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Source labels as target labels; −1 where the source class maps to none, and for −1 itself."""
-        table = np.full(len(self.source) + 1, -1, dtype=np.int64)  # the last slot is what −1 points at
+        """Return source labels as target labels; −1 for a source class without a target, and for −1 itself."""
+        table = np.full(len(self.source) + 1, -1, dtype=np.int64)  # −1 indexes the last slot
         for target, group in reversed(list(enumerate(self.children))):
             table[list(group)] = target
         return np.asarray(table[labels])
 
     def apply(self, scores: Floats, *, kind: str = "logits", merge: str = "max") -> Floats:
-        """Scores (N, source) as scores (N, target).
+        """Return scores (N, source) as scores (N, target).
 
-        `max` and `mean` work on the scores as they are; `sum` returns the log of the summed probabilities. By the rule
-        `argmax` there is nothing to merge but by `max`, and a row is −inf throughout where the answer lies outside.
+        `max` and `mean` use the scores unchanged. `sum` returns the log of the summed probabilities. The rule
+        `argmax` allows `max` only, and fills a row with −inf if the answer is outside the target.
         """
         expect(merge in MERGES, "merge", f"one of {', '.join(MERGES)}", merge)
         expect(
@@ -210,15 +211,15 @@ class Projection:
         return self._first(scores, out) if self.rule == "argmax" else out
 
     def outside(self, projected: Floats) -> NDArray[np.bool_]:
-        """Which rows of what `apply` gave (N, target) lie outside the target, (N,): none by the rule `merge`."""
+        """Return which rows of the result of `apply` (N, target) are outside the target, (N,); none for `merge`."""
         if self.rule == "merge":
             return np.zeros(len(projected), dtype=bool)
         return np.asarray(np.isneginf(projected).all(axis=1))
 
     def _first(self, scores: Floats, merged: Floats) -> Floats:
-        """The merged scores with the class of each row's best source class on top, or nothing where it has none."""
+        """Return the merged scores with the class of each row's best source class on top, or −inf if it has none."""
         label = self.map_labels(scores.argmax(axis=1))
-        # Of two targets with one score the best source class decides, not the place among the targets.
+        # If two targets tie, the best source class decides, not the order of the targets.
         tied = (merged == merged.max(axis=1, keepdims=True)) & (np.arange(len(self.target)) != label[:, None])
         merged = np.where(tied, np.nextafter(merged, -np.inf), merged)
         return np.where(label[:, None] < 0, -np.inf, merged).astype(scores.dtype)
@@ -237,12 +238,12 @@ def log_softmax(scores: Floats) -> Floats:
 
 
 def confidence_of(scores: Floats, *, kind: str) -> Floats:
-    """Probabilities (N, C) over the target classes: softmax of logits, renormalised probabilities."""
+    """Return probabilities (N, C) over the target classes: softmax of logits, renormalised probabilities."""
     return np.asarray(np.exp(log_softmax(_log(scores) if kind == "probabilities" else scores)))
 
 
 def top_confidence(scores: Floats, *, kind: str) -> Floats:
-    """The largest of `confidence_of` each row, (N,), in half the work."""
+    """Return the largest value of `confidence_of` in each row, (N,), in half the work."""
     logits = _log(scores) if kind == "probabilities" else scores
     rest = np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
     return np.asarray(np.exp(0.0 - np.log(rest)))
@@ -251,7 +252,7 @@ def top_confidence(scores: Floats, *, kind: str) -> Floats:
 def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
     """Raise InvalidValue unless every row can be ranked: no NaN, no +inf, not all −inf.
 
-    `names` name the rows in the message. −inf alone is lawful: the class cannot be predicted.
+    `names` name the rows in the message. A single −inf is valid: the class cannot be predicted.
     """
     rules = (
         ("NaN", np.isnan(scores).any(axis=1)),
@@ -269,7 +270,7 @@ def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
 
 @cache
 def space(name: str) -> LabelSpace:
-    """A label space that ships with strobe: ilsvrc-2012, imagenet-vid, youtube-bb, coco-80 and others."""
+    """Return a label space shipped with strobe: ilsvrc-2012, imagenet-vid, youtube-bb, coco-80 and others."""
     data = _shipped("spaces")
     if name not in data:
         raise UnknownName("label space", name, data)
@@ -278,7 +279,7 @@ def space(name: str) -> LabelSpace:
 
 
 def other_names(classes: LabelSpace) -> list[list[str]]:
-    """What each class is also called: the parts of a name with commas, and WordNet's words for classes that ship.
+    """Return the synonyms of each class: the parts of a comma-separated name, and WordNet's for shipped classes.
 
     >>> other_names(LabelSpace(name="mine", ids=("n01440764", "x"), names=("tench", "box, carton")))
     [['Tinca tinca'], ['box', 'carton']]
@@ -294,7 +295,7 @@ def other_names(classes: LabelSpace) -> list[list[str]]:
 
 @cache
 def projection(source: str, target: str) -> Projection:
-    """The shipped map from one shipped space to another, e.g. ilsvrc-2012 → imagenet-vid."""
+    """Return the shipped projection between two shipped spaces, e.g. ilsvrc-2012 → imagenet-vid."""
     data = _shipped("projections")
     key = f"{source}->{target}"
     if key not in data:
@@ -313,7 +314,7 @@ def projection(source: str, target: str) -> Projection:
 
 @cache
 def _shipped(name: str) -> Any:
-    """The data files of the package in one folder (spaces, projections, synonyms), by name."""
+    """Return the package's data files in one folder (spaces, projections, synonyms), by name."""
     folder = resources.files("strobe.core") / "data" / name
     found = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):

@@ -1,4 +1,4 @@
-"""What the core needs from the edges, as Protocols; adapters supply it."""
+"""The Protocols that the core requires; adapters implement them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -29,33 +29,35 @@ __all__ = [
 ]
 
 Image = NDArray[np.uint8]
-"""An RGB image, (height, width, 3), 8 bits a channel, upright."""
+"""An RGB image, (height, width, 3), 8 bits per channel, upright."""
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
 
 class Preparation(Protocol):
-    """What a model does to an image first, as data: hashable, and carried out by any process it is sent to."""
+    """A model's preprocessing as data: hashable, and executable in any process that receives it."""
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes of pixels usually come out of an image at most; room is made for so many."""
+        """The usual upper bound on an image's output in bytes; buffers are allocated for this size."""
 
     def prepare(self, image: Image) -> Any:
-        """What the model's `forward` takes: 8-bit pixels (height, width, 3), or a tuple of them and what is small."""
+        """Return the input of the model's `forward`: 8-bit pixels (height, width, 3), or a tuple of them and small
+        values.
+        """
 
     def prepare_input(self, image: Image) -> Any:
-        """The same for an image that is a model's own input already, as `Model.prepare_input` has it."""
+        """Return the same for an image that is already a model's own input, as `Model.prepare_input` does."""
 
 
 @runtime_checkable
 class Model(Protocol):
-    """What is the same of every model. `prepare` runs on worker threads, `forward` on the model's device."""
+    """The interface of every model. `prepare` runs on worker threads, `forward` on the model's device."""
 
     @property
     def spec(self) -> ModelSpec:
-        """What it is; everything that can change its predictions."""
+        """The model's description: everything that can change its predictions."""
 
     @property
     def device(self) -> str:
@@ -63,19 +65,20 @@ class Model(Protocol):
 
     @property
     def lanes(self) -> int:
-        """How many forwards at once pay off, each in a thread of its own."""
+        """The number of concurrent `forward` calls that pay off, each in its own thread."""
 
     @property
     def preparation(self) -> Preparation | None:
-        """The whole of what `prepare` does as data another process can carry out; None where it is no such thing."""
+        """All of `prepare` as data that another process can execute; None if it cannot be expressed that way."""
 
     def prepare(self, image: Image) -> Any:
-        """One image through the model's own preprocessing, ready for `forward`. Thread-safe."""
+        """Return one image after the model's own preprocessing, ready for `forward`. Thread-safe."""
 
     def prepare_input(self, image: Image) -> Any:
-        """An image that is a model's own input already (`as_input`), ready for `forward`. Thread-safe.
+        """Return an image that is already a model's own input (`as_input`), ready for `forward`. Thread-safe.
 
-        At this model's input size its pixels stay as they are; at another it is resized whole. It is never cropped.
+        At this model's input size, the pixels are unchanged. At another size, the whole image is resized, never
+        cropped.
         """
 
 
@@ -84,35 +87,36 @@ class Classifier(Model, Protocol):
     """An image classifier."""
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        """Scores (N, C) in the model's own label space; the same alone and in a batch."""
+        """Return scores (N, C) in the model's own label space; they do not depend on the batch."""
 
 
 @runtime_checkable
 class EncodedClassifier(Protocol):
-    """A classifier that would rather decode still-encoded files on its own device."""
+    """A classifier that prefers to decode encoded files on its own device."""
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        """Encoded images through decoding and the model's own preprocessing, in order."""
+        """Return encoded images after decoding and the model's own preprocessing, in order."""
 
 
 @runtime_checkable
 class Differentiable(Model, Protocol):
-    """A classifier whose scores have gradients down to the pixels of its input: what attacks and searches need.
+    """A classifier whose scores have gradients with respect to its input pixels, as attacks and searches need.
 
-    Pixels are those of the model's own input, before normalisation: nothing is resized or cropped on the way.
+    Pixels are those of the model's own input before normalisation, so nothing is resized or cropped in between.
     """
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
-        """Height and width of that input; None where this model has no gradients after all."""
+        """Height and width of that input; None if this model has no gradients after all."""
 
     def input_pixels(self, image: Image) -> Image:
-        """One image resized and cropped to the model's input, 8 bits, RGB."""
+        """Return one image resized and cropped to the model's input, 8 bits, RGB."""
 
     def input_scores(self, pixels: Any) -> Any:
-        """Scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
+        """Return scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
 
-        On 8-bit pixels over 255 they are those of `forward`; gradients flow from them to the pixels, and no others.
+        For 8-bit pixels divided by 255, they equal those of `forward`. Gradients flow from the scores to the pixels
+        only.
         """
 
 
@@ -120,98 +124,98 @@ class Differentiable(Model, Protocol):
 class LayeredGenerator(Protocol):
     """A generator of images whose activations can be changed between its steps.
 
-    Torch-level and batched; items of a batch do not know each other. The same input gives the same bits.
+    It works on batches of torch tensors. Items of a batch are independent, and the same input gives the same bits.
     """
 
     @property
     def spec(self) -> GeneratorSpec:
-        """What it is; everything that can change its images."""
+        """The generator's description: everything that can change its images."""
 
     @property
     def device(self) -> str:
         """Where it runs: cpu, cuda, cuda:1, mps."""
 
     def condition(self, latents: Any, classes: Any) -> Any:
-        """What every step is told beside the activation, of latents (N, latent_size) and classes (N,).
+        """Return the input of every step other than the activation, from latents (N, latent_size) and classes (N,).
 
-        The latents are those the first step gets, changed or not: where later steps look at the latent too, a change
-        of it reaches them.
+        The latents are those of the first step, changed or not. If later steps also use the latent, a change of it
+        reaches them too.
         """
 
     def run(self, step: int, activation: Any, condition: Any) -> Any:
-        """What the step at this place makes of an activation (N, …): the first gets the latents themselves.
+        """Apply the step with this index to an activation (N, …); the first step takes the latents themselves.
 
-        The last gives pixels, (N, 3, H, W) RGB, or (N, 1, H, W) where the image is grey; cut to [0, 1] they are it.
-        Gradients flow from what comes out to the activation and to the latents in the condition.
+        The last step returns pixels, (N, 3, H, W) RGB or (N, 1, H, W) grey; the image is their values clipped to [0,
+        1]. Gradients flow from the output to the activation and to the latents in the condition.
         """
 
 
 @runtime_checkable
 class Detector(Model, Protocol):
-    """An object detector. Boxes come back in pixels of the image that went in."""
+    """An object detector. It returns boxes in pixels of its input image."""
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
-        """What was found in each image, highest score first."""
+        """Return the detections in each image, highest score first."""
 
 
 class FrameSource(Protocol):
-    """Frames of a dataset by row, as pixels or still encoded. Raises StrobeError for one that cannot be read."""
+    """Reads frames of a dataset by row, decoded or encoded. Raises StrobeError for an unreadable frame."""
 
     def read(self, row: int) -> Image:
-        """The decoded frame."""
+        """Return the decoded frame."""
 
     def read_encoded(self, row: int) -> bytes | None:
-        """The stored file's bytes, or None where the frame is not a file of its own."""
+        """Return the stored file's bytes, or None if the frame has no file of its own."""
 
 
 @runtime_checkable
 class SendableSource(FrameSource, Protocol):
-    """A source that other processes can read for us: parts of it are small and can be sent."""
+    """A source that other processes can read: its parts are small enough to send."""
 
     def only(self, rows: Sequence[int]) -> FrameSource:
-        """A source of these rows alone, small enough to be sent with every task."""
+        """Return a source of these rows alone, small enough to send with every task."""
 
 
 class Executor(Protocol):
-    """Maps a stateless function over shards; results may come in any order."""
+    """Maps a stateless function over shards; results may arrive in any order."""
 
     def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
-        """The results as they come."""
+        """Yield the results as they arrive."""
 
 
 class AnswerStore(Protocol):
-    """Where the engine puts a model's answers as they come, and learns which it has."""
+    """Stores a model's answers during a run and reports which frames already have one."""
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Which frames have an answer, (F,), and how many of these answers are that the frame cannot be read."""
+        """Return which frames have an answer, (F,), and how many of these are recorded as unreadable."""
 
     def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
-        """Keep the answers to these frames, whole or not at all; `device` is the kind they were made on."""
+        """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class Progress(Protocol):
-    """How far long work has come, for a person who waits. The command line supplies a bar or plain lines."""
+    """Progress of long work for a waiting user. The command line supplies a bar or plain lines."""
 
     def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
-        """Start a task; call the result with the number of units just done."""
+        """Start a task and return a function to call with the number of units just done."""
 
     def note(self, text: str) -> None:
-        """Say one line."""
+        """Print one line."""
 
 
 class MetricLog(Protocol):
-    """Where figures go while work is under way, beside the files it writes: TensorBoard and the like."""
+    """Receives figures during a run, in addition to the files it writes; for example TensorBoard."""
 
     def scalars(self, values: Mapping[str, float], *, step: int) -> None:
-        """The figures as they stand after so many steps."""
+        """Log the figures after this number of steps."""
 
 
 class Silent:
-    """A Progress that says nothing, for library use and tests."""
+    """A silent Progress, for library use and tests."""
 
     def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (the port's signature)
-        """A task nobody watches."""
+        """Return a function that ignores its argument."""
         return nullcontext(lambda _: None)
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""The nouns of the domain: frozen, and checked at birth."""
+"""The frozen records of the domain, validated when they are created."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 DECISIONS = ("similar", "dissimilar", "unsure")
-"""What an annotator can say of a pair."""
+"""The possible decisions of an annotator about a pair."""
 
 REASONS = ("motion", "background", "blur", "occlusion", "deformation", "other")
-"""Why a pair is dissimilar."""
+"""The possible reasons why a pair is dissimilar."""
 
 PictType = Literal["I", "P", "B", ""]
 
 
 def frame_id(video_id: str, index: int) -> str:
-    """The name of a frame on every machine: the digest of its video and its place in presentation order.
+    """Return a machine-independent frame id: the digest of its video and its index in presentation order.
 
     >>> frame_id("3f9a", 12)
     '3f9a:12'
@@ -47,11 +47,11 @@ def frame_id(video_id: str, index: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One frame of one video, named by what it is and not by where it lies.
+    """One frame of one video, identified by its content and not by its path.
 
-    `video_id` is the digest of the video or of its frame list; `key` is the frame's name in its source (what
-    prediction files use); `time_s` is exact. `as_input`: its pixels are a model's own input, neither to be resized nor
-    cropped. `recipe` says how it is rendered where it is not stored.
+    `video_id` is the digest of the video or of its frame list. `key` is the frame's name in its source, which
+    prediction files use. `time_s` is exact. If `as_input` is set, the pixels already are a model's input and are
+    neither resized nor cropped. `recipe` describes how to render a frame that is not stored.
     """
 
     video_id: str
@@ -87,10 +87,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerturbationSet:
-    """An anchor and the images a person would call the same. The anchor is not among `members`.
+    """An anchor and the images that a person would call the same. `members` does not include the anchor.
 
-    `axis` says what their distance is; `variant` what was done to the anchor (empty in a dataset without variants);
-    `group` joins the sets of one image; `status`, `reach` and `margin` are a search's (strobe.core.variants).
+    `axis` is the meaning of the members' distance. `variant` is the change made to the anchor (empty in a dataset
+    without variants). `group` joins the sets of one image. `status`, `reach` and `margin` are set by a search
+    (strobe.core.variants).
     """
 
     set_id: str
@@ -113,7 +114,7 @@ class PerturbationSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A labelled box: corners in pixels of the stored frame, x right and y down, the far corner exclusive."""
+    """A labelled box. Corners are in pixels of the stored frame, x right and y down; the far corner is exclusive."""
 
     xyxy: tuple[float, float, float, float]
     label: int
@@ -129,7 +130,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detections:
-    """What a detector found in one image: `xyxy` (N, 4) pixels, `label` (N,), `score` (N,)."""
+    """The detections in one image: `xyxy` (N, 4) in pixels, `label` (N,), `score` (N,)."""
 
     xyxy: NDArray[np.float64]
     label: NDArray[np.int32]
@@ -148,12 +149,12 @@ class Detections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One vote, as it was cast. Votes are appended and never changed; the latest per annotator counts.
+    """One vote, as it was cast. Votes are appended and never changed; each annotator's latest vote counts.
 
-    `stage` is `pair` (round one), `verify` (round two), `joint` (decided together) or `anchor` (labels of the
-    anchor alone). For an `anchor` vote `frame_id` is the anchor's, `decision` says whether it is a good anchor
-    (`similar` = good, `dissimilar` = bad) and `labels` the full label names seen. `bad_anchor` drops the whole set.
-    `seconds` are this pair's share of the time its page stood there; `page_version` names that page.
+    `stage` is `pair` (round one), `verify` (round two), `joint` (decided together) or `anchor` (labels of the anchor
+    alone). In an `anchor` vote, `frame_id` is the anchor's, `decision` rates the anchor (`similar` = good,
+    `dissimilar` = bad), and `labels` holds the full names of the labels seen. `bad_anchor` drops the whole set.
+    `seconds` is this pair's share of the time its page was open. `page_version` identifies that page.
     """
 
     verdict_id: str
@@ -184,17 +185,17 @@ class Verdict:
 
     @property
     def at_once(self) -> int:
-        """How many pairs stood on the page that asked: `1f0c.set20` is one of 20, any other of one."""
+        """The number of pairs on the page of the vote: `1f0c.set20` had 20, a version without a suffix had one."""
         _, _, pairs = self.page_version.rpartition(".set")
         return int(pairs) if pairs.isdecimal() and int(pairs) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """What a model says it is: everything that can change its predictions.
+    """A model's description of itself: everything that can change its predictions.
 
-    `kind` is what its scores are (`logits` or `probabilities`); `weights` the digest of its weights;
-    `preprocessing` plain JSON, printed and stored beside the predictions.
+    `kind` is the type of its scores (`logits` or `probabilities`). `weights` is the digest of its weights.
+    `preprocessing` is plain JSON; it is printed, and stored with the predictions.
     """
 
     name: str
@@ -213,7 +214,7 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreviewed:
-    """Pairs of kept sets without a vote, which count as rejected, and sets that are their anchor alone for it."""
+    """Counts of unvoted pairs in kept sets, which count as rejected, and of sets reduced to their anchor by this."""
 
     pairs: int
     sets: int

@@ -1,6 +1,6 @@
-"""The columnar tables of a dataset: numpy arrays of equal length, rows that point at each other by place.
+"""The columnar tables of a dataset: numpy arrays of equal length whose rows refer to each other by index.
 
-What a column holds where a value is unknown is said beside it: unknown is never zero where zero could be a value.
+Each table documents its marker for unknown values, which is never zero if zero could be a real value.
 """
 
 import json
@@ -35,18 +35,18 @@ __all__ = [
 ]
 
 NO_PTS = int(np.iinfo(np.int64).min)
-"""The pts of a frame that has none."""
+"""The pts of a frame without a pts."""
 
 SOURCES = {"video": "video", "photo": "photo", "image": "picture", "generated": "generated picture"}
-"""What one source of each kind is called, in the order in which they are named."""
+"""The noun for one source of each kind, in the order of listing."""
 
 KINDS = tuple(SOURCES)
-"""What a source is: a video, a photo taken as it is, an image made from something else, one out of a generator."""
+"""The kinds of source: a video, an unmodified photo, a derived image, a generated image."""
 
 
 @dataclass(frozen=True, slots=True)
 class LazyColumn:
-    """A column of `n` rows that is read when somebody asks for it. Who gives one has checked what it holds."""
+    """A column of `n` rows that is read on first use. The caller has already validated its content."""
 
     read: Callable[[], NDArray[Any]]
     n: int
@@ -64,12 +64,12 @@ def _same_length(table: object, **columns: "NDArray[Any] | LazyColumn") -> None:
 
 
 def _absent() -> Any:
-    """A column nobody gave; at birth it takes its default in every row."""
+    """An omitted column; on creation it takes its default in every row."""
     return np.empty(0, dtype=object)
 
 
 def _fill(table: object, n: int, **defaults: Any) -> None:
-    """Give the columns nobody gave their defaults (a value for all rows, or a column)."""
+    """Fill the omitted columns with their defaults (one value for all rows, or a column)."""
     for name, default in defaults.items():
         if not len(getattr(table, name)):
             kind = object if isinstance(default, str) else None
@@ -83,7 +83,7 @@ def _one_of(column: Texts, names: tuple[str, ...], what: str) -> None:
 
 
 def pairs_differ(a: Ints, b: Ints) -> bool:
-    """Whether no pair (a[i], b[i]) of non-negative numbers stands twice."""
+    """Return whether all pairs (a[i], b[i]) of non-negative numbers are distinct."""
     if not len(a):
         return True
     key = a.astype(np.int64) * (int(b.max()) + 1) + b
@@ -99,10 +99,10 @@ def texts(values: Collection[str]) -> Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Videos:
-    """One row per source of frames, a video or not. Unknown: fps_den 0, n_frames −1, path and codec empty.
+    """One row per source of frames, video or not. Unknown: fps_den 0, n_frames −1, path and codec empty.
 
-    `path` is the video file where frames are decoded from it (relative to the dataset folder or absolute). `kind` is
-    one of KINDS, a video where nothing is said. Sources are what intervals resample.
+    `path` is the video file to decode frames from (relative to the dataset folder, or absolute). `kind` is one of
+    KINDS and defaults to video. Confidence intervals resample sources.
     """
 
     video_id: Texts
@@ -124,7 +124,7 @@ class Videos:
         return len(self.video_id)
 
     def fps(self, row: int) -> Fraction | None:
-        """Frames per second of a video, exact, where known."""
+        """Return the exact frames per second of a video, if known."""
         den = int(self.fps_den[row])
         return Fraction(int(self.fps_num[row]), den) if den else None
 
@@ -139,11 +139,11 @@ class Videos:
 class Frames:
     """One row per frame. Unknown: pts NO_PTS, time_den 0, pict_type/sha256/media empty, width and height 0.
 
-    `video` is a row of Videos. `key` is the frame's name in its source, unique. `sha256` is of the frame's pixels
-    (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
-    `as_input` marks images stored as a model's own input, to be neither resized nor cropped. `recipe` is a JSON object
-    (kind, severity, seed …) for a frame that is rendered when it is read, else empty. Any column may be given as
-    `LazyColumn` and is read on first use: most of what scoring needs is in two of them.
+    `video` is a row of Videos. `key` is the frame's unique name in its source. `sha256` is the digest of the frame's
+    pixels (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the
+    folder. `as_input` marks images stored as a model's own input, which are neither resized nor cropped. `recipe` is
+    a JSON object (kind, severity, seed …) for a frame that is rendered on reading, else empty. Any column may be a
+    `LazyColumn`, which is read on first use, because scoring mostly needs just two of them.
     """
 
     video: Ints
@@ -179,12 +179,12 @@ class Frames:
         return value
 
     def passing(self, name: str) -> NDArray[Any]:
-        """A column for a moment: where it is large and nobody has asked for it yet, it is read and not kept."""
+        """Return a column for temporary use: a large column that is not loaded yet is read but not kept."""
         value = object.__getattribute__(self, name)
         return value.read() if type(value) is LazyColumn and len(value) > BLOCK else getattr(self, name)
 
     def is_later(self, name: str) -> bool:
-        """Whether nobody has asked for this column yet."""
+        """Return whether this column is not loaded yet."""
         return type(object.__getattribute__(self, name)) is LazyColumn
 
     def __len__(self) -> int:
@@ -198,7 +198,7 @@ class Frames:
 
 
 def recipe_of(text: str) -> Mapping[str, Any] | None:
-    """The recipe in a cell of Frames, None where the frame is stored.
+    """Return the recipe in a cell of Frames, or None if the frame is stored.
 
     >>> recipe_of('{"kind": "fog", "severity": 3}')["severity"], recipe_of("")
     (3, None)
@@ -215,12 +215,12 @@ def recipe_of(text: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
-    """One row per (set, member), the anchor among them at distance 0, sorted by set and then by distance.
+    """One row per (set, member), including the anchor at distance 0, sorted by set and then by distance.
 
-    `set` is a row of `set_id`; `frame` a row of Frames. Besides `set_id`, these have one entry per set: `variant` is a
-    row of the dataset's Variants (0 where it has none), `group` joins the sets of one image (a set's own name where
-    nothing is said), `status` is one of STATUSES, `reach` how far the set or search went (NaN: as far as its members)
-    and `margin` by how much a finding holds (NaN: unknown).
+    `set` is a row of `set_id`; `frame` is a row of Frames. Like `set_id`, the following columns have one entry per
+    set. `variant` is a row of the dataset's Variants (0 if it has none). `group` joins the sets of one image and
+    defaults to the set's own name. `status` is one of STATUSES. `reach` is how far the set or search went (NaN: as
+    far as its members). `margin` is the margin by which a finding holds (NaN: unknown).
     """
 
     set_id: Texts
@@ -267,12 +267,12 @@ class Sets:
 
     @property
     def is_searched(self) -> Bools:
-        """Which sets are a search that found something, or did not up to its reach, (S,)."""
+        """The sets that come from a search, whether or not it found something within its reach, (S,)."""
         return np.asarray((self.status == "found") | (self.status == "censored"), dtype=bool)
 
     @property
     def is_plain(self) -> bool:
-        """Whether every column of the sets but their names holds its default."""
+        """Whether all per-set columns except the names hold their defaults."""
         searched = (self.status != "complete").any() or np.isfinite(self.reach).any() or np.isfinite(self.margin).any()
         return not (searched or self.variant.any() or (self.group != self.set_id).any())
 
@@ -288,7 +288,7 @@ SET_COLUMNS = ("set_id", "variant", "group", "status", "reach", "margin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """One row per (frame, label): several rows for a frame with several right answers."""
+    """One row per (frame, label); a frame with several right answers has several rows."""
 
     frame: Ints
     label: Ints
@@ -298,7 +298,7 @@ class Labels:
         expect(pairs_differ(self.frame, self.label), "labels", "each label once per frame", None)
 
     def by_frame(self) -> dict[int, list[int]]:
-        """The labels of every frame that has any, in the order of the table."""
+        """The labels of every labelled frame, in table order."""
         found: dict[int, list[int]] = {}
         for frame, label in zip(self.frame.tolist(), self.label.tolist(), strict=True):
             found.setdefault(frame, []).append(label)
@@ -307,7 +307,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
-    """One row per (frame, object): `xyxy` (N, 4) float64 pixels; track −1 where unknown; crowd regions are ignored."""
+    """One row per (frame, object): `xyxy` (N, 4) float64 pixels; track −1 if unknown; crowd regions are ignored."""
 
     frame: Ints
     label: Ints
@@ -318,11 +318,11 @@ class Boxes:
     def __post_init__(self) -> None:
         _same_length(self, frame=self.frame, label=self.label, xyxy=self.xyxy, track=self.track, crowd=self.crowd)
         expect(self.xyxy.ndim == 2 and self.xyxy.shape[1] == 4, "boxes.xyxy", "shape (N, 4)", self.xyxy.shape)
-        far = np.flatnonzero(np.abs(self.xyxy).max(axis=1, initial=0) > FARTHEST)  # NaN has a line of its own elsewhere
+        far = np.flatnonzero(np.abs(self.xyxy).max(axis=1, initial=0) > FARTHEST)  # NaN is reported by a separate check
         expect(not len(far), "boxes.xyxy", "pixels, at most 1e9", self.xyxy[far[:1]].tolist())
 
     def of_frame(self, row: int) -> tuple[Box, ...]:
-        """The boxes of one frame as records."""
+        """Return the boxes of one frame as records."""
         return tuple(
             Box(
                 xyxy=cast(tuple[float, float, float, float], tuple(float(value) for value in self.xyxy[place])),
@@ -336,11 +336,11 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What the pixels suggest of each row of Sets (same order and length); hints never decide alone.
+    """Hints computed from the pixels for each row of Sets (same order and length); a hint never decides alone.
 
-    `cut` is the scene-cut score in [0, 1], `blur` the log2 ratio of sharpness member over anchor, `motion` the mean
-    displacement in per cent of the frame's diagonal, `exposure` the change of mean luma in [−1, 1], `duplicate` whether
-    the pixels are all but the same. Zero rows stand for the anchor itself.
+    `cut` is the scene-cut score in [0, 1]. `blur` is the log2 ratio of sharpness, member over anchor. `motion` is the
+    mean displacement in per cent of the frame's diagonal. `exposure` is the change of mean luma in [−1, 1].
+    `duplicate` marks nearly identical pixels. The anchor's own row is zero.
     """
 
     cut: Floats

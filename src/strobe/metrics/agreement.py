@@ -1,7 +1,7 @@
-"""How far annotators agree: raw agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha, each with an interval.
+"""Agreement of annotators: raw agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha, each with an interval.
 
-All are ratios of sums over items, so the interval resamples clusters of items (the videos they come from) and takes the
-same ratio again; with fewer than ten it says so. Missing ratings are −1 and are left out, never filled.
+All are ratios of sums over items. The interval resamples clusters of items (their videos) and recomputes the ratio;
+it is marked if there are fewer than ten clusters. Missing ratings are −1 and are excluded, never imputed.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it ca
 
 
 def rating_counts(ratings: Ints, *, n_classes: int) -> NDArray[np.int64]:
-    """Ratings (items, raters), −1 where missing, as how often each class was given to each item (items, classes).
+    """Count the ratings (items, raters), −1 if missing, of each class per item: (items, classes).
 
     >>> rating_counts(np.array([[0, 1, -1], [1, 1, 1]]), n_classes=2).tolist()
     [[1, 1], [0, 3]]
@@ -33,7 +33,7 @@ def rating_counts(ratings: Ints, *, n_classes: int) -> NDArray[np.int64]:
 
 
 def raw_agreement(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
-    """Share of pairs of ratings of the same item that agree. `counts` is (items, classes)."""
+    """Return the share of agreeing pairs of ratings of the same item. `counts` is (items, classes)."""
     counts, cluster = _pairable(counts, cluster)
     n = counts.sum(axis=1)
     agree = (counts * (counts - 1)).sum(axis=1) / 2
@@ -42,10 +42,10 @@ def raw_agreement(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, d
 
 
 def fleiss_kappa(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
-    """Fleiss' kappa of `counts` (items, classes); items with fewer than two ratings are left out.
+    """Return Fleiss' kappa of `counts` (items, classes); items with fewer than two ratings are excluded.
 
-    Where items have different numbers of ratings the item agreement is that of Fleiss and the class shares are those
-    of all ratings; with equal numbers this is Fleiss (1971) exactly.
+    If items have different numbers of ratings, the item agreement is that of Fleiss and the class shares are those of
+    all ratings. With equal numbers this is Fleiss (1971) exactly.
     """
     counts, cluster = _pairable(counts, cluster)
     n = counts.sum(axis=1)
@@ -62,7 +62,7 @@ def fleiss_kappa(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, dr
 
 
 def krippendorff_alpha(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
-    """Krippendorff's alpha for nominal classes; items with fewer than two ratings are left out, as he does."""
+    """Return Krippendorff's alpha for nominal classes; as in his definition, items with one rating are excluded."""
     counts, cluster = _pairable(counts, cluster)
     n = counts.sum(axis=1)
     disagree = (n**2 - (counts**2).sum(axis=1)) / np.maximum(n - 1, 1)
@@ -80,7 +80,7 @@ def krippendorff_alpha(counts: Ints, *, cluster: Ints | None = None, seed: int =
 def cohen_kappa(
     a: Ints, b: Ints, *, n_classes: int, cluster: Ints | None = None, seed: int = 0, draws: int = 2000
 ) -> Estimate:
-    """Cohen's kappa of two raters on the items both rated; `a` and `b` are (items,), −1 where missing."""
+    """Return Cohen's kappa of two raters on the items both rated; `a` and `b` are (items,), −1 if missing."""
     expect(a.shape == b.shape and a.ndim == 1, "ratings", "two rows of one length", (a.shape, b.shape))
     both = (a >= 0) & (b >= 0)
     cells = np.zeros((int(both.sum()), n_classes * n_classes))
@@ -108,9 +108,9 @@ def _pairable(counts: Ints, cluster: Ints | None) -> tuple[NDArray[np.int64], In
 def _ratio(
     stats: Floats, cluster: Ints, formula: Callable[[Floats], tuple[Floats, Floats]], seed: int, draws: int
 ) -> Estimate:
-    """A ratio of sums over items with the percentile interval of resampled clusters.
+    """Return a ratio of sums over items with the percentile interval of resampled clusters.
 
-    `stats` is (items, d); `formula` takes sums (B, d) to numerators and denominators (B,).
+    `stats` is (items, d); `formula` maps sums (B, d) to numerators and denominators (B,).
     """
     n = len(stats)
     if n == 0:
@@ -132,7 +132,7 @@ def _ratio(
     for draw in range(draws):
         drawn[draw] = np.bincount(rng.integers(0, n_groups, n_groups), minlength=n_groups) @ grouped
     tops, bottoms = formula(drawn)
-    # A draw in which every rating is the same has no kappa; it says nothing of the spread.
+    # A draw with a single class has no kappa and carries no information on the spread, so it is skipped.
     usable = np.abs(bottoms) >= 1e-12
     if not usable.any():
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")

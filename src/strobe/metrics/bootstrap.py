@@ -29,29 +29,31 @@ __all__ = [
 
 REPLICATES = 2000
 MOST_REPLICATES = 1_000_000
-"""More would add nothing but time and memory: the error of a percentile is far below any digit that is shown."""
+"""Upper limit: more replicates only add time and memory, as the percentile error is far below any digit shown."""
 
 MOST_CLUSTERS = 10_000
-"""More videos than these are dealt into so many bags at random, and bags are drawn: an interval from ten thousand
-independent parts is no worse for it, and the matrix of draws no longer grows with the data."""
+"""Above this number, videos are assigned at random to this many bags, and bags are drawn.
+
+With ten thousand independent parts the interval is as good, and the matrix of draws stops growing with the data.
+"""
 
 FEW_VIDEOS = 10
-"""Below this many videos a percentile bootstrap covers too little; estimates say so."""
+"""Below this number of videos, a percentile bootstrap covers too little, and estimates are marked."""
 
 _BLOCK = 2**20
 _DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary()
-"""The matrices of draws somebody holds, by videos, replicates and seed: up to 160 MB each at 2,000."""
+"""The matrices of draws in use, by videos, replicates and seed: up to 160 MB each at 2,000."""
 
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
 ONE_SIDED = "the draws of videos do not go beyond the value on one side, so nothing shows how far it may be off"
 
 SHARES, DIFFERENCES, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, float("inf"))
-"""What a share, a difference of two shares and a length lie between."""
+"""The ranges of a share, a difference of two shares and a length."""
 
 
 def too_few(n_videos: int, *, few: int = FEW_VIDEOS) -> str | None:
-    """Why an interval from resampling so few videos is marked; None from `few` on.
+    """Return the reason to mark an interval from fewer than `few` videos, else None.
 
     >>> too_few(3), too_few(10)
     ('only 3 videos: the interval is too narrow', None)
@@ -63,8 +65,8 @@ class Bootstrap:
     """Resamples videos with replacement. `cluster` (N,) is the video of each observation (set).
 
     All draws come from one index matrix (replicates, videos) of a PCG64 seeded with `seed`, so contrasts between
-    models or conditions use the same draws. With no replicates estimates have no interval, and say so. Beyond
-    MOST_CLUSTERS videos, what is said of a video holds of a bag of them.
+    models or conditions use the same draws. Without replicates, estimates have no interval and give the reason. Above
+    MOST_CLUSTERS videos, bags of videos are resampled instead of videos.
 
     >>> draws = Bootstrap(np.array([0, 0, 1, 2]), replicates=200, seed=1)
     >>> estimate = draws.mean(np.array([1.0, 0.0, 1.0, 0.0]))
@@ -88,7 +90,7 @@ class Bootstrap:
 
     @property
     def weights(self) -> Floats:
-        """How often each draw holds each video, (replicates, videos); made on first use."""
+        """The number of times each draw holds each video, (replicates, videos); computed on first use."""
         if self._weights is None:
             key = (self.n_clusters, self.replicates, self.seed)
             found = _DRAWN.get(key)
@@ -97,9 +99,10 @@ class Bootstrap:
 
     @property
     def stretch(self) -> float:
-        """How much further off the ends of an interval lie where videos hold unequally many observations; else 1.
+        """The factor that widens an interval if videos hold unequal numbers of observations; else 1.
 
-        The ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to t on those of all videos.
+        It is the ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to t on those of all
+        videos.
         """
         if self._stretch is None:
             sizes = np.bincount(self.place, minlength=self.n_clusters)
@@ -111,27 +114,27 @@ class Bootstrap:
         return self._stretch
 
     def sums(self, values: NDArray[Any]) -> Floats:
-        """Resampled sums of `values` (N,) or (N, M): (replicates,) or (replicates, M)."""
+        """Return resampled sums of `values` (N,) or (N, M): (replicates,) or (replicates, M)."""
         return np.asarray(self.weights @ self.per_video(values))
 
     def per_video(self, values: NDArray[Any]) -> Floats:
-        """`values` (N,) or (N, M) summed within each video: (videos,) or (videos, M)."""
-        columns = np.asarray(values).reshape(len(values), -1)  # one at a time becomes a column of floats
+        """Return `values` (N,) or (N, M) summed within each video: (videos,) or (videos, M)."""
+        columns = np.asarray(values).reshape(len(values), -1)  # columns become floats one at a time
         out: Floats = np.empty((self.n_clusters, columns.shape[1]))
         for place, column in enumerate(columns.T):
             out[:, place] = np.bincount(self.place, weights=column, minlength=self.n_clusters)
         return np.asarray(out[:, 0] if np.ndim(values) == 1 else out)
 
     def ratio(self, numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
-        """Resampled ratios of sums; NaN where a draw's denominator is zero."""
+        """Return resampled ratios of sums; NaN if a draw's denominator is zero."""
         top, bottom = self.sums(numerator), self.sums(denominator)
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
     def mean(self, total: Floats, *, count: NDArray[Any] | None = None) -> Estimate:
-        """The mean of numbers from 0 to 1: `total` (N,) sums the `count` (N,) of each observation, one by default.
+        """Return the mean of numbers in [0, 1]: `total` (N,) sums the `count` (N,) of each observation, default one.
 
-        Where videos hold as many, the interval comes from resampled videos. Where they do not, or where every number
-        is the same, it is Korn–Graubard's, on the degrees of freedom of the effective videos.
+        If all videos hold equally many, the interval comes from resampled videos. Otherwise, or if all numbers are
+        equal, it is Korn–Graubard's, with the degrees of freedom of the effective videos.
         """
         many = np.ones(len(total)) if count is None else np.asarray(count, dtype=np.float64)
         n = int(many.sum())
@@ -156,11 +159,12 @@ class Bootstrap:
         few: int = FEW_VIDEOS,
         limits: tuple[float, float] = (-np.inf, np.inf),
     ) -> Estimate:
-        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than `few`.
+        """Return the value with the 2.5 and 97.5 percentiles of its draws.
 
-        `n_clusters` says how many videos of one size the value rests on, where not all do. Else both ends are
-        stretched, within `limits`, where sizes differ. An end that equals the value, unless that is the limit, is moved
-        to the nearest draw beyond it; without one there is no interval.
+        The interval is null for one video, and marked for fewer than `few`. If the value depends on some videos only,
+        `n_clusters` gives their effective number. Otherwise both ends are widened, within `limits`, if sizes differ.
+        An end that equals the value, unless this is the limit, moves to the nearest draw beyond it. Without such a
+        draw there is no interval.
         """
         videos = self.n_clusters if n_clusters is None else n_clusters
         kept = draws[np.isfinite(draws)]
@@ -184,14 +188,14 @@ class Bootstrap:
 
 
 def _drawn(n: int, replicates: int, seed: int) -> Floats:
-    """How often each draw holds each of `n` videos, (replicates, n)."""
+    """Return the number of times each draw holds each of `n` videos, (replicates, n)."""
     rng = np.random.Generator(np.random.PCG64(seed))
     out: Floats = np.empty((replicates, n))
     many = max(1, _BLOCK // n)
-    for first in range(0, replicates, many):  # the same numbers as all at once, in far less memory
+    for first in range(0, replicates, many):  # the same numbers as in one call, with far less memory
         index = rng.integers(0, n, size=(min(many, replicates - first), n))
         index += np.arange(len(index))[:, None] * n
         drawn = np.bincount(index.ravel(), minlength=index.size)
         out[first : first + len(index)] = drawn.reshape(index.shape)
-    out.flags.writeable = False  # others hold it too
+    out.flags.writeable = False  # other instances use it too
     return out

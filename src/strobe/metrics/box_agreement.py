@@ -1,4 +1,4 @@
-"""How far people agree on where an object is: the overlap of the boxes they drew, and the one box in their middle."""
+"""Agreement of people on an object's location: the overlap of their boxes, and the median box."""
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from strobe.metrics.intervals import nothing
 
 __all__ = ["median_box", "median_overlap", "pairwise_iou"]
 
-_AT_ONCE = 1 << 22  # numbers of a work array
+_AT_ONCE = 1 << 22  # elements of a work array
 
 
 def median_box(xyxy: Floats) -> Floats:
-    """The box in the middle of several (N, 4): the median of each side, (4,). It has an area where all of them have.
+    """Return the median of each side of several boxes (N, 4), as one box (4,); if all have an area, it has one.
 
     >>> median_box(np.array([[0.0, 0.0, 9.0, 9.0], [1.0, 2.0, 8.0, 9.0], [5.0, 1.0, 30.0, 7.0]])).tolist()
     [1.0, 1.0, 9.0, 9.0]
@@ -25,7 +25,7 @@ def median_box(xyxy: Floats) -> Floats:
 
 
 def pairwise_iou(xyxy: Floats) -> Floats:
-    """The overlap of every two of the boxes (N, 4), in the order of itertools.combinations; empty with fewer than two.
+    """Return the IoU of every pair of boxes (N, 4), in the order of itertools.combinations; empty if N < 2.
 
     >>> pairwise_iou(np.array([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 4.0], [5.0, 5.0, 6.0, 6.0]])).tolist()
     [0.5, 0.0, 0.0]
@@ -36,7 +36,7 @@ def pairwise_iou(xyxy: Floats) -> Floats:
 
 
 def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate:
-    """The median overlap of two people's boxes, one number a pair of boxes (N,), with the interval of resampled videos.
+    """Return the median IoU over pairs of boxes (N,) of two people, with the interval of resampled videos.
 
     `cluster` (N,) is the video or photo of each pair.
     """
@@ -51,7 +51,7 @@ def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate
     for first in range(0, draws.replicates, step):
         reach = np.cumsum(draws.weights[first : first + step, place], axis=1)
         n = reach[:, -1:]
-        # The value at place p (from 0) of a draw is the first one whose reach is beyond p.
+        # The value at rank p (from 0) of a draw is the first one whose cumulative count exceeds p.
         low, high = ((reach <= np.floor((n - shift) / 2)).sum(axis=1) for shift in (1, 0))
         found.append((values[low] + values[high]) / 2)
     return draws.estimate(float(np.median(overlap)), np.concatenate(found), n=len(overlap), limits=SHARES)

@@ -1,6 +1,6 @@
-"""People beside models on the same images: do they err on the same ones, what do most say, how long does it take.
+"""People and models compared on the same images: shared errors, majority answers and response times.
 
-Raters are columns: people, models, or both. An answer that was not given is −1 and is left out, never filled.
+Raters are columns: people, models, or both. A missing answer is −1; it is excluded, never imputed.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,19 @@ NEVER_DIFFER = "both are right on every image they share, or both wrong: that ca
 ONE_CONSTANT = "one of the two is right on every image, or wrong on every one: it is nought whatever the other does"
 
 FEW_PICTURES = 50
-"""Below this many images the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py)."""
+"""Below this number of images, the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py).
+"""
 
 _CHUNK = 256
-"""Pairs resampled at once: memory stays flat however many raters there are."""
+"""Pairs resampled at once, so that memory does not grow with the number of raters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
-    """Error consistency of pairs of raters: the value of each (NaN: none), its images, their sources, and its draws
-    (B, pairs). `constant` where it is nought because one of the two is never wrong, or never right."""
+    """Error consistency of pairs of raters: each pair's value (NaN: none), images, sources and draws (B, pairs).
+
+    `constant` marks a value that is zero because one rater of the pair is never wrong, or never right.
+    """
 
     value: Floats
     n: Ints
@@ -41,7 +44,7 @@ class Consistency:
     bootstrap: Bootstrap
 
     def estimates(self) -> list[Estimate]:
-        """Every pair's value with its interval."""
+        """Return every pair's value with its interval."""
         out = []
         for place, (value, n) in enumerate(zip(self.value.tolist(), self.n.tolist(), strict=True)):
             if value != value:
@@ -57,7 +60,7 @@ class Consistency:
         return out
 
     def mean(self, which: Ints) -> Estimate:
-        """The plain mean over these pairs, those without a value left out, in a draw too; n counts pairs."""
+        """Return the plain mean over these pairs, skipping pairs without a value, also in draws; n counts pairs."""
         known = which[np.isfinite(self.value[which])]
         if not known.size:
             return nothing(NEVER_DIFFER if self.n[which].any() else NOTHING_SHARED, method=METHOD)
@@ -72,10 +75,11 @@ class Consistency:
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:
-    """Cohen's kappa of being right, of each pair of raters on the images both answered: 0 is chance, 1 the same ones.
+    """Return Cohen's kappa of correctness per pair of raters, on the images both answered.
 
-    `right` (N, raters) is 1 where right, 0 where wrong, −1 where not answered; `draws` resample the N images by their
-    source. A pair that is right on everything, or wrong on everything, has no value.
+    0 is chance level, and 1 means errors on the same images. `right` (N, raters) is 1 if right, 0 if wrong, −1 if not
+    answered. `draws` resample the N images by their source. A pair that is right on every image, or wrong on every
+    image, has no value.
 
     >>> right = np.array([[1, 1, 0, 0], [1, 0, 0, 1]]).T
     >>> error_consistency(right, [(0, 1)], Bootstrap(np.arange(4), replicates=0)).value.tolist()
@@ -93,7 +97,7 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
 
 
 def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Bools, Floats]:
-    """Values, images, sources, whether one never differs, and draws of some pairs."""
+    """Return values, images, sources, whether one rater is constant, and draws of some pairs."""
     a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     both = (right[:, a] >= 0) & (right[:, b] >= 0)
     parts = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
@@ -104,14 +108,14 @@ def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tu
 
 
 def _kappa(n: Floats, a: Floats, b: Floats, both: Floats) -> Floats:
-    """(observed − chance) / (1 − chance) from counts: images shared, right for one, for the other, for both."""
-    # Multiplied out by n²: whole numbers up to the division, so that chance agreement that is complete is exactly zero.
+    """Return (observed − chance) / (1 − chance) from counts: images shared, right for one, for the other, for both."""
+    # Multiplied by n², so that all are integers up to the division and complete chance agreement is exactly zero.
     top, bottom = 2 * (n * both - a * b), n * (a + b) - 2 * a * b
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0))
 
 
 def majority(answers: Ints, *, n_classes: int) -> NDArray[np.int64]:
-    """The class more than half of a picture's answers give, −1 where none does; `answers` is (N, raters).
+    """Return the class of more than half of an image's answers, −1 if there is none; `answers` is (N, raters).
 
     >>> majority(np.array([[2, 2, 0], [1, 0, -1], [-1, 1, -1]]), n_classes=3).tolist()
     [2, -1, 1]
@@ -120,7 +124,7 @@ def majority(answers: Ints, *, n_classes: int) -> NDArray[np.int64]:
     expect(bool(((answers >= -1) & (answers < n_classes)).all()), "answers", f"-1 to {n_classes - 1}", None)
     if not answers.size:
         return np.full(len(answers), -1, dtype=np.int64)
-    # What more than half say stands in the middle of the sorted answers; −1 sorts first and is stepped over.
+    # A majority class is the median of the sorted answers; −1 sorts first and is skipped.
     ordered = np.sort(answers, axis=1)
     given = (answers >= 0).sum(axis=1)
     middle = ordered.shape[1] - given + given // 2
@@ -129,10 +133,10 @@ def majority(answers: Ints, *, n_classes: int) -> NDArray[np.int64]:
 
 
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
-    """The smallest of `values` (M,) below or at which `share` of the weight lies, for each row of `weights` (B, M).
+    """Return the `share` quantile of `values` (M,) for each row of `weights` (B, M).
 
-    Where the weight splits exactly there, the mean of that value and the next, so that with equal weights and a share
-    of one half it is the median. NaN where a row has no weight.
+    If the weight splits exactly at a value, the result is the mean of that value and the next. With equal weights and a
+    share of one half, this is the median. NaN if a row has no weight.
 
     >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]), 0.5).tolist()
     [2.0, 2.0]
@@ -143,13 +147,13 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
     order = np.argsort(values, kind="stable")
     ordered, reached = values[order], np.cumsum(weights[:, order], axis=1)
     goal = share * reached[:, -1:]
-    # A row without weight reaches nothing; its place does not matter.
+    # A row without weight reaches nothing, so its index does not matter.
     low, high = (reached < goal).sum(axis=1), np.minimum((reached <= goal).sum(axis=1), values.size - 1)
     return np.where(goal[:, 0] > 0, (ordered[low] + ordered[high]) / 2, np.nan)
 
 
 def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, float | None, float | None]:
-    """The median of `values` (N, raters) where `use`, with its interval from resampled sources, and the two quartiles.
+    """Return the median of `values` (N, raters) where `use`, its interval from resampled sources, and the quartiles.
 
     `draws` resample the N images by their source.
     """
@@ -161,7 +165,7 @@ def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, f
     even = np.ones((1, kept.size))
     low, median, high = (float(weighted_quantile(kept, even, share)[0]) for share in (0.25, 0.5, 0.75))
     place = np.broadcast_to(draws.place[:, None], use.shape)[use]
-    step = max(1, 4_000_000 // kept.size)  # draws at once: memory stays flat
+    step = max(1, 4_000_000 // kept.size)  # process draws in blocks, so that memory does not grow
     drawn = [
         weighted_quantile(kept, draws.weights[start : start + step, place], 0.5)
         for start in range(0, draws.replicates, step)

@@ -1,4 +1,4 @@
-"""Two conditions on the same images: the test of a difference, and the ratio of distances not all known."""
+"""Two conditions on the same images: the test of a difference, and the ratio of partly censored distances."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ __all__ = ["PairedTest", "paired_ratio", "paired_test", "ratio_bounds"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """Pairs in which one side alone is ahead, and the p-value of the test that was made."""
+    """The number of pairs in which only one side is ahead, and the p-value of the named test."""
 
     only_a: int
     only_b: int
@@ -25,7 +25,7 @@ class PairedTest:
 
 
 def paired_test(gap: Ints, cluster: Ints) -> PairedTest:
-    """The test of paired differences of −1, 0 and 1, (N,): exact McNemar, or sign flips of sources that hold several.
+    """Test paired differences of −1, 0 and 1, (N,): exact McNemar, or sign flips if a source holds several.
 
     >>> paired_test(np.array([1] * 9 + [-1]), np.arange(10)).test
     'exact McNemar'
@@ -40,7 +40,7 @@ def paired_test(gap: Ints, cluster: Ints) -> PairedTest:
 
 
 def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[Floats, Floats]:
-    """The least and the most a/b can be, (N,), where a distance that was not found is only known to be larger.
+    """Return the bounds of a/b, (N,); a censored distance is only known to be larger.
 
     >>> least, most = ratio_bounds(np.array([2.0, 4.0]), np.array([True, False]), np.ones(2), np.array([True, True]))
     >>> least.tolist(), most.tolist()
@@ -51,11 +51,11 @@ def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[
 
 
 def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float = 0.0) -> Estimate:
-    """The median of paired ratios known within bounds, with its interval from resampled sources.
+    """Return the median of paired ratios known within bounds, with its interval from resampled sources.
 
-    The value is given where the bounds leave no doubt of it, or no more than a share of `slack`, their middle then:
-    among ratios that all differ, one that is unknown already moves the median by a place. The interval runs from the
-    lower quantile of the least to the upper quantile of the most that each draw's median can be.
+    The value is given if its bounds coincide, or differ by at most a share of `slack`; it is then their midpoint.
+    Slack is needed because a single unknown among distinct ratios already moves the median by one rank. The interval
+    runs from the lower quantile of the draws' smallest medians to the upper quantile of their largest.
 
     >>> values = np.array([1.0, 2.0, 3.0])
     >>> paired_ratio(values, np.array([1.0, 2.0, np.inf]), Bootstrap(np.arange(3), replicates=0)).value
@@ -81,7 +81,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
 
 
 def _medians(values: Floats, draws: Bootstrap) -> Floats:
-    """The median of `values` (N,) in each draw of sources, every source with all it holds."""
+    """Return the median of `values` (N,) in each draw of sources; a source is drawn with all its values."""
     order = np.argsort(values, kind="stable")
     so_far = np.cumsum(draws.weights[:, draws.place[order]], axis=1)
     whole = so_far[:, -1:]

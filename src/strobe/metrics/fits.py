@@ -1,4 +1,4 @@
-"""Straight lines through many models: perturbed accuracy on original accuracy, on plain and on logit axes."""
+"""Straight-line fits over many models: perturbed against original accuracy, on plain and on logit axes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +25,12 @@ class Line:
     x_max: float
 
     def at(self, x: Floats | float) -> Floats:
-        """The line's y at x."""
+        """Return the line's y at x."""
         return np.asarray(self.intercept + self.slope * np.asarray(x))
 
 
 def fit_line(x: Floats, y: Floats) -> Line | None:
-    """The least-squares line, or None where x does not vary.
+    """Return the least-squares line, or None if x does not vary.
 
     >>> fit_line(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])).slope
     2.0
@@ -49,17 +49,17 @@ def fit_line(x: Floats, y: Floats) -> Line | None:
 
 
 def leave_one_out(x: Floats, y: Floats, *, used: NDArray[np.bool_], out: NDArray[np.bool_]) -> Floats:
-    """The line's value at every point's own x, fitted on the `used` points without those `out` names for it.
+    """Return the line's value at each point's x, fitted on the `used` points minus that point's `out` points.
 
-    `x` and `y` are (M,) or (B, M), one line per leading row; `used` is (M,); `out` (M, M) says in row m which points
-    the line for m must leave out. NaN where x does not vary among the rest.
+    `x` and `y` are (M,) or (B, M), one line per leading row; `used` is (M,). Row m of `out` (M, M) marks the points
+    that the line for m excludes. NaN if x does not vary among the rest.
 
     >>> x, y = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0, 9.0])
     >>> leave_one_out(x, y, used=np.ones(4, bool), out=np.eye(4, dtype=bool)).tolist()[-1]
     3.0
     """
     keep = (used[None, :] & ~out).astype(np.float64).T
-    # Centred first: the sums of squares below would otherwise lose digits.
+    # Centre first; otherwise the sums of squares below would lose digits.
     centre_x = x[..., used].mean(axis=-1, keepdims=True)
     centre_y = y[..., used].mean(axis=-1, keepdims=True)
     cx, cy = x - centre_x, y - centre_y
@@ -73,7 +73,7 @@ def leave_one_out(x: Floats, y: Floats, *, used: NDArray[np.bool_], out: NDArray
 
 
 def logit_of_counts(count: NDArray[Any], n: NDArray[Any] | int) -> Floats:
-    """ln(p/(1 − p)) of p = (count + ½)/(n + 1), finite at 0 and n.
+    """Return ln(p/(1 − p)) of p = (count + ½)/(n + 1), finite at 0 and n.
 
     >>> float(logit_of_counts(np.array([5]), 10)[0])
     0.0
@@ -83,7 +83,7 @@ def logit_of_counts(count: NDArray[Any], n: NDArray[Any] | int) -> Floats:
 
 
 def expit(x: Floats) -> Floats:
-    """1/(1 + e^−x), the inverse of the logit.
+    """Return 1/(1 + e^−x), the inverse of the logit.
 
     >>> float(expit(np.array([0.0]))[0])
     0.5

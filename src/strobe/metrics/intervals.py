@@ -1,4 +1,4 @@
-"""95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard where videos hold several observations."""
+"""95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard if videos hold several observations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ __all__ = [
 
 Interval = Literal["auto", "clopper-pearson"]
 INTERVALS: tuple[Interval, ...] = ("auto", "clopper-pearson")
-"""`auto` looks at the data: Clopper–Pearson where every video gives one observation, else Korn–Graubard."""
+"""`auto` chooses Clopper–Pearson if every video has one observation, else Korn–Graubard."""
 
 ALPHA = 0.05
 LEAST_FREEDOM = 0.1
-"""Fewer degrees of freedom count as so many: the interval is 0–100 % by then."""
+"""Lower bound on the degrees of freedom; the interval is already 0–100 % at this value."""
 FEW_EFFECTIVE = 20
-"""The half-right video that is added where sizes differ holds at most one part in so many of all observations."""
+"""The half-right video added for unequal sizes holds at most one in this many observations."""
 ONE_VIDEO = "all observations come from one video; an interval needs at least two"
 
 
 def nothing(reason: str, *, method: str = "none") -> Estimate:
-    """The estimate of what could not be measured, with the reason.
+    """Return an estimate without a value, with the reason why it could not be measured.
 
     >>> nothing("no set").value is None
     True
@@ -47,7 +47,7 @@ def nothing(reason: str, *, method: str = "none") -> Estimate:
 
 
 def clopper_pearson_bounds(count: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Exact 95 % bounds for `count` successes of `n`, guarded at 0 and n; both may be fractional (an effective n).
+    """Return exact 95 % bounds for `count` successes of `n`, also at 0 and n; both may be fractional (effective n).
 
     >>> low, high = clopper_pearson_bounds(np.array([0.0, 10.0]), np.array([10.0, 10.0]))
     >>> float(low[0]), float(high[1])
@@ -55,14 +55,14 @@ def clopper_pearson_bounds(count: Floats, n: Floats) -> tuple[Floats, Floats]:
     """
     count, n = np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
     none, every = count <= 0, count >= n
-    # The guarded ends get harmless parameters: betaincinv is not defined for a or b of zero.
+    # The two extremes get harmless parameters, because betaincinv is undefined for a or b of zero.
     low = betaincinv(np.where(none, 1.0, count), np.maximum(n - count, 0.0) + 1.0, ALPHA / 2)
     high = betaincinv(count + 1.0, np.where(every, 1.0, n - count), 1 - ALPHA / 2)
     return np.where(none, 0.0, low), np.where(every, 1.0, high)
 
 
 def clopper_pearson(count: int, n: int) -> Estimate:
-    """The share count/n with its exact 95 % interval.
+    """Return the share count/n with its exact 95 % interval.
 
     >>> clopper_pearson(749, 1109).text()
     '67.5 [64.7, 70.3]'
@@ -76,10 +76,10 @@ def clopper_pearson(count: int, n: int) -> Estimate:
 
 
 def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
-    """The share of `right` (N,), with the interval its `cluster` (N,), each observation's video, calls for.
+    """Return the share of `right` (N,) with its interval; `cluster` (N,) is each observation's video.
 
-    Where videos hold several observations that is Korn–Graubard, Clopper–Pearson at the effective sample size; one
-    video with several observations has no interval.
+    If videos hold several observations, the interval is Korn–Graubard: Clopper–Pearson at the effective sample size.
+    One video with several observations has no interval.
 
     >>> proportion(np.array([True, False]), np.array([0, 1])).method
     'clopper-pearson'
@@ -93,7 +93,7 @@ def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> E
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Counts and bounds of several groups at once, (n_groups,) each; NaN bounds where there is no interval."""
+    """Counts and bounds of several groups at once, (n_groups,) each; bounds are NaN if there is no interval."""
 
     count: Ints
     n: Ints
@@ -103,10 +103,10 @@ class Shares:
 
 
 class Grouping:
-    """Which group and which video each observation belongs to, prepared once for many models.
+    """The group and the video of each observation, prepared once for many models.
 
-    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty. There may be many of these
-    over all rows of a dataset, so it holds narrow numbers, and which video a row is of only where that is asked for.
+    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty. There may be many groupings
+    over all rows of a dataset, so each uses narrow integers and derives the video of a row only on request.
 
     >>> two = Grouping(np.array([0, 0, 1]), np.array([5, 6, 5]), n_groups=2)
     >>> [(e.count, e.n) for e in two.estimates(np.array([True, False, True]))]
@@ -132,7 +132,7 @@ class Grouping:
         self.n_groups = n_groups
         self._interval = interval
         self.n = counts(self.group, n_groups)
-        # A cell is one video in one group. Where the grid of all cells is small it is used whole: no sorting.
+        # A cell is one video in one group. If the grid of all cells is small, it is used directly, without sorting.
         width = int(cluster.max(initial=0)) + 1
         if cluster.size and int(cluster.min()) >= 0 and n_groups * width <= 4 * cluster.size + 4096:
             self._cells = _cells(self.group, cluster, width, n_groups)
@@ -146,21 +146,23 @@ class Grouping:
         self._n_clusters = counts(self._group_of_cell[self._size_of_cell > 0], n_groups)
         squares = self._sums(lambda part: self._size_of_cell[part].astype(np.float64) ** 2)
         self._weigh: Floats = self.n.astype(np.float64) ** 2 / np.maximum(squares, 1)
-        if interval != "auto" or bool((self._n_clusters == self.n).all()):  # then nobody asks for them
+        if interval != "auto" or bool((self._n_clusters == self.n).all()):  # not needed in this case
             self._cells = self._group_of_cell = self._size_of_cell = np.empty(0, dtype=np.int8)
 
     @property
     def n_clusters(self) -> Ints:
-        """How many videos each group has, (n_groups,)."""
+        """The number of videos in each group, (n_groups,)."""
         return self._n_clusters
 
     @property
     def effective_videos(self) -> Floats:
-        """(Σm)²/Σm² over the m observations of each video, (n_groups,): the number of videos where all hold as many."""
+        """(Σm)²/Σm² over the m observations of each video, (n_groups,): the number of videos if their sizes are
+        equal.
+        """
         return self._weigh
 
     def shares(self, right: Bools) -> Shares:
-        """Counts and 95 % bounds of every group in one pass; `right` is (N,)."""
+        """Return counts and 95 % bounds of every group in one pass; `right` is (N,)."""
         expect(right.shape == self.group.shape, "right", f"shape {self.group.shape}", right.shape)
         count = counts(self.group[right], self.n_groups)
         n, videos = self.n.astype(np.float64), self._n_clusters.astype(np.float64)
@@ -178,11 +180,11 @@ class Grouping:
         return Shares(count, self.n, low, high, singles if self._interval == "auto" else np.ones_like(singles))
 
     def _squares(self, right: Bools, count: Ints) -> Floats:
-        """The sum over videos of squared residuals, (n_groups,)."""
+        """Return the sum over videos of squared residuals, (n_groups,)."""
         in_cell = counts(self._cells[right], len(self._group_of_cell))
 
         def residuals(part: slice) -> Floats:
-            # Whole numbers up to the division, so that residuals that cancel are exactly zero.
+            # Integers up to the division, so that residuals that cancel are exactly zero.
             where = self._group_of_cell[part]
             over = in_cell[part] * self.n[where] - count[where] * self._size_of_cell[part]
             return np.asarray((over / np.maximum(self.n, 1)[where]) ** 2)
@@ -190,16 +192,16 @@ class Grouping:
         return self._sums(residuals)
 
     def _sums(self, of_cells: Callable[[slice], Floats]) -> Floats:
-        """The sum over each group's cells of what `of_cells` returns for some of them, (n_groups,)."""
+        """Return the sum over each group's cells of the values that `of_cells` returns block by block, (n_groups,)."""
         every, sums = np.arange(self.n_groups), np.zeros(self.n_groups)
         for part in blocks(len(self._group_of_cell)):
-            # What was summed before comes first: to the last bit the sum over all of them at once.
+            # The running sum comes first, so that the result equals a single sum bit for bit.
             where, weights = np.concatenate([every, self._group_of_cell[part]]), np.concatenate([sums, of_cells(part)])
             sums = np.bincount(where, weights=weights).astype(np.float64, copy=False)
         return sums
 
     def estimates(self, right: Bools) -> list[Estimate]:
-        """The share of every group as an Estimate; an empty group has no value."""
+        """Return the share of every group as an Estimate; an empty group has no value."""
         shares = self.shares(right)
         return [
             _estimate(count, n, low, high, single)
@@ -211,7 +213,7 @@ class Grouping:
 
 
 def _cells(group: Ints, cluster: Ints, width: int, n_groups: int) -> Ints:
-    """The number of each row's cell, group after group."""
+    """Return the index of each row's cell, ordered by group."""
     out = np.empty(len(group), dtype=narrow_type(0, n_groups * width))
     for part in blocks(len(group)):
         out[part] = group[part].astype(np.int64) * width + cluster[part]
@@ -219,7 +221,7 @@ def _cells(group: Ints, cluster: Ints, width: int, n_groups: int) -> Ints:
 
 
 def effective_videos(sizes: Ints | Floats) -> float:
-    """(Σm)²/Σm²: how many videos of one size would weigh as evenly as these, `sizes` (G,); 0 where there are none.
+    """Return (Σm)²/Σm², the equivalent number of videos of equal size, for `sizes` (G,); 0 if there are none.
 
     >>> effective_videos(np.array([5, 5, 5])), effective_videos(np.array([3, 1, 0]))
     (3.0, 1.6)
@@ -231,12 +233,12 @@ def effective_videos(sizes: Ints | Floats) -> float:
 def effective_n(
     share: Floats, n: Floats, videos: Floats, effective: Floats, mean_square: Floats, *, most: Floats | None = None
 ) -> Floats:
-    """The Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
+    """Return the Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
 
-    `effective` videos, (Σm)²/Σm², stand for their number, and one less for the degrees of freedom; `mean_square` is
-    Σz_g²/n², the squared sums of residuals per video. In the measure in which sizes differ, 1 − effective/videos, the
-    size is that of a sample with one video more that is half right: else a few small videos hide that no large one has
-    failed yet. At most `most`, n by default.
+    `effective`, (Σm)²/Σm², replaces the number of videos; one less gives the degrees of freedom. `mean_square` is
+    Σz_g²/n², the squared sums of residuals per video. If sizes differ, the result is at most that of
+    a sample with one additional, half-right video, whose weight grows with 1 − effective/videos. Otherwise a few small
+    videos would hide that no large one has failed yet. The result is at most `most`, by default n.
 
     >>> equal, square = np.array([2.0]), np.array([0.0])
     >>> effective_n(np.array([0.5]), np.array([4.0]), equal, equal, square).tolist()
@@ -259,7 +261,7 @@ def effective_n(
 
 
 def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
-    """The 95 % bounds of a mean of numbers from 0 to 1, by Korn–Graubard; `total` (G,) of the `size` (G,) of a video.
+    """Return Korn–Graubard 95 % bounds of a mean of numbers in [0, 1], from each video's `total` and `size`, (G,).
 
     >>> low, high = mean_share(np.array([1.0, 1.5, 0.5]), np.array([4.0, 3.0, 2.0]))
     >>> round(low, 3), round(high, 3)
@@ -268,7 +270,7 @@ def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
     n, videos, weigh = size.sum(), np.array([float(len(size))]), np.array([effective_videos(size)])
     share = np.clip(np.array([total.sum() / n]), 0.0, 1.0)
     residual = total - share * size
-    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # numbers that differ by rounding alone have no spread
+    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # values that differ only by rounding have no spread
     square = np.array([float((residual**2).sum() / n**2)])
     effective = effective_n(share, np.array([n]), videos, weigh, square, most=np.array([np.inf]))
     low, high = clopper_pearson_bounds(share * effective, effective)

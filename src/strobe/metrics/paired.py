@@ -1,4 +1,4 @@
-"""Paired tests between two models on the same sets, Holm's correction over many pairs, and intervals that agree."""
+"""Paired tests between two models on the same sets, Holm's correction over many pairs, and matching intervals."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -16,11 +16,11 @@ __all__ = ["LEVEL", "METHOD", "holm", "least_p", "least_videos", "mcnemar", "pai
 LEVEL = 0.05
 METHOD = "inverted paired test"
 BESIDE_ZERO = 1e-12
-"""Where an interval ends that holds 0 by its formula while the exact test excludes it."""
+"""The end of an interval that includes 0 by its formula although the exact test excludes it."""
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """The exact two-sided McNemar p-value of two discordant counts; 1 where there are none.
+    """Return the exact two-sided McNemar p-value of two discordant counts; 1 if both are zero.
 
     >>> round(mcnemar(1, 9), 4)
     0.0215
@@ -31,7 +31,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 
 def sign_flip(difference: Ints) -> float:
-    """The exact two-sided p-value of whole differences per video when each video's sign could as well be the other.
+    """Return the exact two-sided p-value of integer differences per video under random sign flips of each video.
 
     The distribution of the sum over all 2^G sign choices is computed, not sampled. With differences of −1, 0 and 1
     it is McNemar's test.
@@ -56,7 +56,7 @@ def sign_flip(difference: Ints) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the given order.
+    """Return Holm's adjusted p-values, in the given order.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -70,7 +70,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def least_p(n_videos: int) -> float:
-    """The smallest p-value so many videos allow: all of them for one side.
+    """Return the smallest p-value possible with this number of videos, when all favour one side.
 
     >>> least_p(2), least_p(6)
     (0.5, 0.03125)
@@ -79,7 +79,7 @@ def least_p(n_videos: int) -> float:
 
 
 def least_videos(pairs: int = 1) -> int:
-    """How many videos it takes, at least, for a test of one of so many pairs to show anything.
+    """Return the smallest number of videos with which a test of one of this many pairs can be significant.
 
     >>> least_videos(), least_videos(10)
     (6, 9)
@@ -88,14 +88,14 @@ def least_videos(pairs: int = 1) -> int:
 
 
 def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pairs: int) -> Estimate:
-    """The mean of paired differences of −1, 0 and 1, (N,), with the interval of its own test.
+    """Return the mean of paired differences of −1, 0 and 1, (N,), with the interval of its own test.
 
-    The interval holds every difference δ that the sums per video, less δ for each set, do not speak against: their sum
-    over the root of their squares stays within a critical value, normal at the level Holm leaves to this pair of
-    `pairs`. Where the exact test decides otherwise, the end next to 0 is moved to the test's side of 0, and that end
-    alone. So the interval holds 0 exactly where `p_holm` is not below 0.05. One set's worth of either outcome is added
-    to the squares: without it no difference at all would have no spread. Where so few videos cannot decide, whatever
-    they hold, `reason` says so.
+    The interval inverts a test on the sums per video, less δ for each set. It includes every δ for which their sum
+    over the root of their squares stays within a normal critical value, at Holm's level for this pair of `pairs`.
+    If the exact test decides otherwise, only the end next to 0 moves, to the test's side of 0. So the interval includes
+    0 exactly if `p_holm` is not below 0.05. One set of either outcome is added to the squares; otherwise a difference
+    of zero everywhere would have no spread. If there are too few videos for any significant result, `reason` explains
+    it.
 
     >>> gap = np.array([1] * 9 + [-1] + [0] * 30)
     >>> paired_difference(gap, np.arange(40), p=0.0215, p_holm=0.0215, pairs=1).text()
@@ -127,7 +127,7 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
 
 
 def _within(square: float, linear: float, constant: float, value: float) -> tuple[float, float]:
-    """Where square·δ² + linear·δ + constant ≤ 0 about `value`, within −1 and 1."""
+    """Return the δ around `value`, within −1 and 1, for which square·δ² + linear·δ + constant ≤ 0."""
     inside = linear * linear - 4 * square * constant
     if square == 0 or inside <= 0:
         return -1.0, 1.0
@@ -135,5 +135,5 @@ def _within(square: float, linear: float, constant: float, value: float) -> tupl
     first, second = sorted(((-linear - root) / (2 * square), (-linear + root) / (2 * square)))
     if square > 0:
         return max(first, -1.0), min(second, 1.0)
-    # So few videos, or one so large, that the values far off on one side are not excluded: that end is open.
+    # With very few videos, or a very large one, distant values on one side are not excluded, so that end is open.
     return (max(second, -1.0), 1.0) if 2 * value > first + second else (-1.0, min(first, 1.0))

@@ -1,4 +1,4 @@
-"""pm-k accuracy: a set counts as right at k when its anchor and every member within k are."""
+"""pm-k accuracy: a set is right at k if its anchor and every member within k are right."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,9 @@ __all__ = ["first_wrong", "right_at", "settled"]
 
 
 def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:
-    """The smallest level at which each set (n_sets,) has a wrong frame; `never` where all its frames are right.
+    """Return the smallest level at which each set (n_sets,) has a wrong frame; `never` if all are right.
 
-    `wrong`, `set_row` and `level` are (N,): one entry per frame of a set, the anchor among them at level 0.
+    `wrong`, `set_row` and `level` are (N,): one entry per frame of a set, including the anchor at level 0.
 
     >>> wrong, set_row, level = np.array([False, True, True]), np.array([0, 0, 1]), np.array([0, 2, 0])
     >>> first_wrong(wrong, set_row, level, n_sets=3, never=11).tolist()
@@ -25,7 +25,7 @@ def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never:
 
 
 def right_at(first: Ints, *, k: int) -> Bools:
-    """Whether each set is right at each k of 0…`k`, (S, k + 1): true until its first wrong level.
+    """Return whether each set is right at each k of 0…`k`, (S, k + 1): true below its first wrong level.
 
     >>> right_at(np.array([0, 2, 9]), k=2).tolist()
     [[False, False, False], [True, True, False], [True, True, True]]
@@ -34,9 +34,10 @@ def right_at(first: Ints, *, k: int) -> Bools:
 
 
 def settled(seen: Bools, wrong: Bools, is_anchor: Bools, start: Ints) -> Bools:
-    """Whether each set's word at 0 and at k is known, (S,): all its frames were seen, or its anchor and a wrong one.
+    """Return whether each set's result at 0 and at k is known, (S,).
 
-    `seen`, `wrong` and `is_anchor` are (N,), set after set from `start` (S,) on; every set has one anchor.
+    It is known if all its frames were predicted, or its anchor and a wrong frame. `seen`, `wrong` and `is_anchor` are
+    (N,), ordered by set; set s begins at `start[s]`, and every set has one anchor.
 
     >>> seen, wrong = np.array([True, False, True, True, False]), np.array([False, False, True, False, False])
     >>> settled(seen, wrong, np.array([True, False, False, True, False]), np.array([0, 3])).tolist()

@@ -1,4 +1,4 @@
-"""What a rule on a figure detects: how often it fails at a given true value, and from which value on it mostly does."""
+"""Power of a rule on a figure: how often it fails at a given true value, and the value it detects."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,63 +24,63 @@ __all__ = [
 ]
 
 POWER = 0.8
-"""How often a value must fail to be called detectable."""
+"""The smallest failure rate at which a value counts as detectable."""
 FALSE_ALARMS = 0.05
-"""How often two equally good models may fail, at most, in a plan."""
+"""The largest failure rate of two equally good models in a plan."""
 Z = float(ndtri(0.975))
 """Half the width of a 95 % interval, in standard errors."""
 
 
 class LossSpread(Protocol):
-    """How far a measured figure strays from its true value."""
+    """The sampling error of a measured figure."""
 
     def at(self, value: float) -> float:
-        """The standard error where this is the true value."""
+        """Return the standard error at this true value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSpread:
-    """Of a difference between two models: `churn` is the share of sets that change though the models are equally good.
+    """The spread of a difference between two models; `churn` is the share of sets that change between equal models.
 
-    A loss adds to them as many sets as it takes. `size` is the number of sets, or of as many independent ones.
+    A loss adds the sets it takes to these changes. `size` is the effective number of independent sets.
     """
 
     churn: float
     size: float
 
     def at(self, value: float) -> float:
-        """The standard error where this is the true difference."""
+        """Return the standard error at this true difference."""
         changed = min(self.churn + abs(value), 1.0)
         return float(np.sqrt(max(changed - value * value, 0.0) / self.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSpread:
-    """Of a share of `size` sets, or of as many independent ones."""
+    """The spread of a share of `size` independent sets, or of an equivalent number."""
 
     size: float
 
     def at(self, value: float) -> float:
-        """The standard error where this is the true share."""
+        """Return the standard error at this true share."""
         return float(np.sqrt(max(value * (1 - value), 0.0) / self.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSpread:
-    """Of a figure whose standard error does not depend on its value."""
+    """The spread of a figure whose standard error does not depend on its value."""
 
     error: float
 
     def at(self, value: float) -> float:  # noqa: ARG002 (the same everywhere)
-        """The standard error."""
+        """Return the standard error."""
         return self.error
 
 
 def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
-    """The spread of paired differences of −1, 0 and 1, (N,), in videos: the changes in the rarer direction, twice.
+    """Return the spread of paired differences of −1, 0 and 1, (N,), in videos.
 
-    Half a set is added to them, since none among so many does not mean never. Sets that share a video count for less
-    where their differences agree, and never for more.
+    The churn is twice the changes in the rarer direction, plus half a set, because none observed does not mean never.
+    Sets that share a video count for less if their differences agree, and never for more.
 
     >>> pair_spread(np.array([1] * 9 + [-1] + [0] * 30), np.arange(40))
     PairSpread(churn=0.075, size=40.0)
@@ -93,16 +93,17 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     if 1 < videos < n:
         rest = gap - gap.mean()
         alone, shared = float((rest * rest).sum()), float((np.bincount(place, weights=rest) ** 2).sum())
-        # All for one side, or no change at all: nothing shows whether sets agree, so each video counts once.
+        # If all changes favour one side, or there are none, the data cannot show whether sets agree; each video
+        # counts once.
         size = min(n, n * alone / shared) if alone > 0 and shared > 0 else float(videos)
     return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
 
 
 def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
-    """How often a rule "at most `limit`" fails where the true value is `true`.
+    """Return how often a rule "at most `limit`" fails if the true value is `true`.
 
-    It fails where the figure is beyond the limit (`ends` 0), where the whole 95 % interval is (1), or where any of it
-    is (−1). `sign` −1 is for "at least".
+    It fails if the figure is beyond the limit (`ends` 0), if the whole 95 % interval is (1), or if any part of the
+    interval is (−1). `sign` −1 is for "at least".
 
     >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
     0.103
@@ -116,9 +117,9 @@ def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: flo
 def detectable(
     spread: LossSpread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
 ) -> float | None:
-    """The true value nearest to the allowed side that the rule fails with at least 80 % power; None if none does.
+    """Return the true value nearest to the allowed side that the rule fails with at least 80 % power, or None.
 
-    It lies in `within`; at its good end even a value as good as that fails as often.
+    It is searched in `within`. A result at the good end means that even such a value fails this often.
 
     >>> round(detectable(PairSpread(churn=0.1, size=400), limit=0.02, ends=0), 4)
     0.0354
@@ -130,7 +131,7 @@ def detectable(
 
     if caught(good):
         return good
-    # From the limit on, power grows with the distance from it; before it a rule catches 80 % only by doubting.
+    # Beyond the limit, power grows with the distance; before it, a rule reaches 80 % only by failing doubtful cases.
     low, high = (good, bad) if ends < 0 else (limit, bad)
     if not caught(high):
         return None
@@ -141,9 +142,10 @@ def detectable(
 
 
 def videos_needed(spread: LossSpread, n_videos: int, *, limit: float, ends: int) -> int:
-    """How many such videos a limit on a loss takes: equal models fail in 5 % at most, twice the limit in 80 % or more.
+    """Return the number of videos that a limit on a loss needs.
 
-    `spread` is that of `n_videos` videos.
+    With it, equal models fail in at most 5 % of cases, and a loss of twice the limit in at least 80 %. `spread` was
+    measured on `n_videos` videos.
 
     >>> videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.02, ends=0)
     677

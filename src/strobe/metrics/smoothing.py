@@ -1,8 +1,8 @@
-"""Smoothing predictions over time, per set: the usual cure for flicker, and what it costs in delay.
+"""Smoothing predictions over time, per set: the usual remedy for flicker, and its cost in delay.
 
-A *strip* is the stretch of a video around one anchor: place p of set s is the frame at offset p − reach, present where
-the frame is in the dataset and predicted, whether or not review kept it. Windows go by index distance; a missing frame
-is a gap, never a neighbour.
+A *strip* is the part of a video around one anchor. Index p of set s is the frame at offset p − reach. It is present
+if the frame is in the dataset and predicted, whether or not review kept it. Windows use index distance; a missing
+frame is a gap, never a neighbour.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,19 +19,19 @@ __all__ = ["Method", "Windowed", "delay", "smooth_labels", "smooth_votes"]
 
 Method = Literal["centred", "causal", "ema"]
 FINEST = 48
-"""Averages are compared as whole numbers of 2^−48: sums are exact, so equal windows tie in any order of frames."""
+"""Averages are compared as integer multiples of 2^−48, so sums are exact and equal windows tie in any frame order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """The smoothed class (S, L), −1 where no frame is present, and whether each window holds every frame it could."""
+    """The smoothed class (S, L), −1 if no frame is present, and whether each window is complete."""
 
     label: NDArray[np.int64]
     complete: Bools
 
 
 def delay(method: Method, parameter: float) -> float:
-    """Frames of delay: w for a centred window, w/2 for a causal one, (1 − α)/α for an exponential average.
+    """Return the delay in frames: w for a centred window, w/2 for a causal one, (1 − α)/α for an exponential one.
 
     >>> delay("centred", 2), delay("causal", 2), delay("ema", 0.5)
     (2.0, 1.0, 1.0)
@@ -45,10 +45,10 @@ def delay(method: Method, parameter: float) -> float:
 def smooth_labels(
     probability: Floats, present: Bools, label: Ints, *, variants: Sequence[tuple[Method, float]]
 ) -> list[Windowed]:
-    """The best class after averaging probabilities (S, L, C) over each place's window, for each (method, w or α).
+    """Return the best class after averaging probabilities (S, L, C) over each window, for each (method, w or α).
 
-    `label` (S, L) is the unsmoothed class: it stands where the window holds the frame alone, so that w = 0 and α = 1
-    change nothing. Ties go to the lowest class. An exponential average is complete where the frame before is present.
+    `label` (S, L) is the unsmoothed class. It is kept if the window holds only that frame, so w = 0 and α = 1 change
+    nothing. Ties go to the lowest class. An exponential average is complete if the previous frame is present.
 
     >>> p = np.array([[[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]])
     >>> label, present = p.argmax(axis=2), np.ones((1, 3), bool)
@@ -77,9 +77,9 @@ def smooth_labels(
 def _winners(
     probability: Floats, present: Bools, variants: Sequence[tuple[Method, float]]
 ) -> list[tuple[NDArray[np.int64], Bools | None]]:
-    """The best class of each window (S, L), and for exponential averages the places of a frame that stands alone."""
-    # Time first, sets last: running sums, shifts and maxima over classes all go along whole rows of memory. Work goes
-    # time step by time step in arrays that are used again, which stay in the processor's cache.
+    """Return the best class of each window (S, L) and, for exponential averages, the indices of isolated frames."""
+    # Time first, sets last: running sums, shifts and maxima over classes then use contiguous rows. Each time step
+    # reuses the same work arrays, which stay in the processor's cache.
     filled = np.ascontiguousarray(np.transpose(probability, (1, 2, 0)), dtype=np.float64)
     here = np.ascontiguousarray(present.T)
     np.copyto(filled, 0.0, where=~here[:, None, :])
@@ -104,13 +104,13 @@ def _winners(
 def smooth_votes(
     label: Ints, present: Bools, *, variants: Sequence[tuple[Method, float]], n_classes: int
 ) -> list[Windowed]:
-    """The class most frames of each window name, for each (method, w); a tie leaves the current frame's class.
+    """Return the majority class of each window, for each (method, w); a tie keeps the current frame's class.
 
     >>> label, present = np.array([[3, 5, 3]]), np.ones((1, 3), bool)
     >>> smooth_votes(label, present, variants=[("centred", 1)], n_classes=6)[0].label.tolist()
     [[3, 3, 3]]
     """
-    # One more column for −1, a prediction outside the dataset's classes, which can win a vote like any other.
+    # An additional column for −1, a prediction outside the dataset's classes, which can win a vote like any other.
     votes = np.zeros((label.shape[1], n_classes + 1, label.shape[0]), dtype=np.int64)
     rows, places = np.nonzero(present)
     votes[places, label[rows, places] + 1, rows] = 1
@@ -127,7 +127,7 @@ def smooth_votes(
 
 
 def _steady(probability: Floats, present: Bools, label: Ints) -> Bools:
-    """The strips (S,) whose frames all have one best class, clearly: any average over them has the same one."""
+    """Return the strips (S,) whose frames clearly share one best class; any average over them has the same one."""
     largest = np.where(present, label, -1).max(axis=1)
     same = np.where(present, label, largest[:, None]) == largest[:, None]
     found = same.all(axis=1) & (largest >= 0)
@@ -151,15 +151,15 @@ def _full(method: Method, width: int) -> int:
 
 
 def _unit(length: int, n_classes: int) -> float:
-    """2^48, or less where a sum over a whole strip and the code of a class would not fit 62 bits."""
+    """Return 2^48, or less if a sum over a whole strip and the code of a class would exceed 62 bits."""
     return 2.0 ** min(FINEST, 62 - length.bit_length() - n_classes.bit_length())
 
 
 def _contenders(filled: Floats) -> NDArray[np.int64] | None:
-    """The classes (M, S) that can win a window of each strip, in ascending order; None where M would be most of them.
+    """Return the classes (M, S) that can win a window of each strip, ascending; None if M would be most classes.
 
-    A class that wins an average is at least the mean over classes there, so it is at least the mean of some frame.
-    Strips with fewer contenders than M are filled up with classes that cannot win.
+    The winner of an average is at least the mean over classes there, so it is at least the mean of some frame. Strips
+    with fewer than M such classes are padded with classes that cannot win.
     """
     can_win = np.zeros(filled.shape[1:], dtype=bool)
     for step in filled:
@@ -171,9 +171,9 @@ def _contenders(filled: Floats) -> NDArray[np.int64] | None:
 
 
 class _ClassCoder:
-    """Averages (C, S) as whole numbers of 1/unit with room for the code of their class: one maximum finds both.
+    """Encode averages (C, S) as integers in 1/unit plus the code of their class, so one maximum finds both.
 
-    The lowest class has the largest code, so it wins ties; much faster than argmax.
+    The lowest class has the largest code and so wins ties. This is much faster than argmax.
     """
 
     def __init__(self, shape: tuple[int, ...], unit: float) -> None:
@@ -182,20 +182,20 @@ class _ClassCoder:
         self.codes = np.arange(shape[0] - 1, -1, -1, dtype=np.int64)[:, None]
 
     def whole(self, values: Floats) -> NDArray[np.int64]:
-        """The values without their codes; the array is used again by the next call."""
+        """Return the values without their codes; the next call reuses the array."""
         np.multiply(values, self._unit, out=self._scaled)
         np.copyto(self._whole, self._scaled, casting="unsafe")
         return np.left_shift(self._whole, self._room, out=self._whole)
 
     def classes(self, coded: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The class of the largest of some coded values (…, C, S)."""
+        """Return the class of the largest of some coded values (…, C, S)."""
         return np.asarray(len(self.codes) - 1 - (coded.max(axis=-2) & ((1 << self._room) - 1)))
 
 
 class _Sums:
-    """Whole-number sums over any window of strips (L, C, S), from running sums padded by the widest window.
+    """Integer sums over any window of strips (L, C, S), from running sums padded by the widest window.
 
-    `ends` (C, 1) is added to every sum. The array that `over` returns is used again by the next call.
+    `ends` (C, 1) is added to every sum. The next call reuses the array that `over` returns.
     """
 
     def __init__(
@@ -219,15 +219,15 @@ class _Sums:
         self._over = np.empty(shape, dtype=np.int64)
 
     def over(self, method: Method, width: int) -> NDArray[np.int64]:
-        """The sum over each place's window, (L, C, S)."""
+        """Return the sum over each window, (L, C, S)."""
         last, first, length = width if method == "centred" else 0, self._pad - width, len(self._over)
         return np.subtract(self._ends[last : last + length], self._running[first : first + length], out=self._over)
 
 
 def _ema(filled: Floats, present: Bools, alpha: float, coder: _ClassCoder) -> tuple[NDArray[np.int64], Bools]:
-    """The best class of exponential averages (L, S), and where a frame stands alone.
+    """Return the best class of exponential averages (L, S), and the isolated frames.
 
-    After a gap of g frames the new one weighs 1 − (1 − α)^g, the first one all.
+    After a gap of g frames, the new frame has the weight 1 − (1 − α)^g; the first frame has all the weight.
     """
     place = np.arange(present.shape[0])[:, None]
     seen = np.maximum.accumulate(np.where(present, place, -1), axis=0)

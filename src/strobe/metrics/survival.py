@@ -1,4 +1,4 @@
-"""What a survival curve says at a level and at its middle."""
+"""Values of a survival curve: the share at a level, and the median."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from strobe.metrics.temporal import Survival
 __all__ = ["alive_at", "median_of"]
 
 SLACK = 1e-6
-"""An end counts at a level if it lies beyond it by less than this share, as members of sets do."""
+"""An end counts at a level if it exceeds it by less than this share, as for members of sets."""
 
 INVERTED = "kaplan-meier, inverted"
 
 
 def alive_at(curve: Survival, level: float, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
-    """The share alive past `level`; null where nobody was followed so far. `cluster` (N,) is of those followed.
+    """Return the share alive past `level`; null if no set was followed so far. `cluster` (N,) is per followed set.
 
     >>> from strobe.metrics.temporal import kaplan_meier
     >>> time, found, video = np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.arange(3)
@@ -37,10 +37,10 @@ def alive_at(curve: Survival, level: float, cluster: Ints, *, interval: Interval
 
 
 def median_of(curve: Survival) -> Estimate:
-    """The distance by which half have failed, with the distances at which the curve's interval holds a half.
+    """Return the distance by which half have failed; its bounds are where the curve's interval includes a half.
 
-    Null where fewer than half failed. Where the upper end was never reached there are no bounds, and the reason gives
-    the lower one.
+    Null if fewer than half failed. If the upper end was never reached there are no bounds, and the reason gives the
+    lower one.
 
     >>> from strobe.metrics.temporal import kaplan_meier
     >>> time = np.arange(1.0, 21.0)

@@ -1,4 +1,4 @@
-"""Measures of flicker beside pm-k: flips between neighbours, time to the first failure, swing of confidence."""
+"""Measures of flicker in addition to pm-k: flips between neighbours, time to first failure, confidence swing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +16,10 @@ __all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
 
 
 def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> tuple[Floats, Bools]:
-    """Per set, the share of its adjacent pairs whose `value` differs, and which sets have a pair at all.
+    """Return, per set, the share of adjacent pairs whose `value` differs, and whether the set has any pair.
 
-    `value` is (N,) per frame of a set; `first` and `second` (P,) are the places of each pair's two frames in it, and
-    `pair_set` (P,) the pair's set.
+    `value` is (N,) per frame of a set. `first` and `second` (P,) are the indices of each pair's two frames in it, and
+    `pair_set` (P,) is the pair's set.
 
     >>> share, has = flip_shares(np.array([4, 4, 7]), np.array([0, 1]), np.array([1, 2]), np.array([0, 0]), n_sets=2)
     >>> share.tolist(), has.tolist()
@@ -31,7 +31,7 @@ def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, 
 
 
 def swings(confidence: Floats, start: Ints) -> Floats:
-    """Per set, the largest minus the smallest confidence of its frames; `start` (S,) is each set's first place.
+    """Return, per set, the largest minus the smallest confidence; `start` (S,) is each set's first index.
 
     >>> swings(np.array([0.5, 0.75, 0.25]), np.array([0, 2])).tolist()
     [0.25, 0.0]
@@ -41,7 +41,7 @@ def swings(confidence: Floats, start: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """The sets still at risk at a distance, those that failed there, and the share alive after."""
+    """The number of sets at risk at a distance, the number that failed there, and the share alive afterwards."""
 
     distance: float
     at_risk: Count
@@ -51,7 +51,7 @@ class AtRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
-    """A Kaplan–Meier curve: how many were followed, how many failed, and the distances where either ended."""
+    """A Kaplan–Meier curve: the numbers followed and failed, and the distances of failure or censoring."""
 
     n: Count
     events: Count
@@ -60,12 +60,12 @@ class Survival:
 
 
 def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interval = "auto") -> Survival:
-    """How far from its anchor a set stays right: `time` (N,) of the first failure (`event`) or of the last frame seen.
+    """Return the survival curve of sets by distance from the anchor.
 
-    A set censored at a distance was seen there and counts as at risk there. The interval is Clopper–Pearson at the
-    effective sample size S(1 − S)/v: v is Greenwood's variance where every video has one set, the sum over videos of
-    squared influences (as in Korn–Graubard) where videos share sets. Without censoring it equals the interval of the
-    plain share.
+    `time` (N,) is the distance of the first failure (`event`), or of the last frame seen. A set censored at a distance
+    was seen there and counts as at risk there. The interval is Clopper–Pearson at the effective sample size S(1 − S)/v.
+    If every video has one set, v is Greenwood's variance; otherwise it is the sum over videos of squared influences (as
+    in Korn–Graubard). Without censoring it equals the interval of the plain share.
 
     >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]), np.array([0, 1, 2]))
     >>> [round(row.alive.value, 3) for row in curve.survival], curve.median
@@ -83,7 +83,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     _, video = np.unique(cluster, return_inverse=True)
     videos = int(video.max()) + 1
     single = videos == n or interval == "clopper-pearson"
-    # Past S = 0 nothing is at risk of failing any more; the terms there are never used.
+    # After S = 0 no set is at risk, so the terms there are never used.
     left = np.maximum(at_risk - failed, 1)
     if single:
         variance = alive**2 * np.cumsum(failed / (at_risk * left))
@@ -99,7 +99,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
         squares = (np.cumsum(influence, axis=1) ** 2).sum(axis=0) * alive**2
         width, every = (np.full(len(distance), float(number)) for number in (n, videos))
         effective = effective_n(alive, width, every, np.full(len(distance), effective_videos(sizes)), squares)
-        still = present.sum(axis=0) ** 2 / (present**2).sum(axis=0)  # effective videos of those at risk
+        still = present.sum(axis=0) ** 2 / (present**2).sum(axis=0)  # effective videos of the sets at risk
         effective = np.where(alive * (1 - alive) <= 0, still, effective)
     low, high = clopper_pearson_bounds(alive * effective, effective)
     method = "kaplan-meier, greenwood" if single else "kaplan-meier, korn-graubard"
@@ -121,7 +121,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
 
 
 def _effective(alive: Floats, variance: Floats, at_risk: Ints) -> Floats:
-    """S(1 − S)/v; where nothing or everything has failed, the sets still at risk carry the interval."""
+    """Return S(1 − S)/v; if none or all have failed, the interval uses the sets still at risk."""
     spread = alive * (1 - alive)
     settled = (spread <= 0) | (variance <= 0)
     return np.where(settled, at_risk, spread / np.where(settled, 1.0, variance))

@@ -1,7 +1,7 @@
-"""Average precision from matches already made: per frame, per class over any choice of frames, and under re-weighting.
+"""Average precision from existing matches: per frame, per class over any choice of frames, and under re-weighting.
 
-Average precision only depends on the true positives, and on how many detections that count come before each. Those
-numbers are counted, not found by sorting everything again; a bootstrap draw is then a re-weighting of counts.
+Average precision depends only on the true positives and the number of counted detections before each. These numbers
+are counted once instead of sorting again, so a bootstrap draw is a re-weighting of counts.
 """
 
 from dataclasses import dataclass
@@ -27,23 +27,23 @@ __all__ = [
 ]
 
 Interpolation = Literal["coco-101", "voc-all-points"]
-"""COCO's mean over 101 recalls, or the whole area under the precision envelope (VOC from 2010 on)."""
+"""COCO's mean over 101 recalls, or the whole area under the precision envelope (VOC since 2010)."""
 
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _AFTER = np.append(_RECALLS, np.inf)
 
 
 def _recalls_reached(recall: Floats) -> NDArray[np.int64]:
-    """How many of the 101 recalls are ≤ recall: what np.searchsorted says, several times faster on large arrays."""
+    """Return how many of the 101 recalls are ≤ recall; equals np.searchsorted, several times faster on large arrays."""
     place = (recall * 100.0).astype(np.int64)
-    # The product rounds, so the guess may be one off either way.
+    # The product is rounded, so the guess may be off by one in either direction.
     place -= _RECALLS[place] > recall
     place += _AFTER[place + 1] <= recall
     return place + 1
 
 
 def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolation) -> Floats:
-    """AP of each group. Hits come sorted by group and rank; `rank` counts from 1 the detections up to each hit."""
+    """Return AP of each group. Hits are sorted by group and rank; `rank` counts detections up to each hit, from 1."""
     value = np.full(len(wanted), np.nan)
     value[wanted > 0] = 0.0
     if not len(group):
@@ -65,14 +65,16 @@ def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolat
     if interpolation == "voc-all-points":
         gain = 1.0 / objects
     else:
-        # The first hit also stands for recall 0.
+        # The first hit also counts for recall 0.
         gain = (_recalls_reached(hits / objects) - np.where(opens, 0, _recalls_reached((hits - 1) / objects))) / 101.0
     total = np.bincount(group, weights=gain * envelope, minlength=len(wanted))
     return np.where(wanted > 0, total, np.nan)
 
 
 def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolation: Interpolation) -> Floats:
-    """AP of every frame (F,) from rows sorted by frame and score: which are hits, which count, how many are wanted."""
+    """Return AP of every frame (F,) from rows sorted by frame and score: the hits, the counted rows, the wanted
+    objects.
+    """
     spared = np.concatenate(([0], np.cumsum(~counts)))
     rows = np.flatnonzero(hit)
     start = np.searchsorted(frame, frame[rows])
@@ -82,9 +84,9 @@ def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolat
 def frame_ap(
     truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
-    """AP of every frame alone, (F,): one pooled curve over the classes of the matching, mean over overlaps.
+    """Return AP of each single frame, (F,): one pooled curve over the classes of the matching, mean over overlaps.
 
-    NaN where there is nothing to be found, 0 where there is and nothing was.
+    NaN if there are no objects to find, 0 if there are some and none was found.
     """
     starts = found.starts()
     total = np.zeros(found.n_frames)
@@ -102,7 +104,7 @@ def frame_ap(
 def frame_class_ap(
     truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
-    """Mean over the classes present of each frame's AP, (F,): pycocotools' word on one image. NaN as in frame_ap."""
+    """Return each frame's mean AP over its classes, (F,), as pycocotools on one image. NaN as in frame_ap."""
     n_frames, n_classes = found.n_frames, found.n_classes
     total = np.zeros(n_frames)
     for one in matches:
@@ -118,7 +120,7 @@ def frame_class_ap(
 
 
 def _ranks_in_groups(found: BoxAnswers, one: Matches, present: Ints) -> tuple[Ints, Ints]:
-    """Each hit's group (a place in `present`) and its rank in frame and class, sorted by both."""
+    """Return each hit's group (an index into `present`) and its rank in frame and class, sorted by both."""
     hit = np.zeros(len(found), dtype=bool)
     hit[one.found] = True
     frame = found.frame[one.found].astype(np.int64)
@@ -128,7 +130,7 @@ def _ranks_in_groups(found: BoxAnswers, one: Matches, present: Ints) -> tuple[In
     rows = np.flatnonzero(frames[found.frame] if one.counts is None else frames[found.frame] & one.counts)
     key = found.frame[rows].astype(np.int64) * found.n_classes + found.label[rows]
     if found.n_frames * found.n_classes <= 4 * len(found) + 4096:
-        # A table of all groups answers several times faster than a search, where it is small.
+        # If it is small, a table of all groups is several times faster than a search.
         wanted = np.zeros(found.n_frames * found.n_classes, dtype=bool)
         wanted[keys] = True
         some = np.flatnonzero(wanted[key])
@@ -146,8 +148,8 @@ def _ranks_in_groups(found: BoxAnswers, one: Matches, present: Ints) -> tuple[In
 class CurveIndex:
     """The curves of every class over some frames, ready to be evaluated under any weights of those frames.
 
-    Rows of `before` (H, U) are hits sorted by class and score; entry (h, u) counts the detections of frame u that
-    come after hit h − 1 of the class and not after hit h. `wanted` (C, U) counts the objects to be found.
+    Rows of `before` (H, U) are hits sorted by class and score. Entry (h, u) counts the detections of frame u that
+    come after hit h − 1 of the class and not after hit h. `wanted` (C, U) counts the objects to find.
     """
 
     bounds: Ints
@@ -157,9 +159,9 @@ class CurveIndex:
     n_frames: int
 
     def ap(self, weights: Floats, *, interpolation: Interpolation = "coco-101") -> Floats:
-        """AP (C, B) under weights (U, B), how often each frame counts; NaN where a class has nothing to be found.
+        """Return AP (C, B) under weights (U, B), each frame's multiplicity; NaN if a class has no objects to find.
 
-        Copies of a frame stand next to each other in the order of scores.
+        Copies of a frame are adjacent in the order of scores.
         """
         expect(weights.ndim == 2 and len(weights) == self.n_frames, "weights", f"({self.n_frames}, B)", weights.shape)
         n_classes = len(self.bounds) - 1
@@ -180,7 +182,7 @@ class CurveIndex:
 
 
 def _weighted_ap(hit: Floats, passed: Floats, objects: Floats, interpolation: Interpolation) -> Floats:
-    """AP (B,) of one class from the weight of each hit and of what passed since the last, both (H, B)."""
+    """Return AP (B,) of one class from the weight of each hit and of the detections since the last hit, both (H, B)."""
     if not len(hit):
         return np.zeros(len(objects))
     hits, until = np.cumsum(hit, axis=0), np.cumsum(passed, axis=0)
@@ -194,7 +196,7 @@ def _weighted_ap(hit: Floats, passed: Floats, objects: Floats, interpolation: In
 
 
 def curve_index(truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> CurveIndex:
-    """The curves over these frames (rows, each once, ascending: their order decides ties between frames)."""
+    """Return the curves over these frames (distinct rows, ascending: their order decides ties between frames)."""
     from scipy import sparse
 
     expect(bool((np.diff(frames) > 0).all()), "frames", "ascending, each once", "another order")
@@ -235,10 +237,10 @@ def curve_index(truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints
 
 
 def _next_hit(value: Floats, row: Ints, hit_value: Floats, hit_row: Ints) -> NDArray[np.int64]:
-    """The place of the first hit at or after each detection, in the order of (value, row); hits come in that order."""
+    """Return the index of the first hit at or after each detection, in the order of (value, row) of the hits."""
     place = np.searchsorted(hit_value, value)
     tied = np.flatnonzero(hit_value[np.minimum(place, len(hit_value) - 1)] == value)
-    # Equal scores: the run of equal hits is named by where it begins, and the rows decide inside it.
+    # Equal scores: a run of equal hits is identified by its start, and rows decide within it.
     span = int(max(row.max(initial=0), hit_row.max(initial=0))) + 1
     run = np.searchsorted(hit_value, hit_value)
     place[tied] = np.searchsorted(run * span + hit_row, place[tied] * span + row[tied])
@@ -246,7 +248,7 @@ def _next_hit(value: Floats, row: Ints, hit_value: Floats, hit_row: Ints) -> NDA
 
 
 def mean_over_classes(ap: Floats) -> Floats:
-    """The mean over classes (axis −2) of (…, C, B); classes with nothing to be found are skipped; NaN where all are."""
+    """Return the mean over classes (axis −2) of (…, C, B), skipping classes with no objects; NaN if all are skipped."""
     known = ~np.isnan(ap)
     n = known.sum(axis=-2)
     mean = np.divide(np.where(known, ap, 0.0).sum(axis=-2), n, out=np.full(n.shape, np.nan), where=n > 0)

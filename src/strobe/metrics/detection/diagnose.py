@@ -1,7 +1,7 @@
-"""Why a frame's AP is low: what every false positive and every object that was not found is, and what mending it gains.
+"""Why a frame's AP is low: the kind of every false positive and missed object, and the AP gained by fixing it.
 
-Kinds of error, by the overlap of a false positive with the objects of its frame (enough = the overlap scored at, some =
-at least 0.1), the first that fits:
+The kind of a false positive follows from its overlap with the objects of its frame. *Enough* is the overlap used for
+scoring, and *some* is at least 0.1. The first kind that fits applies:
 
 - duplicate: enough with an object of its class, which another detection found;
 - classification: enough with an object of another class;
@@ -9,7 +9,7 @@ at least 0.1), the first that fits:
 - both: some with an object of another class;
 - background: none of these.
 
-And missed: an object that was not found and that no classification or localization error is about.
+In addition, *missed* is an object that was not found and that no classification or localization error refers to.
 """
 
 from dataclasses import dataclass
@@ -26,27 +26,27 @@ from strobe.metrics.detection.tables import TruthTable
 __all__ = ["KINDS", "SOME_OVERLAP", "Diagnosis", "diagnose"]
 
 KINDS = ("classification", "localization", "both", "missed", "duplicate", "background")
-"""Every kind of error, in the order in which equal gains are decided."""
+"""All kinds of error, in the order that resolves equal gains."""
 
 SOME_OVERLAP = 0.1
-"""Below this overlap a detection is about nothing (Bolya et al. 2020 use the same)."""
+"""Below this overlap, a detection refers to no object (as in Bolya et al. 2020)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What is wrong with some frames. `gain` (N, 6) is how much each frame's AP rises when one kind is mended."""
+    """The errors of some frames. `gain` (N, 6) is the rise of each frame's AP when one kind is fixed."""
 
     gain: Floats
 
     @property
     def main(self) -> NDArray[np.int64]:
-        """The kind whose mending gains most, a place in KINDS, (N,); −1 where none gains anything."""
+        """The kind whose fix gains most, an index into KINDS, (N,); −1 if none gains anything."""
         rounded = np.round(self.gain, 9)
         return np.where(rounded.max(axis=1) > 0, rounded.argmax(axis=1), -1)
 
     @property
     def present(self) -> Bools:
-        """Which kinds would gain something, (N, 6)."""
+        """The kinds whose fix would gain something, (N, 6)."""
         return np.asarray(np.round(self.gain, 9) > 0)
 
 
@@ -59,11 +59,11 @@ def diagnose(
     enough: Floats,
     interpolation: Interpolation = "coco-101",
 ) -> Diagnosis:
-    """What is wrong with each of these frames (rows), by their pooled AP; `enough` (G,) is the overlap to be had.
+    """Diagnose each of these frames (rows) by its pooled AP; `enough` (G,) is the overlap required of each object.
 
-    To mend a classification or localization error makes its best-scored detection about an object that was not found
-    a true positive and removes the rest; to mend both, duplicate or background removes the false positives; to mend
-    missed takes the objects off the list of those to be found.
+    Fixing a classification or localization error turns its best-scored detection on a missed object into a true
+    positive and removes the rest. Fixing both, duplicate or background removes the false positives. Fixing missed
+    removes the missed objects from the objects to find.
     """
     part = _FrameSlice(truth, found, one, frames)
     n_frames = len(frames)
@@ -80,7 +80,7 @@ def diagnose(
 
     def mended(hit: Bools, counts: Bools, wanted: Bools) -> Floats:
         after = ap_of_flags(part.frame, hit, counts, part.n_wanted(wanted), interpolation)
-        # Where nothing is left to be found, nothing is wrong any more.
+        # Without objects left to find, no error is left.
         return np.where(np.isnan(after), 1.0, after) - before
 
     covered = np.zeros(len(part.wanted), dtype=bool)
@@ -88,7 +88,7 @@ def diagnose(
         hit = part.hit.copy()
         about = np.flatnonzero(kind & lost[target]) if len(lost) else np.zeros(0, dtype=np.int64)
         covered[target[about]] = True
-        _, first = np.unique(target[about], return_index=True)  # rows come with the highest score first
+        _, first = np.unique(target[about], return_index=True)  # rows are sorted by descending score
         hit[about[first]] = True
         gain[:, place] = mended(hit, part.counts & ~(kind & ~hit), part.wanted)
     gain[:, 3] = mended(part.hit, part.counts, part.wanted & ~(lost & ~covered))
@@ -99,7 +99,9 @@ def diagnose(
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The object each detection overlaps most (a place in the part's objects) and how well."""
+    """Return the object with the largest overlap for each detection (an index into the part's objects), and the
+    overlap.
+    """
 
     target: NDArray[np.int64]
     enough: Bools
@@ -107,7 +109,7 @@ class _Best:
 
 
 class _FrameSlice:
-    """Some frames of both tables, numbered anew, and every pair of a detection and an object of its frame."""
+    """Return some frames of both tables, renumbered, and every pair of a detection and an object of its frame."""
 
     def __init__(self, truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> None:
         place = np.full(found.n_frames, -1, dtype=np.int64)
@@ -135,16 +137,16 @@ class _FrameSlice:
         self.of_wanted = one.wanted[b]
 
     def n_wanted(self, wanted: Bools) -> NDArray[np.int64]:
-        """How many objects each frame asks for, (N,)."""
+        """Return the number of objects to find in each frame, (N,)."""
         return np.bincount(self.frame_of_object[wanted], minlength=self.n_frames)
 
     def best(self, same: bool, enough: Floats) -> _Best:
-        """For each detection the wanted object it overlaps most, among those of its class or those of others."""
+        """Return, for each detection, the wanted object of its own class, or of others, with the largest overlap."""
         pairs = np.flatnonzero((self.same == same) & self.of_wanted & (self.overlap > 0))
         pairs = pairs[np.lexsort((self.overlap[pairs], self.detection[pairs]))]
         n = len(self.rows)
         target, overlap, asked = np.zeros(n, dtype=np.int64), np.zeros(n), np.ones(n)
-        # The last written stays: the largest overlap.
+        # The last write wins, which is the largest overlap.
         target[self.detection[pairs]] = self.target[pairs]
         overlap[self.detection[pairs]] = self.overlap[pairs]
         asked[self.detection[pairs]] = enough[self.objects[self.target[pairs]]]

@@ -1,8 +1,8 @@
-"""95 % intervals of mAP, AP and their drops: every video is left out once.
+"""95 % intervals of mAP, AP and their drops, from leaving out each video once.
 
-A percentile bootstrap of mAP is biased upwards: pooled precision is a ratio, and a draw has fewer distinct videos. The
-delete-one-video jackknife on the logit scale is centred on the value, holds it, and needs no random numbers. The drop
-joins the intervals of its two ends, which are not symmetric, with their jackknife correlation (MOVER).
+A percentile bootstrap of mAP is biased upwards, because pooled precision is a ratio and a draw has fewer distinct
+videos. The delete-one-video jackknife on the logit scale is centred on the value, includes it, and needs no random
+numbers. The drop combines the asymmetric intervals of its two ends by their jackknife correlation (MOVER).
 """
 
 import numpy as np
@@ -19,13 +19,13 @@ __all__ = [
 
 METHOD = "video jackknife"
 LEAST_VIDEOS = 10
-"""Below this many videos mAP has no interval."""
+"""Below this number of videos, mAP has no interval."""
 LEAST_OF_CLASS = 5
-"""Below this many videos that show a class its AP has no interval."""
+"""Below this number of videos that show a class, its AP has no interval."""
 FEW_VIDEOS = 50
-"""Below this many the interval is marked: it covers less than it says."""
+"""Below this number of videos, the interval is marked, because its coverage is below 95 %."""
 FEW_PER_CLASS = 20
-"""Below this many videos per class mAP itself reads higher than it would with many."""
+"""Below this number of videos per class, mAP itself is higher than it would be with many."""
 
 NOTHING_THERE = "nothing is to be found in these frames"
 NO_SPREAD = "no single video changes the value, so nothing says how far it may be off"
@@ -33,9 +33,10 @@ ONE_DECIDES = "without one of the videos nothing is left to be found"
 
 
 def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int, effective: float | None = None) -> Estimate:
-    """mAP with its interval; `without` (G,) has each video left out, `of_class` counts the videos of each class.
+    """Return mAP with its interval; `without` (G,) leaves out each video, `of_class` counts the videos of each class.
 
-    `effective` videos, (Σm)²/Σm² over the sets of each, give the degrees of freedom; all of them by default.
+    The `effective` number of videos, (Σm)²/Σm² over the sets of each, gives the degrees of freedom. The default is
+    the number of all videos.
 
     >>> mean_ap(0.5, np.tile([0.49, 0.51], 30), of_class=np.array([60]), n=60).text()
     '50.0 [35.1, 64.9]'
@@ -55,9 +56,10 @@ def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int, effective:
 
 
 def ap_of_class(value: float, without: Floats, *, videos: int, n: int, effective: float | None = None) -> Estimate:
-    """AP of one class with its interval; `videos` show the class, `without` (G,) has each of all videos left out.
+    """Return AP of one class with its interval; `videos` show the class, `without` (G,) leaves out each of all
+    videos.
 
-    `effective` is how many of one size would weigh as evenly as the `videos`.
+    `effective` is the equivalent number of videos of equal size.
     """
     refused = None
     if videos < LEAST_OF_CLASS:
@@ -83,13 +85,14 @@ def _estimate(
     if refused is None and not np.isfinite(without).all():
         refused = ONE_DECIDES
     spread = 0.0 if refused else standard_error(without)
-    # Values that differ by rounding alone have no spread.
+    # Values that differ only by rounding have no spread.
     if spread < 1e-12:
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=refused or NO_SPREAD)
     centre = float(np.clip(value, 1 / (2 * videos), 1 - 1 / (2 * videos)))
     freedom = max((videos if effective is None else effective) - 1, LEAST_FREEDOM)
     reach = stdtrit(freedom, 1 - ALPHA / 2) * spread / (centre * (1 - centre))
-    # Beyond the centre's limits the interval reaches as far from the value: it never ends at it, but at 0 and 1.
+    # A value beyond the limits of the centre extends the interval on its side, so no end equals the value, except at
+    # 0 and 1.
     low = float(expit(min(logit(centre), logit(value)) - reach))
     high = float(expit(max(logit(centre), logit(value)) + reach))
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=mark)
@@ -98,7 +101,7 @@ def _estimate(
 def drop_between(
     before: Estimate, after: Estimate, without_before: Floats, without_after: Floats, *, n: int
 ) -> Estimate:
-    """`before` − `after` by MOVER: each end's interval, joined with the correlation of the values without each video.
+    """Return `before` − `after` by MOVER: both intervals, combined by the correlation of the leave-one-out values.
 
     >>> x = np.tile([0.49, 0.51], 30)
     >>> one = mean_ap(0.5, x, of_class=np.array([60]), n=60)
@@ -125,7 +128,7 @@ def _joined(a: float, b: float, correlation: float) -> float:
 
 
 def standard_error(without: Floats) -> float:
-    """The jackknife's standard error of a value from its values with each video left out, (G,).
+    """Return the jackknife standard error from the values with each video left out, (G,).
 
     >>> round(standard_error(np.array([0.4, 0.5, 0.6])), 4)
     0.1155
@@ -135,7 +138,7 @@ def standard_error(without: Floats) -> float:
 
 
 def few_per_class(of_class: Ints) -> str | None:
-    """What to say of mAP where classes have few videos, `of_class` (C,); None from a median of twenty on.
+    """Return the caution for mAP if classes have few videos, `of_class` (C,); None if the median is at least twenty.
 
     >>> few_per_class(np.array([30, 40, 0]))
     """

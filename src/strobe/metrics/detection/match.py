@@ -1,11 +1,11 @@
-"""Which detection found which object: done once for all frames, used by every aggregate.
+"""Match detections to objects: done once for all frames, and used by every aggregate.
 
-The rule is pycocotools' (`COCOeval.evaluateImg`): within a frame and class, detections choose in the order of their
-scores; each takes the object it overlaps most among those that are free and overlap enough, an ordinary object
-before an ignored one; equal overlaps go to the later object; crowd regions are never used up.
+The rule is that of pycocotools (`COCOeval.evaluateImg`). Within a frame and class, detections choose in the order of
+their scores. Each takes the object with the largest overlap among those that are free and overlap enough; an ordinary
+object comes before an ignored one. Equal overlaps go to the later object. Crowd regions are never used up.
 
-That order of choice is the same for every object, so the outcome is the one stable matching, and it is found for all
-frames at once: everyone proposes to their best object, an object keeps its first suitor, the others move on.
+This order of choice is the same for every object, so the outcome is the one stable matching. It is found for all
+frames at once: each detection proposes to its best object, an object keeps its first proposal, the others move on.
 """
 
 from dataclasses import dataclass
@@ -27,17 +27,17 @@ Overlap = tuple[float, ...] | Literal["ilsvrc-vid"]
 COCO_IOUS: tuple[float, ...] = tuple(float(value) for value in np.linspace(0.5, 0.95, 10))
 """0.5, 0.55 … 0.95: COCO's primary metric."""
 
-_PAIRS_AT_ONCE = 1 << 17  # the work arrays of this many pairs stay in the processor's cache
+_PAIRS_AT_ONCE = 1 << 17  # work arrays of this many pairs fit into the processor's cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """Who found what at one overlap.
+    """The matches at one overlap.
 
-    `found` (M,) are the rows of the detection table that are true positives, ascending, `object` (M,) the rows of
-    the truth table they found. `counts` (D,) is False for detections that are neither right nor wrong (beyond
-    max_dets, on a crowd or ignored object, outside the area range), or None where all count; a detection that counts
-    and is not in `found` is a false positive. `wanted` (G,) marks the objects that are to be found.
+    `found` (M,) are the rows of the detection table that are true positives, ascending. `object` (M,) are the matched
+    rows of the truth table. `counts` (D,) is False for detections that are neither right nor wrong (beyond max_dets,
+    on a crowd or ignored object, outside the area range), or None if all count. A detection that counts and is not in
+    `found` is a false positive. `wanted` (G,) marks the objects to find.
     """
 
     found: Ints
@@ -47,9 +47,9 @@ class Matches:
 
 
 def box_iou(a: Floats, b: Floats, *, crowd: Bools | None = None) -> Floats:
-    """Overlap of each box of `a` (N, 4) with the one beside it in `b` (N, 4), xyxy.
+    """Return the overlap of each box of `a` (N, 4) with the same row of `b` (N, 4), xyxy.
 
-    Intersection over union; where `crowd`, intersection over the area of `a`. Zero where they do not overlap.
+    It is intersection over union or, for `crowd`, intersection over the area of `a`. Zero if they do not overlap.
 
     >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 4.0]])).tolist()
     [0.5]
@@ -67,7 +67,7 @@ def box_iou(a: Floats, b: Floats, *, crowd: Bools | None = None) -> Floats:
 
 
 def ilsvrc_vid_iou(xyxy: Floats) -> Floats:
-    """The overlap an object asks for under the ILSVRC-VID rule: min(0.5, wh / ((w + 10)(h + 10))), (N,).
+    """Return the overlap required by the ILSVRC-VID rule: min(0.5, wh / ((w + 10)(h + 10))), (N,).
 
     >>> ilsvrc_vid_iou(np.array([[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 500.0, 500.0]])).tolist()
     [0.25, 0.5]
@@ -86,8 +86,8 @@ def match(
 ) -> tuple[Matches, ...]:
     """Match every frame, once per overlap (one result for the ILSVRC-VID rule).
 
-    `max_dets` is per frame and class. Objects outside `area_range` (pixels, both ends included) are ignored, and so
-    are detections outside it that found nothing. For localization pass `truth.merged()` and `found.merged()`.
+    `max_dets` applies per frame and class. Objects outside `area_range` (pixels, both ends included) are ignored, as
+    are unmatched detections outside it. For localization pass `truth.merged()` and `found.merged()`.
     """
     expect(truth.n_frames == found.n_frames, "match", "tables of the same frames", (truth.n_frames, found.n_frames))
     expect(truth.n_classes == found.n_classes, "match", "the same classes", (truth.n_classes, found.n_classes))
@@ -100,7 +100,7 @@ def match(
         asked = [ilsvrc_vid_iou(truth.xyxy)]
     else:
         expect(len(iou) > 0 and all(0 < one <= 1 for one in iou), "iou", "overlaps in (0, 1]", iou)
-        # pycocotools' guard: at 1.0 a perfect box must not be lost to rounding.
+        # As in pycocotools: at 1.0 a perfect box must not be lost to rounding.
         asked = [np.full(len(truth), min(one, 1 - 1e-10)) for one in iou]
     beyond = _beyond_max_dets(found, max_dets)
     least = asked[0] if len(asked) == 1 else np.min(asked, axis=0)
@@ -120,7 +120,7 @@ def match(
         counts = None
         if beyond is not None or outside is not None or spared.any():
             counts = np.ones(len(found), dtype=bool) if outside is None else ~outside
-            counts[chooser] = ~spared  # outside the range a detection counts only where it found something
+            counts[chooser] = ~spared  # outside the range, a detection counts only if it is matched
             if beyond is not None:
                 counts &= ~beyond
         results.append(Matches(found=chooser[~spared], object=choice[~spared], counts=counts, wanted=~ignored))
@@ -128,7 +128,7 @@ def match(
 
 
 def _beyond_max_dets(found: BoxAnswers, max_dets: int) -> Bools | None:
-    """Which detections come after the first max_dets of their frame and class; None where none does."""
+    """Return the detections after the first max_dets of their frame and class; None if there are none."""
     starts = found.starts()
     crowded = np.diff(starts) > max_dets
     if not crowded.any():
@@ -146,9 +146,9 @@ def _beyond_max_dets(found: BoxAnswers, max_dets: int) -> Bools | None:
 def _pairs(
     truth: TruthTable, found: BoxAnswers, least: Floats, beyond: Bools | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Every (detection, object of its frame and class, overlap) that overlaps enough, sorted by detection.
+    """Return every (detection, object of its frame and class, overlap) with enough overlap, sorted by detection.
 
-    Works through blocks of frames, so that memory does not grow with the number of pairs looked at.
+    It processes blocks of frames, so that memory does not grow with the number of pairs.
     """
     starts = found.starts()
     truth_starts = np.searchsorted(truth.frame, np.arange(truth.n_frames + 1))
@@ -193,9 +193,9 @@ def _group(frame: Ints, label: Ints, first: int, n_classes: int) -> NDArray[np.i
 
 
 def _by_preference(detection: Ints, target: Ints, overlap: Floats, ignored: Bools) -> NDArray[np.int64]:
-    """The order by detection, then ordinary objects first, then overlap, then the later object.
+    """Return the order by detection, then ordinary objects first, then overlap, then the later object.
 
-    Pairs come sorted by detection and few detections have a choice, so only those are sorted.
+    Pairs are already sorted by detection and few detections have a choice, so only those are sorted.
     """
     order = np.arange(len(detection))
     same = detection[1:] == detection[:-1]
@@ -209,7 +209,7 @@ def _by_preference(detection: Ints, target: Ints, overlap: Floats, ignored: Bool
 
 
 def _settle(detection: Ints, target: Ints, crowd: Bools) -> NDArray[np.int64]:
-    """The pairs that stand, ascending. Pairs come sorted by detection (the earlier chooses first) and preference."""
+    """Return the final pairs, ascending. Pairs are sorted by detection (the earlier chooses first) and preference."""
     n_pairs = len(detection)
     if not n_pairs:
         return np.zeros(0, dtype=np.int64)
@@ -226,7 +226,7 @@ def _settle(detection: Ints, target: Ints, crowd: Bools) -> NDArray[np.int64]:
             asking = asking[~free]
         wish = target[asking]
         before = holder[wish]
-        holder[wish[::-1]] = asking[::-1]  # of several, the last written stays: the first suitor
+        holder[wish[::-1]] = asking[::-1]  # for duplicates the last write wins, which is the first proposal
         holder[wish] = np.minimum(before, holder[wish])
         after = holder[wish]
         refused = asking[after != asking]

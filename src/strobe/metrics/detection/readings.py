@@ -1,8 +1,8 @@
-"""Do predicted boxes mean what they are taken for? Held against the true objects, read in other ways too.
+"""Check the box format and class order of predictions against the true objects.
 
-A reading is a form (corners, corner and size, centre and size), an order (x or y first) and a scale. Where another one
-fits the objects far better than the one taken, the boxes are in that one. The same for classes: boxes that fit objects
-and hardly ever name their class have their classes in another order.
+A reading is a form (corners, corner and size, centre and size), an order (x or y first) and a scale. If another
+reading fits the objects far better than the assumed one, the boxes are in that reading. Likewise for classes: if
+boxes fit objects but rarely name their class, the classes are in another order.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ FORMS: dict[str, Callable[[Floats], Floats]] = {
     "xywh": lambda box: np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1),
     "cxcywh": lambda box: np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1),
 }
-"""What four numbers can be, as corners."""
+"""The possible forms of four numbers, converted to corners."""
 
 _FLIPPED = {"xyxy": "yxyx", "xywh": "yxhw", "cxcywh": "cycxhw"}
 _FRAMES = 500
 _LEAST_FRAMES = 5
 _GOOD = 0.5
 _WORSE = 0.6
-"""So much of the other reading's overlap is far worse."""
+"""An overlap below this share of the other reading's overlap is far worse."""
 _FITS = 0.5
 _OBJECTS = 1000
 _ENOUGH = 20
@@ -38,8 +38,11 @@ _PURE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSample:
-    """Predicted boxes (N, 4) on some frames with objects: the first object beside each (N, 4), its frame's place among
-    the sample's (N,), width and height of the image (N, 2), zero where unknown, and each frame's first row (F,)."""
+    """Predicted boxes (N, 4) on some frames with objects.
+
+    Each box comes with the first object of its frame (N, 4), its frame's index in the sample (N,), and the width and
+    height of the image (N, 2), zero if unknown. In addition there is each frame's first row (F,).
+    """
 
     box: Floats
     object: Floats
@@ -51,10 +54,12 @@ class BoxSample:
     def of(
         cls, box: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints, wh: Floats
     ) -> "BoxSample":
-        """From boxes, their frames and scores, (N, …), the true boxes, and the sizes of all frames (F, 2)."""
+        """Build a sample from boxes, their frames and scores, (N, …), the true boxes, and the sizes of all frames (F,
+        2).
+        """
         objects, first = np.unique(true_frame, return_index=True)
         there = np.zeros(len(wh) + 1, dtype=bool)
-        there[frame] = True  # the last is of boxes on no frame, −1
+        there[frame] = True  # the last slot is for boxes without a frame, −1
         some = objects[there[objects]]
         some = some[:: max(1, len(some) // _FRAMES)]
         rows = _on(frame, some, score)
@@ -64,11 +69,11 @@ class BoxSample:
 
     @property
     def n_frames(self) -> int:
-        """How many frames it has."""
+        """Return the number of frames."""
         return len(self.first)
 
     def fit(self, xyxy: Floats) -> float:
-        """The median over frames of the best overlap any box has with the frame's first object."""
+        """Return the median over frames of the best overlap of any box with the frame's first object."""
         if not self.n_frames:
             return 0.0
         best = np.zeros(self.n_frames)
@@ -78,7 +83,7 @@ class BoxSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misread:
-    """A reading that fits far better than the one taken: what it is called, and the median overlap of both."""
+    """A reading that fits far better than the assumed one: its description, and the median overlap of both."""
 
     text: str
     fit: float
@@ -86,7 +91,7 @@ class Misread:
 
 
 def misread(sample: BoxSample, form: str) -> Misread | None:
-    """The reading that fits the objects far better than `form` in pixels; None where that one will do.
+    """Return the reading that fits the objects far better than `form` in pixels; None if there is none.
 
     >>> true = np.array([[10.0, 20, 30, 80]]).repeat(6, axis=0) + np.arange(6)[:, None]
     >>> frame, wh = np.arange(6), np.full((6, 2), 100.0)
@@ -97,12 +102,12 @@ def misread(sample: BoxSample, form: str) -> Misread | None:
     if sample.n_frames < _LEAST_FRAMES or taken > _GOOD:
         return None
     found = [Misread(text=text, fit=round(sample.fit(xyxy), 2), taken=taken) for text, xyxy in _readings(sample, form)]
-    best = max(found, key=lambda one: one.fit)  # the first of equals: the simplest
+    best = max(found, key=lambda one: one.fit)  # the first of equals is the simplest
     return best if best.fit > _GOOD and taken < _WORSE * best.fit else None
 
 
 def _readings(sample: BoxSample, form: str) -> Iterator[tuple[str, Floats]]:
-    """Every other reading, the simplest first: what it is called, and the boxes so."""
+    """Yield every other reading, the simplest first: its description, and the boxes converted by it."""
     known = bool((sample.wh > 0).all())
     for flipped in (False, True):
         numbers = sample.box[:, [1, 0, 3, 2]] if flipped else sample.box
@@ -123,7 +128,7 @@ def _readings(sample: BoxSample, form: str) -> Iterator[tuple[str, Floats]]:
 
 
 def _scale(xyxy: Floats, true: Floats) -> tuple[float, float] | None:
-    """By how much the centres of the best boxes have to be multiplied to be the objects'; None where by nothing."""
+    """Return the factor that maps the centres of the best boxes to the objects' centres; None if there is none."""
     a, b = (box[:, :2] + box[:, 2:] for box in (xyxy, true))
     use = (a > 0).all(axis=1)
     if use.sum() < _LEAST_FRAMES:
@@ -133,19 +138,19 @@ def _scale(xyxy: Floats, true: Floats) -> tuple[float, float] | None:
 
 
 def _on(frame: Ints, some: Ints, score: Floats) -> NDArray[np.int64]:
-    """The rows on some of the frames, by frame, the most confident first."""
+    """Return the rows on some of the frames, by frame, the most confident first."""
     if not len(frame) or not len(some):
         return np.zeros(0, dtype=np.int64)
     wanted = np.zeros(int(max(frame.max(), some.max())) + 2, dtype=bool)
     wanted[some] = True
-    rows = np.flatnonzero(wanted[frame])  # −1 is the last one, which is never wanted
+    rows = np.flatnonzero(wanted[frame])  # −1 indexes the last slot, which is never wanted
     return np.asarray(rows[np.lexsort((-score[rows], frame[rows]))])
 
 
 def named_objects(
     xyxy: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some objects that a box fits (IoU above one half), and of each the most confident such box: rows of both."""
+    """Return some objects that a box fits (IoU above one half) and the most confident such box: rows of both."""
     some = np.arange(0, len(true_frame), max(1, len(true_frame) // _OBJECTS))
     order = _on(frame, true_frame[some], score)
     starts, ends = (np.searchsorted(frame[order], true_frame[some], side=side) for side in ("left", "right"))
@@ -161,8 +166,10 @@ def named_objects(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassOrder:
-    """How boxes that fit objects name them: the share that is right, the share right if each answer stood for the class
-    it is mostly given to, and the answers with that class, most frequent first."""
+    """The classes of boxes that fit objects: the share that is right, and the share right after the best renaming.
+
+    The renaming maps each answer to the class it is mostly given to; the pairs are listed most frequent first.
+    """
 
     n: int
     right: float
@@ -171,18 +178,18 @@ class ClassOrder:
 
     @property
     def is_other(self) -> bool:
-        """Whether the answers consistently name other classes: one order taken for another."""
+        """Whether the answers consistently name other classes, which means a different class order."""
         several = len({true for _, true in self.means}) >= _LEAST_CLASSES
         return self.n >= _ENOUGH and several and self.renamed >= _PURE and self.right < 0.5 * self.renamed
 
     @property
     def is_none(self) -> bool:
-        """Whether hardly any answer names its object's class, though there are several classes."""
+        """Whether hardly any answer names its object's class, although there are several classes."""
         return self.n >= _ENOUGH and self.right < 0.1 and len({true for _, true in self.means}) > 1
 
 
 def class_order(answer: Ints, said: Ints, true: Ints) -> ClassOrder:
-    """What answers (N,) stand for, given the classes they were taken for and those of the objects they fit.
+    """Compare answers (N,), read as the assumed classes, with the classes of the objects they fit.
 
     >>> answer, true = np.arange(30) % 3, (np.arange(30) + 1) % 3
     >>> found = class_order(answer, answer, true)
@@ -195,7 +202,7 @@ def class_order(answer: Ints, said: Ints, true: Ints) -> ClassOrder:
     classes, label = np.unique(true, return_inverse=True)
     table = np.zeros((len(words), len(classes)), dtype=np.int64)
     np.add.at(table, (word, label), 1)
-    # Each class once: an answer given to everything stands for one class, not for all of them.
+    # Each class once: an answer given to every object maps to one class, not to all of them.
     means, free = [], table.copy()
     while free.max() > 0:
         a, b = np.unravel_index(int(free.argmax()), free.shape)

@@ -1,4 +1,4 @@
-"""The boxes that are there, as columns; what a detector says is there is `core.answers.BoxAnswers`."""
+"""The true objects as columns; a detector's boxes are `core.answers.BoxAnswers`."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ def _box_area(xyxy: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthTable:
-    """Objects that are there, one row each, sorted by frame and then by label: make one with `TruthTable.of`.
+    """True objects, one row each, sorted by frame and then by label: create one with `TruthTable.of`.
 
-    `crowd` marks regions that are neither to be found nor to be blamed for (pycocotools' iscrowd); `area` is the
-    object's area in pixels, the box's where nothing better is known; `track` names an object through its video, −1
-    where unknown.
+    `crowd` marks regions that are neither required nor penalised (pycocotools' iscrowd). `area` is the object's area
+    in pixels, or the box's area if nothing better is known. `track` identifies an object through its video, −1 if
+    unknown.
     """
 
     frame: Ints
@@ -59,7 +59,7 @@ class TruthTable:
         area: Floats | None = None,
         track: Ints | None = None,
     ) -> "TruthTable":
-        """The table from columns in any order; rows of one frame and class keep theirs."""
+        """Build the table from columns in any order; rows of one frame and class keep their order."""
         order = np.lexsort((label, frame))
         boxes = np.take(np.asarray(xyxy, dtype=np.float64).reshape(-1, 4), order, axis=0)
         return cls(
@@ -75,14 +75,14 @@ class TruthTable:
 
     @classmethod
     def of_boxes(cls, boxes: Boxes, *, n_frames: int, n_classes: int) -> "TruthTable":
-        """The table of a dataset's boxes."""
+        """Return the table of a dataset's boxes."""
         return cls.of(
             boxes.frame, boxes.label, boxes.xyxy, crowd=boxes.crowd, track=boxes.track,
             n_frames=n_frames, n_classes=n_classes,
         )  # fmt: skip
 
     def merged(self) -> "TruthTable":
-        """The same objects as one class, in the same order: localization."""
+        """Return the same objects with a single class, in the same order, to score localization alone."""
         return TruthTable(
             frame=self.frame, label=np.zeros(len(self), dtype=np.int64), xyxy=self.xyxy, crowd=self.crowd,
             area=self.area, track=self.track, n_frames=self.n_frames, n_classes=1,

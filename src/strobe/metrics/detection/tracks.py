@@ -1,4 +1,4 @@
-"""What happens to a tracked object along a set: lost and found again, a box that shakes, a score that swings."""
+"""Tracked objects along a set: lost and found again, box jitter, score swing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,13 @@ __all__ = ["TrackFigures", "track_figures"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFigures:
-    """One entry per (set, track) that is to be found in at least two frames of the set; all arrays are (T,).
+    """One entry per (set, track) with at least two frames of the set in which to find it; all arrays are (T,).
 
-    `flickers`: found, then lost, then found again, along the frames in which it is to be found; `can_flicker` where it
-    has three such frames. `flips` is the share of its neighbouring frames (indices that differ by one) between which
-    it changes from found to lost or back, `jitter` the mean of 1 − IoU between neighbouring detections of it, each
-    drawn relative to the object's own box, so that the object's motion does not count; `swing` the highest minus the
-    lowest score over the frames where it is found. NaN where there is nothing to measure.
+    `flickers` marks objects found, then lost, then found again, over the frames in which they can be found;
+    `can_flicker` needs three such frames. `flips` is the share of neighbouring frames (indices that differ by one)
+    between which it changes from found to lost or back. `jitter` is the mean of 1 − IoU between neighbouring
+    detections, each relative to the object's own box, so that the object's motion does not count. `swing` is the
+    highest minus the lowest score over the frames where it is found. NaN if there is nothing to measure.
     """
 
     set: NDArray[np.int64]
@@ -45,8 +45,8 @@ def track_figures(
 ) -> TrackFigures:
     """Follow every track of the truth table through every set.
 
-    An object is found where a detection with at least `confidence` is matched to it. Set rows say which frames belong
-    to which set; `index_of_frame` (F,) is each frame's place in its video.
+    An object is found if a detection with at least `confidence` is matched to it. Set rows give the frames of each
+    set. `index_of_frame` (F,) is each frame's index in its video.
     """
     track = truth.track
     finder = np.full(len(truth), -1, dtype=np.int64)
@@ -104,7 +104,7 @@ def _share(total: NDArray[Any], n: Ints) -> Floats:
 
 
 def _comes_back(run: Ints, seen: Bools, n_runs: int) -> Bools:
-    """Whether a run has a frame where it is not seen between two where it is."""
+    """Return whether a run has an unseen frame between two seen ones."""
     place = np.arange(len(run))
     first, last = np.full(n_runs, len(run)), np.full(n_runs, -1)
     np.minimum.at(first, run[seen], place[seen])
@@ -114,7 +114,7 @@ def _comes_back(run: Ints, seen: Bools, n_runs: int) -> Bools:
 
 
 def _relative(truth: TruthTable, found: BoxAnswers, thing: Ints, finder: Ints) -> Floats:
-    """The box that found each object, in units of the object's own box (0, 0, 1, 1)."""
+    """Return the box that found each object, in units of the object's own box (0, 0, 1, 1)."""
     box, mine = found.xyxy[finder[thing]], truth.xyxy[thing]
     corner, size = mine[:, :2], mine[:, 2:] - mine[:, :2]
     return np.concatenate([(box[:, :2] - corner) / size, (box[:, 2:] - corner) / size], axis=1)

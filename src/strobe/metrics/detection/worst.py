@@ -1,4 +1,4 @@
-"""pm-k mAP: each anchor gives way to the frame of its set with the lowest AP."""
+"""pm-k mAP: each anchor is replaced by the frame of its set with the lowest AP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ _VIDEOS_AT_ONCE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """The frame that stands for each set at each k.
+    """The frame chosen for each set at each k.
 
-    `frame` and `row` are (S, K): a row of the frame table and of the set rows that came in. `ap` (S, K) is the chosen
-    frame's AP (never rising with k), NaN where no frame of the set within k has anything to be found; the anchor
-    stands there.
+    `frame` and `row` are (S, K): a row of the frame table and of the input set rows. `ap` (S, K) is the chosen
+    frame's AP, which never rises with k. It is NaN if no frame of the set within k has objects to find; the anchor is
+    then chosen.
     """
 
     frame: NDArray[np.int64]
@@ -33,14 +33,14 @@ class Worst:
 
     @property
     def undefined(self) -> NDArray[np.int64]:
-        """How many sets have no frame with anything to be found within each k, (K,)."""
+        """The number of sets without any frame with objects to find within each k, (K,)."""
         return np.asarray(np.isnan(self.ap).sum(axis=0), dtype=np.int64)
 
 
 def worst_frames(ap: Floats, set_of_row: Ints, frame: Ints, distance: Floats, *, ks: Sequence[float]) -> Worst:
-    """The frame with the lowest AP of each set, anchor included, for every k of `ks` (|distance| ≤ k).
+    """Return the frame with the lowest AP of each set, including the anchor, for every k of `ks` (|distance| ≤ k).
 
-    `ap` (F,) is per frame, NaN where undefined (never chosen; the anchor where all are). The other columns describe
+    `ap` (F,) is per frame. Frames with NaN are never chosen; if all are NaN, the anchor is. The other columns describe
     set rows; every set has its anchor at distance 0. Ties after rounding to 1e-9 go to the smallest |distance|, then
     to the earlier frame.
 
@@ -82,7 +82,7 @@ def class_ap(
     *,
     interpolation: Interpolation = "coco-101",
 ) -> Floats:
-    """AP of every class over the chosen frames (S, K), mean over overlaps: (C, K), NaN where nothing is to be found.
+    """Return AP of every class over the chosen frames (S, K), mean over overlaps: (C, K), NaN if no objects to find.
 
     A frame chosen by two sets counts twice.
     """
@@ -106,11 +106,11 @@ def class_ap_without(
     *,
     interpolation: Interpolation = "voc-all-points",
 ) -> Floats:
-    """AP of every class with each video left out: (K, C, G). The chosen frames (S, K) stay as they are.
+    """Return AP of every class with each video left out: (K, C, G). The chosen frames (S, K) do not change.
 
-    `video_of_set` (S,) is in 0…G−1. To leave a video out re-weights matches already made. The spread of these values is
-    what is wanted, so they are whole areas by default: COCO's mean over 101 recalls jumps in steps of a hundredth,
-    which one video of many mostly does not reach, and a jackknife of it misses the spread of a single class.
+    `video_of_set` (S,) is in 0…G−1. Leaving a video out re-weights existing matches. These values serve to estimate a
+    spread, so they are whole areas by default. COCO's mean over 101 recalls moves in steps of a hundredth, which one
+    video of many rarely causes, so a jackknife of it would miss the spread of a single class.
     """
     n_videos = int(video_of_set.max()) + 1
     out = np.empty((chosen.shape[1], found.n_classes, n_videos))
@@ -132,18 +132,18 @@ def class_ap_without(
 
 
 def videos_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> NDArray[np.int64]:
-    """How many videos show each class on the chosen frames (S, K): (C, K)."""
+    """Return the number of videos that show each class on the chosen frames (S, K): (C, K)."""
     return np.asarray((_sets_of_class(truth, matches, chosen, video_of_set) > 0).sum(axis=2))
 
 
 def effective_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> Floats:
-    """The effective number of videos of each class, (Σm)²/Σm² over the m sets of a video that show it: (C, K)."""
+    """Return each class's effective number of videos, (Σm)²/Σm² over the m sets of a video that show it: (C, K)."""
     sets = _sets_of_class(truth, matches, chosen, video_of_set).astype(np.float64)
     return np.asarray(sets.sum(axis=2) ** 2 / np.maximum((sets * sets).sum(axis=2), 1))
 
 
 def _sets_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> NDArray[np.int64]:
-    """How many sets of each video show each class on the chosen frames (S, K): (C, K, G)."""
+    """Return the number of sets of each video that show each class on the chosen frames (S, K): (C, K, G)."""
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
     there[truth.frame[matches.wanted], truth.label[matches.wanted]] = True
     videos = int(video_of_set.max()) + 1
