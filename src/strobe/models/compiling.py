@@ -1,4 +1,4 @@
-"""A torch network compiled for batches of one size (`--compile`), what that took and gains, and its work recorded."""
+"""Compile a torch network for one batch size (`--compile`), measure cost and gain, and record CUDA graphs."""
 
 import logging
 import time
@@ -14,14 +14,14 @@ from strobe.core.late import require
 __all__ = ["Compiled", "Recorded", "compiled"]
 
 _TRIES = 5
-"""So many batches are timed, each way."""
+"""The number of batches timed before and after compiling."""
 
 Call = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A compiled network, the seconds that took, and those of a full batch before and after."""
+    """A compiled network, the seconds that compiling took, and those of a full batch before and after."""
 
     call: Call
     took_s: float
@@ -29,7 +29,7 @@ class Compiled:
     after_s: float
 
     def text(self, n: int) -> str:
-        """What it took, and from how many frames in batches of `n` on that pays.
+        """Return the cost, and the number of frames in batches of `n` from which compiling pays off.
 
         >>> Compiled(call=abs, took_s=30.0, before_s=0.02, after_s=0.01).text(100)
         'compiled in 30.0 s: a batch of 100 takes 10.0 ms instead of 20.0, so it pays from 300,000 frames on'
@@ -42,10 +42,10 @@ class Compiled:
 
 
 class Recorded:
-    """What a CUDA device does for a full batch, recorded once and begun by one call from then on.
+    """A CUDA graph of a full batch, recorded once and launched by a single call.
 
-    To begin a network piece by piece takes the interpreter's lock nearly as long as the device takes for the whole, and
-    the threads that read and decode wait for that lock.
+    Launching a network op by op holds the interpreter's lock for nearly as long as the device needs to run it. The
+    threads that read and decode wait for that lock.
     """
 
     def __init__(self, run: Call, sample: Any, stream: Any) -> None:
@@ -53,24 +53,24 @@ class Recorded:
         self._input, self._graph = sample, torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            run(sample)  # what the first run makes is not of the recording
+            run(sample)  # warm-up: its one-time work must not be recorded
         with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
             self._output = run(sample)
 
     def __call__(self, batch: Any) -> Any:
-        """Scores of the batch, in the recording's own memory: to be copied in the same stream, which is the current."""
+        """Return the batch's scores in the graph's own memory. Copy them in the same, current stream."""
         self._input[: len(batch)].copy_(batch)
         self._graph.replay()
         return self._output[: len(batch)]
 
 
 def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
-    """The network compiled by torch; `run` puts a full batch through what it is given, and waits for it.
+    """Return the network compiled by torch. `run` puts a full batch through its argument and waits for it.
 
-    ModelFailed where torch cannot compile it whole: where it gives up it would run the rest as it is, and not say so.
+    Raises ModelFailed if torch cannot compile all of it. Otherwise torch would silently run the rest uncompiled.
     """
     torch = require("torch", what="--compile", extra="models")
-    limits = torch._dynamo.config  # by default eight networks of a class are compiled, and the ninth is run as it is
+    limits = torch._dynamo.config  # by default torch compiles eight networks of a class and runs the ninth uncompiled
     for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
         if hasattr(limits, name):
             setattr(limits, name, max(getattr(limits, name), 1 << 12))
@@ -80,7 +80,7 @@ def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
     try:
         with _quiet():
             run(made)
-    except Exception as error:  # compilers raise whatever they like
+    except Exception as error:  # compilers raise arbitrary exceptions
         said = str(error).strip().partition("\n")[0]
         raise ModelFailed(f"torch cannot compile it ({printable(said, limit=160)})") from error
     took_s = time.perf_counter() - begin
@@ -89,13 +89,13 @@ def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what torch warns of while it compiles (a CUDA that a CPU has no need of); errors are still said.
+    """Suppress torch's warnings during compilation (such as a missing CUDA on a CPU). Errors still appear.
 
-    Whoever asked for more with TORCH_LOGS gets it.
+    Users who set TORCH_LOGS keep their output.
     """
     log = logging.getLogger("torch")
     before = log.level
-    if before == logging.WARNING:  # torch's own choice
+    if before == logging.WARNING:  # torch's default
         log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
@@ -106,7 +106,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The least of a few tries, after two that nobody times."""
+    """Return the smallest of a few timings, after two untimed runs."""
     taken = []
     for _ in range(2 + _TRIES):
         begin = time.perf_counter()

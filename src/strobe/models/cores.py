@@ -1,4 +1,4 @@
-"""How models share the cores of a machine: with each other, and with the threads that decode for them."""
+"""Share the machine's cores between models and the threads that decode for them."""
 
 import ctypes
 import os
@@ -25,11 +25,11 @@ __all__ = [
 
 
 _ARENA_MAX = -8
-"""Of mallopt: how many heaps there may be."""
+"""The mallopt parameter for the maximum number of heaps."""
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """Return the number of cores that this process may use."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([there, *_limits])
 
@@ -38,21 +38,21 @@ _limits: list[int] = []
 
 
 def limit_cores(most: int) -> None:
-    """Have this process use no more than so many cores from now on: for workers that share a machine."""
+    """Limit this process to this many cores from now on, for workers that share a machine."""
     _limits[:] = [most]
 
 
 def cpu_lanes() -> int:
-    """How many forwards run side by side on a CPU.
+    """Return how many forwards run concurrently on a CPU.
 
-    Several batches with few threads each beat one batch with all threads: nothing waits for the slowest thread of every
-    layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
+    Several batches with few threads each beat one batch with all threads. No batch waits for the slowest thread of
+    every layer, so a core that is busy decoding, or with another program's work, delays only its own batch.
     """
     return max(1, min(4, cores()))
 
 
 def device_kind(device: str) -> str:
-    """A device as its answers are marked: which kind it is, of a GPU its make too, and not which of several.
+    """Return the device kind stored with answers: CPU or GPU model, but not which of several GPUs.
 
     >>> device_kind("cpu")
     'cpu'
@@ -66,7 +66,7 @@ def device_kind(device: str) -> str:
 
 
 def quick_source(source: FrameSource) -> FrameSource:
-    """The source, its JPEG frames decoded outside the interpreter's lock where torch is at hand anyway."""
+    """Return the source with JPEG frames decoded outside the interpreter's lock, if torch is already loaded."""
     if "torch" not in sys.modules or find_spec("torchvision") is None:
         return source
     from strobe.models.fast_jpeg import FastJpegSource
@@ -76,18 +76,18 @@ def quick_source(source: FrameSource) -> FrameSource:
 
 @contextmanager
 def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Iterator[None]:
-    """While open, torch uses few enough threads per call: forwards share the cores, and so do threads that prepare.
+    """While open, limit torch's threads per call, because concurrent forwards and preparation threads share the cores.
 
-    `cores` is how many there are to share, where that is not all of them.
+    `cores` is the number to share, if not all of them.
     """
-    if "torch" not in sys.modules:  # none of the models runs on it
+    if "torch" not in sys.modules:  # no model uses torch
         yield
         return
     import torch
 
     before = torch.get_num_threads()
     lanes = [model.lanes for model in models if model.device == "cpu"]
-    # With all models on other devices the cores only prepare images, one image to a thread.
+    # With all models on other devices, the cores only prepare images, one image per thread.
     torch.set_num_threads(max(1, (cores or before) // max(lanes)) if lanes else 1)
     try:
         yield
@@ -97,11 +97,12 @@ def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Itera
 
 @cache
 def keep_freed_memory(*, one_arena: bool) -> bool:
-    """Ask glibc to keep large freed blocks for the next batch, once per process; True where that worked.
+    """Ask glibc to keep large freed blocks for the next batch, once per process. Returns True on success.
 
-    By default every activation of some megabytes is mapped and unmapped anew, and the page faults cost as much as the
-    arithmetic: a batch of 32 through efficientnet-lite0 took 32 ms an image so, and 11 ms with the blocks kept. Threads
-    other than the first have arenas too small for activations; with `one_arena` they share the first one's.
+    By default every activation of a few megabytes is mapped and unmapped again, and the page faults cost as much as the
+    arithmetic. A batch of 32 through efficientnet-lite0 took 32 ms per image that way, and 11 ms with the blocks kept.
+    Threads other than the first have arenas too small for activations. With `one_arena` they share the first thread's
+    arena.
     """
     mmap_threshold, trim_threshold, limit = -3, -1, 1 << 30
     kept = _mallopt(mmap_threshold, limit) and _mallopt(trim_threshold, limit)
@@ -109,10 +110,11 @@ def keep_freed_memory(*, one_arena: bool) -> bool:
 
 
 def share_one_heap(device: str) -> bool:
-    """Have all threads to come share the first one's heap, where models will run on the CPU; True where that worked.
+    """Make all future threads share the first one's heap, if models will run on the CPU. Returns True on success.
 
-    For a program of our own, before it has threads: glibc gives each of the first ones a heap, takes none away, and
-    deals them out by turns to later threads. What is kept in one is of no use in another: 50 MB of a run over a video.
+    Call it at the start of a strobe program, before it has threads. glibc gives each of the first threads a heap, never
+    removes one, and assigns them in turn to later threads. Memory kept in one heap is useless to another: 50 MB in a
+    run over a video.
     """
     accelerated = any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"))
     return (device == "cpu" or (device == "auto" and not accelerated)) and _mallopt(_ARENA_MAX, 1)

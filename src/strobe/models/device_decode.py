@@ -1,7 +1,7 @@
-"""JPEG files to prepared batches on a CUDA device: nvJPEG decodes, products of matrices resize.
+"""Turn JPEG files into prepared batches on a CUDA device: nvJPEG decodes, matrix products resize.
 
-The pixels differ a little from the exact way's (another inverse transform, coarser weights), so predictions made this
-way are kept apart: the way of decoding is part of their key.
+The pixels differ slightly from the exact path's (another inverse DCT, coarser weights). So these predictions are cached
+separately: the decoding method is part of their key.
 """
 
 import warnings
@@ -21,7 +21,7 @@ from strobe.models.plan import ImagePlan
 __all__ = ["DECODED", "DeviceDecoder", "DeviceResize"]
 
 DECODED = "device-2"
-"""What tells predictions from these pixels apart; another number whenever the pixels are others."""
+"""The version of these pixels in the cache key. It changes whenever the pixels change."""
 
 _READ_RGB = 3  # torchvision's ImageReadMode
 
@@ -32,23 +32,23 @@ class DeviceDecoder:
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
         require("torchvision.io", what="decoding on the device", extra="models")  # registers the operation
-        # The operation itself: the function around it warns that it will move to another package one day.
+        # Call the operation directly, because its Python wrapper warns that it will move to another package.
         self._operation: Any = getattr(self._torch.ops.image, "decode_jpegs_cuda", None)
         if self._operation is None:
             raise MissingExtra("decoding on the device", "torchvision with nvJPEG", "models")
         self._device, self._resize, self._engines = device, DeviceResize(plan, device=device), engines(device)
-        with warnings.catch_warnings():  # torch warns once that it could write to bytes that are not to be written to
+        with warnings.catch_warnings():  # torch warns once about read-only bytes
             warnings.simplefilter("ignore")
             self._torch.from_numpy(np.frombuffer(b"read", dtype=np.uint8))
 
     def __call__(self, files: Sequence[bytes]) -> Any:
-        """The files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order and done."""
+        """Return the files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order. Waits for completion."""
         read = [np.frombuffer(content, dtype=np.uint8) for content in files]
         if self._engines is not None:
             with self._engines.lent() as engine:
                 try:
                     return self._prepared(engine(read, self._device))
-                except OSError:  # some of these files are nothing for the engines
+                except OSError:  # the engines cannot decode some of these files
                     pass
         return self._prepared(self._by_torchvision(read))
 
@@ -66,26 +66,26 @@ class DeviceDecoder:
         if len(parts) > 1:
             order = np.argsort([place for places, _ in decoded.values() for place in places])
             batch = torch.cat(parts)[torch.from_numpy(order).to(self._device)]
-        done = torch.cuda.Event(blocking=True)  # to wait for asleep: by default a thread that waits keeps a core busy
+        done = torch.cuda.Event(blocking=True)  # a blocking wait sleeps, while the default wait keeps a core busy
         done.record()
         done.synchronize()
         return batch
 
 
 class DeviceResize:
-    """Resizes and crops batches of 8-bit pixels as the plan says, but for rounding: Pillow's weights, in halves."""
+    """Resizes and crops 8-bit batches by the plan, apart from rounding: Pillow's weights in half precision."""
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         if plan.interpolation not in FILTERS:
             raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use --decode cpu")
         self._torch = require("torch", what="decoding on the device", extra="models")
         self._plan, self._device = plan, device
-        # Half precision holds 8-bit values exactly; sums are of single precision.
+        # Half precision holds 8-bit values exactly. Sums are in single precision.
         self._dtype = self._torch.float16 if device.startswith("cuda") else self._torch.float32
         self._weights: dict[tuple[int, int], tuple[Any, slice, Any, slice]] = {}
 
     def __call__(self, batch: Any) -> Any:
-        """(N, 3, H, W), 8 bits, to the plan's own size."""
+        """Resize (N, 3, H, W), 8 bits, to the plan's size."""
         have_h, have_w = batch.shape[-2:]
         if (have_h, have_w) not in self._weights:
             self._weights[have_h, have_w] = self._weights_for(have_h, have_w)
@@ -105,5 +105,5 @@ class DeviceResize:
         made = [np.ascontiguousarray(one / (1 << BITS)) for one in (across.T, down)]
         on_device = [self._torch.from_numpy(one).to(self._dtype).to(self._device) for one in made]
         if self._device.startswith("cuda"):
-            self._torch.cuda.current_stream().synchronize()  # other threads have streams of their own
+            self._torch.cuda.current_stream().synchronize()  # other threads have their own streams
         return on_device[0], columns, on_device[1], rows

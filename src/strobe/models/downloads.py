@@ -1,4 +1,4 @@
-"""One clear line when weights would have to be fetched and cannot be."""
+"""A clear one-line error when weights need a download that is not possible."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ _SIGNS = (
 
 
 def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
-    """The line for an error that came from the network, or None if it did not."""
+    """Return the message for a network error. None for other errors."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in chain:
@@ -40,7 +40,10 @@ def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
 
 
 def hub_reachable(*, timeout_s: float = 3.0) -> bool:
-    """Whether the model hub answers. Asked once, because the hub's own client would try for most of a minute."""
+    """Return whether the model hub is reachable.
+
+    Checked once, because the hub's client retries for most of a minute.
+    """
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
         return True  # only the proxy can tell
     address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
@@ -53,7 +56,10 @@ def hub_reachable(*, timeout_s: float = 3.0) -> bool:
 
 @contextmanager
 def hub(*, offline: bool) -> Iterator[None]:
-    """While open, libraries fetch from the hub; where it cannot be reached or `offline` is set, only from the disk."""
+    """While open, libraries may download from the hub.
+
+    If it is unreachable or `offline` is set, they use local files only.
+    """
     if not offline and hub_reachable():
         yield
         return
@@ -61,7 +67,7 @@ def hub(*, offline: bool) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
     constants: Any = None
-    # The hub's client reads its environment once, when it is imported.
+    # The hub's client reads its environment once, at import.
     with suppress(ModuleNotFoundError):
         constants = import_module("huggingface_hub.constants")
     was = getattr(constants, "HF_HUB_OFFLINE", None)

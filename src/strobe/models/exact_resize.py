@@ -1,8 +1,8 @@
-"""Resizing on a CUDA device to the bit as Pillow does it on the CPU.
+"""Resize on a CUDA device, bit-identical to Pillow on the CPU.
 
-Pillow resizes 8-bit images in whole numbers: weights of 22 bits after the point, a sum, a rounding; first across, then
-down. Those sums fit into a 64-bit float with room to spare, so a product of matrices there gives the very same sums, in
-whatever order it adds. Noise of every size that comes is resized both ways before the device is trusted with that size.
+Pillow resizes 8-bit images in integers: weights with 22 fractional bits, a sum and a rounding, horizontally and then
+vertically. Those sums fit into a 64-bit float with room to spare, so a matrix product gives the same sums in any order
+of addition. Before the device is used for a frame size, noise of that size is resized both ways and compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,16 @@ from strobe.models.plan import ImagePlan
 __all__ = ["BITS", "FILTERS", "ExactResize", "SentPlan", "crop_weights", "weights"]
 
 BITS = 22
-"""Pillow's weights are whole numbers of 1 / 2**22."""
+"""Pillow's weights are integers in units of 1 / 2**22."""
 
 _LARGEST = 3 << 20
 """A frame of more bytes (1280×720 has fewer) is resized where it was decoded: many of them wait in memory at a time."""
 
 _SIZES = 8
-"""So many sizes of frames does one process leave to the device, which has to get ready for each: videos have few."""
+"""The maximum number of frame sizes per process that use the device. Each needs setup, and videos have few sizes."""
 
 _SLICE = 32
-"""So many frames are resized at a time: what they take on the device stays under a gigabyte."""
+"""The number of frames resized at once, which keeps device memory below a gigabyte."""
 
 
 def _bicubic(x: Floats) -> Floats:
@@ -40,14 +40,14 @@ FILTERS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
     "bicubic": (_bicubic, 2.0),
     "bilinear": (lambda x: np.where(x < 1, 1.0 - x, 0.0), 1.0),
 }
-"""Each filter by the distance, and how far it reaches."""
+"""Each filter as a function of distance, and its radius."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentPlan:
-    """A plan as another process carries it out (a Preparation). With `on_device` resizing is left to ExactResize.
+    """A plan for use in another process (a Preparation). With `on_device`, resizing is left to ExactResize.
 
-    A result of the plan's own size is finished; any other is a decoded frame still to be resized.
+    An image of the plan's size is finished. Any other size is a decoded frame that still has to be resized.
     """
 
     plan: ImagePlan
@@ -57,15 +57,15 @@ class SentPlan:
 
     @property
     def n_bytes(self) -> int:
-        """The most bytes that `prepare` gives."""
+        """The largest number of bytes that `prepare` returns."""
         return max(self.largest if self.on_device else 0, 3 * self.plan.size_hw[0] * self.plan.size_hw[1])
 
     def prepare(self, image: Image) -> Image:
-        """The image as the plan makes it, or as it is."""
+        """Return the image prepared by the plan, or unchanged."""
         return image if self.on_device and self._left_to_device(image) else self.plan.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
-        """A model's own input as the plan makes it, here and at once: the device would crop it."""
+        """Prepare an image that already is a model input at once, on the CPU, because the device would crop it."""
         return self.plan.prepare_input(image)
 
     def _left_to_device(self, image: Image) -> bool:
@@ -86,7 +86,7 @@ class SentPlan:
 
 
 class ExactResize:
-    """Frames of any sizes to one batch (N, 3, H, W) on the device, 8 bits, each pixel the plan's own."""
+    """Resizes frames of any sizes to one 8-bit batch (N, 3, H, W) on the device, with the same pixels as the plan."""
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         self._torch = require("torch", what="running a model", extra="models")
@@ -95,7 +95,7 @@ class ExactResize:
         self._agrees: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, frames: Sequence[Image]) -> Any:
-        """The batch. Frames of the plan's own size are finished and only copied."""
+        """Return the batch. Frames of the plan's size are finished and only copied."""
         torch = self._torch
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for place, frame in enumerate(frames):
@@ -121,7 +121,7 @@ class ExactResize:
         return self._resized(frames, shape)
 
     def _copied(self, frames: list[Image]) -> Any:
-        """The frames on the device, (N, 3, H, W)."""
+        """Return the frames on the device, (N, 3, H, W)."""
         shape = (len(frames), *frames[0].shape)
         batch = self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=self._device.startswith("cuda"))
         np.stack(frames, out=batch.numpy())
@@ -148,7 +148,7 @@ def _rounded(sums: Any) -> Any:
 
 
 def crop_weights(plan: ImagePlan, height: int, width: int) -> tuple[tuple[Floats, slice], tuple[Floats, slice]]:
-    """Matrices that make the crop's columns, and its rows, of a frame; and which columns and rows of it they take."""
+    """Return the matrices that compute the crop's columns and rows, and the columns and rows of the frame they read."""
     crop_h, crop_w = plan.size_hw
     new_w, new_h = plan.resized(width, height)
     left, top = round((new_w - crop_w) / 2.0), round((new_h - crop_h) / 2.0)
@@ -159,7 +159,7 @@ def crop_weights(plan: ImagePlan, height: int, width: int) -> tuple[tuple[Floats
 
 def _needed(matrix: Floats) -> tuple[Floats, slice]:
     used = np.flatnonzero(matrix.any(axis=0))
-    first, last = int(used[0]) // 8 * 8, int(used[-1]) // 8 * 8 + 8  # a GPU multiplies whole eights faster
+    first, last = int(used[0]) // 8 * 8, int(used[-1]) // 8 * 8 + 8  # a GPU multiplies multiples of eight faster
     part = slice(first, min(last, matrix.shape[1]))
     return np.ascontiguousarray(matrix[:, part]), part
 
@@ -180,7 +180,7 @@ def weights(have: int, new: int, interpolation: str) -> Floats:
     x = first + np.arange(int((last - first).max()))
     inside = x < last
     values = np.where(inside, function(np.abs((x - centre + 0.5) * (1.0 / stretch))), 0.0)
-    values /= np.cumsum(values, axis=1)[:, -1:]  # one after the other, as Pillow adds them
+    values /= np.cumsum(values, axis=1)[:, -1:]  # summed sequentially, like Pillow
     out = np.zeros((new, have))
     row, tap = np.nonzero(inside)
     out[row, x[row, tap]] = np.trunc(np.copysign(0.5, values) + values * (1 << BITS))[row, tap]

@@ -1,8 +1,8 @@
-"""JPEG frames decoded outside the interpreter's lock, where that gives Pillow's very pixels.
+"""Decode JPEG frames without the interpreter's lock, where the result is identical to Pillow's.
 
-Pillow's decoding takes turns with every other thread (its pixels are copied out under the lock), so a dozen threads
-decode little faster than two. torchvision's decoder runs free. Both use libjpeg-turbo and mostly give the same pixels;
-whether they do here is checked on real frames before the fast way is taken.
+Pillow copies pixels while holding the lock, so a dozen threads decode little faster than two. torchvision's decoder
+does not hold the lock. Both use libjpeg-turbo and usually give the same pixels. strobe checks this on real frames
+before it uses the fast decoder.
 """
 
 import threading
@@ -19,27 +19,27 @@ __all__ = ["FastJpegSource", "jpeg_facts"]
 _UNCHANGED = 0  # torchvision's ImageReadMode: as many channels as the file has
 
 _CHECKED = 3
-"""So many frames are decoded both ways before the fast way is trusted."""
+"""The number of frames decoded both ways before the fast decoder is trusted."""
 
 
 class FastJpegSource:
-    """A FrameSource over another: plain JPEG files by torchvision, everything else as the other has it."""
+    """A FrameSource over another: torchvision decodes plain JPEG files, the other source decodes the rest."""
 
     def __init__(self, inner: FrameSource, *, max_pixels: int = 100_000_000) -> None:
         self._inner, self._max_pixels = inner, max_pixels
         self._torch = require("torch", what="decoding", extra="models")
         require("torchvision.io", what="decoding", extra="models")  # registers the operation
-        # The operation itself: the function around it warns that it will move to another package one day.
+        # Call the operation directly, because its Python wrapper warns that it will move to another package.
         self._operation = getattr(self._torch.ops.image, "decode_jpeg", None)
         self._agreed, self._differs = 0, self._operation is None
         self._guard = threading.Lock()
 
     def read_encoded(self, row: int) -> bytes | None:
-        """The stored file's bytes."""
+        """Return the stored file's bytes."""
         return self._inner.read_encoded(row)
 
     def read(self, row: int) -> Image:
-        """The decoded frame."""
+        """Return the decoded frame."""
         fast = None if self._differs else self._decode(row)
         if fast is None:
             return self._inner.read(row)
@@ -52,7 +52,10 @@ class FastJpegSource:
         return fast
 
     def _decode(self, row: int) -> Image | None:
-        """The pixels of a plain JPEG; None for what Pillow should look at: other formats, colours, turned or broken."""
+        """Return the pixels of a plain JPEG.
+
+        None for files left to Pillow: other formats or colours, rotated or broken.
+        """
         try:
             content = self._inner.read_encoded(row)
         except StrobeError:
@@ -71,7 +74,7 @@ class FastJpegSource:
 
 
 def jpeg_facts(content: bytes) -> tuple[int, int, int] | None:
-    """Width, height and components of a baseline or progressive JPEG without EXIF or Adobe marks; None for others.
+    """Return width, height and components of a JPEG without EXIF or Adobe markers. None for all other files.
 
     >>> jpeg_facts(b"not a jpeg") is None
     True
@@ -85,7 +88,7 @@ def jpeg_facts(content: bytes) -> tuple[int, int, int] | None:
             height = int.from_bytes(content[place + 5 : place + 7])
             width = int.from_bytes(content[place + 7 : place + 9])
             return (width, height, content[place + 9]) if width and height else None
-        # EXIF may turn the image, Adobe's mark may change its colours: Pillow knows what to do with both.
+        # EXIF may rotate the image and the Adobe marker may change its colours. Pillow handles both.
         if marker == 0xFF or marker == 0xDA or (marker == 0xE1 and content[place + 4 : place + 8] == b"Exif"):
             return None
         if marker == 0xEE and content[place + 4 : place + 9] == b"Adobe":

@@ -26,7 +26,7 @@ _PLAN = {"size_hw", "resize", "resize_hw", "fit", "fill", "interpolation", "divi
 
 
 def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
-    """The JSON beside the file, or the one named by --model-settings; empty where there is none."""
+    """Return the JSON next to the file, or the one named by --model-settings. Empty if there is none."""
     file = options.settings or path.with_suffix(".json")
     if options.settings is None and not file.is_file():
         return {}
@@ -37,7 +37,10 @@ def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
 
 
 def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, own: Sequence[str]) -> dict[str, Any]:
-    """The same of a classifier, checked: `own` are the keys its adapter knows besides labels, kind and the plan's."""
+    """Return a classifier's settings, checked.
+
+    `own` are its adapter's keys in addition to labels, kind and the plan's.
+    """
     settings, known = settings_of(path, options), _PLAN | {"labels", "kind", *own}
     if not settings:
         raise ModelFailed(
@@ -56,7 +59,7 @@ def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, o
 def plan_of(
     model: ModelName, settings: Mapping[str, Any], options: LoadOptions, *, height: Any, width: Any
 ) -> ImagePlan:
-    """The preprocessing that the settings and the file's own input size say; sizes that are no numbers are free."""
+    """Return the preprocessing from the settings and the file's input size. Sizes that are not numbers are free."""
     name, given = printable(model.plain), {key: settings[key] for key in _PLAN if key in settings}
     if options.image_size:
         given["size_hw"] = (options.image_size, options.image_size)

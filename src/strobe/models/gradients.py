@@ -1,4 +1,4 @@
-"""Which models have gradients: a plain no, in one line, before a search starts on one that has none."""
+"""Check that a model has gradients, with a one-line error before a search starts on one that has none."""
 
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
@@ -10,9 +10,10 @@ _WAY_OUT = "take a classifier of torch (bundled, timm:, torchvision:, openclip:,
 
 
 def with_gradients(model: Model) -> Differentiable:
-    """The model as one whose scores have gradients down to the pixels; tried on one grey image.
+    """Return the model as one whose scores are differentiable in the pixels, after a test on one grey image.
 
-    ModelFailed for a model without: an ONNX file, a detector, a function of numpy, a program exported without.
+    Raises ModelFailed for other models: an ONNX file, a detector, a numpy function, a program exported without
+    gradients.
     """
     name = printable(model.spec.name)
     if not isinstance(model, Differentiable):
@@ -27,7 +28,7 @@ def with_gradients(model: Model) -> Differentiable:
     grey = torch.full((1, 3, *model.input_hw), 0.5, device=model.device, requires_grad=True)
     try:
         (found,) = torch.autograd.grad(model.input_scores(grey).sum(), grey)
-    except RuntimeError as error:  # what torch raises where nothing on the way to the pixels has a gradient
+    except RuntimeError as error:  # torch raises it if nothing on the way to the pixels has a gradient
         said = printable(str(error).splitlines()[0], limit=120)
         raise ModelFailed(f"{name}: a model without gradients ({said}); {_WAY_OUT}") from error
     if found.shape != grey.shape or not bool(torch.isfinite(found).all()):

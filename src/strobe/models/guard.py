@@ -1,4 +1,4 @@
-"""Somebody else's model behind the whole port: what it does not say is filled in, and its errors end no run."""
+"""Wrap a third-party model in the full port: fill in optional attributes, and keep its errors from ending the run."""
 
 import pickle
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ class FunctionClassifier:
         self._function = function
 
     def prepare(self, image: Image) -> Image:
-        """The image as it is: the function owns its preprocessing."""
+        """Return the image unchanged, because the function does its own preprocessing."""
         return image
 
     def prepare_input(self, image: Image) -> Image:
-        """The image as it is."""
+        """Return the image unchanged."""
         return image
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        """What the function says, as an array."""
+        """Return the function's output as an array."""
         scores = self._function(list(prepared))
         if hasattr(scores, "detach"):
             scores = scores.detach().float().cpu().numpy()
@@ -44,9 +44,9 @@ class FunctionClassifier:
 
 
 class GuardedModel:
-    """A model from somebody's file behind the whole port: its errors carry the line of the file and end no run.
+    """A model from a user's file behind the full port. Its errors name the line of the file and do not end the run.
 
-    Here, and nowhere else, stands what is taken of a model that says neither device, lanes nor preparation.
+    This is the only place that defines the defaults for a model without `device`, `lanes` or `preparation`.
     """
 
     def __init__(self, model: Any, path: Path | None, spec: ModelSpec) -> None:
@@ -56,12 +56,12 @@ class GuardedModel:
         self._model, self._path = model, path
 
     def prepare(self, image: Image) -> Any:
-        """The model's own."""
+        """Call the model's `prepare`."""
         with raising(self._path):
             return self._model.prepare(image)
 
     def prepare_input(self, image: Image) -> Any:
-        """The model's own; a model without it cannot say that it would neither resize nor crop."""
+        """Call the model's `prepare_input`. Without it, the model might resize or crop, so this raises an error."""
         if not hasattr(self._model, "prepare_input"):
             raise ModelFailed(
                 f"{printable(self.spec.name)}: these frames are a model's own input, to be neither resized nor "
@@ -71,13 +71,13 @@ class GuardedModel:
             return self._model.prepare_input(image)
 
     def forward(self, prepared: Sequence[Any]) -> Any:
-        """The model's own."""
+        """Call the model's `forward`."""
         with raising(self._path):
             return self._model.forward(prepared)
 
 
 class _GuardedEncoded(GuardedModel):
-    """The same for a model that decodes on its own device."""
+    """The same wrapper for a model that decodes on its own device."""
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
         with raising(self._path):
@@ -86,7 +86,7 @@ class _GuardedEncoded(GuardedModel):
 
 
 class _GuardedGradients(GuardedModel):
-    """The same for a model that has gradients."""
+    """The same wrapper for a model that has gradients."""
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
@@ -104,18 +104,18 @@ class _GuardedGradients(GuardedModel):
 
 
 class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
-    """And for one that does both, as every classifier of torch here."""
+    """The same wrapper for a model that does both, like every torch classifier here."""
 
 
 _GUARDS = {
     (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
     (True, True): _GuardedBoth,
 }  # fmt: skip
-"""By whether a model decodes, and whether it has gradients."""
+"""Wrappers by whether a model decodes, and whether it has gradients."""
 
 
 def _sendable(preparation: Preparation | None) -> Preparation | None:
-    """The preparation, unless another process could not make sense of it: one of a class of the file's own."""
+    """Return the preparation, unless its class is defined in the user's file and another process cannot unpickle it."""
     try:
         return None if MODULE.encode() in pickle.dumps(preparation) else preparation
     except (pickle.PicklingError, TypeError, AttributeError):
@@ -123,7 +123,7 @@ def _sendable(preparation: Preparation | None) -> Preparation | None:
 
 
 def guarded(made: Any, path: Path | None, spec: ModelSpec) -> GuardedModel:
-    """The model behind the whole port, under this spec; `path` is the file it comes from, if it does."""
+    """Return the model behind the full port with this spec. `path` is its file, if it has one."""
     return _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)](made, path, spec)
 
 

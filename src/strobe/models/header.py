@@ -1,4 +1,4 @@
-"""What weights written by strobe say of themselves in the header of their file: classes, preprocessing, training."""
+"""Metadata in the header of weights written by strobe: classes, preprocessing, training."""
 
 import json
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ _KEY = "strobe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The classes of the outputs, and how images are prepared where that is a plan."""
+    """The classes of the outputs, and the preprocessing if it is a plan."""
 
     label_space: LabelSpace
     plan: ImagePlan | None = None
 
     def plan_at(self, image_size: int | None) -> ImagePlan | None:
-        """The plan at another input size, where one is asked for."""
+        """Return the plan, at another input size if requested."""
         plan = self.plan
         if plan is None or image_size is None or plan.size_hw == (image_size, image_size):
             return plan
@@ -35,12 +35,12 @@ class Header:
 
 
 def read_header(path: Path) -> Header | None:
-    """What the file says of itself; None where it is not one of ours. Raises InvalidFile where it is damaged."""
+    """Return the file's metadata. None if strobe did not write it. Raises InvalidFile if it is damaged."""
     opener = require("safetensors", what="reading safetensors", extra="models").safe_open
     try:
         with opener(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
-    except Exception:  # safetensors raises its own Rust-side class; who reads the tensors says what is wrong
+    except Exception:  # safetensors raises its own Rust class; loading the tensors reports the error
         return None
     if text is None:
         return None
@@ -56,7 +56,7 @@ def read_header(path: Path) -> Header | None:
 
 
 def header_of(model: ModelName, options: LoadOptions) -> Header | None:
-    """The header of the file after @ in a model's name; None without one, or where a settings file says it all anew."""
+    """Return the header of the file after @ in a model's name. None without one, or if a settings file replaces it."""
     if model.weights is None or options.settings is not None or not model.weights.is_file():
         return None
     return read_header(model.weights)
@@ -71,11 +71,11 @@ def write_weights(
     plan: ImagePlan | None = None,
     half: bool = False,
 ) -> None:
-    """Write tensors as safetensors, in half precision where asked, with what is to be known of them in the header."""
+    """Write tensors as safetensors, in half precision if requested, with their metadata in the header."""
     library = require("safetensors.torch", what="writing safetensors", extra="models")
     told: dict[str, Any] = {"label_space": label_space.to_json(), "training": dict(training)}
     if plan is not None:
         told["plan"] = plan.to_json()
     tensors = {name: (tensor.half() if half else tensor).detach().cpu().contiguous() for name, tensor in state.items()}
-    # The library's own writer raises a class of its own where a disk is full.
+    # The library's own writer raises its own exception class on a full disk.
     write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(told, sort_keys=True)}))

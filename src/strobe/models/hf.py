@@ -24,12 +24,12 @@ _FACTS = (
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """An image classifier with its own image processor; a detector goes to the detectors' adapter."""
+    """Load an image classifier with its own image processor. Detectors are passed to the detectors' adapter."""
     library, name = require("transformers", what=model.plain, extra="hf"), model.name
     from_disk = Path(name).is_dir()
     if not from_disk and name.count("/") != 1:
         raise ModelFailed(f"{printable(model.plain)}: expected ORG/NAME or a folder with config.json")
-    # Without trust nothing of the repository's own code runs.
+    # Without trust, no code from the repository runs.
     common: dict[str, Any] = {"trust_remote_code": options.trust, "local_files_only": from_disk or options.offline}
     with hub(offline=options.offline or from_disk):
         config = library.AutoConfig.from_pretrained(name, **common)
@@ -42,7 +42,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
             sizes = _sizes(processor, options.image_size, model)
             processor = library.AutoImageProcessor.from_pretrained(name, **common, **sizes)
         if model.weights is None and options.pretrained:
-            # Safetensors where there are any, else pickles read with weights_only; only trust lifts that.
+            # Safetensors if available, else pickles read with weights_only. Only trust lifts that.
             reading = {"weights_only": False} if options.trust else {}
             with no_bars(library, options):
                 module = _read(library, name, {**common, **reading})
@@ -65,7 +65,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
 
 def _read(library: Any, name: str, how: dict[str, Any]) -> Any:
-    """The network with its weights; a pickle that would run code is refused in the line all adapters say."""
+    """Return the network with its weights. A pickle that would run code is refused with the common message."""
     try:
         return library.AutoModelForImageClassification.from_pretrained(name, **how)
     except pickle.UnpicklingError as error:
@@ -74,7 +74,7 @@ def _read(library: Any, name: str, how: dict[str, Any]) -> Any:
 
 
 def _sizes(processor: Any, image_size: int, model: ModelName) -> dict[str, Any]:
-    """The processor's sizes scaled so that an image of `image_size` comes out; each keeps the form it has."""
+    """Return the processor's sizes, scaled to produce an image of `image_size`. Each keeps its form."""
     size, crop = plain(getattr(processor, "size", None)), plain(getattr(processor, "crop_size", None))
     if not isinstance(size, dict) or not set(size) <= {"height", "width", "shortest_edge", "longest_edge"}:
         said = f"its processor resizes to {printable(size)}; leave --image-size out"

@@ -1,4 +1,4 @@
-"""What transformers' two adapters share: image processors as plain JSON, and loading without bars."""
+"""Shared code of the two transformers adapters: image processors as plain JSON, and loading without progress bars."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ __all__ = ["ProcessorPreparation", "described", "no_bars", "plain", "through"]
 
 
 class ProcessorPreparation:
-    """An image processor as what a classifier does to an image first."""
+    """An image processor as a classifier's preparation."""
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
-        """The image through the processor, (3, height, width)."""
+        """Return the image through the processor, (3, height, width)."""
         return np.ascontiguousarray(through(self._processor, image, tensors="np"), dtype=np.float32)
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:
@@ -38,7 +38,10 @@ class ProcessorPreparation:
 
     @property
     def input_plan(self) -> ImagePlan | None:
-        """What the processor makes of pixels it has resized; None where their size is not one, or it does more."""
+        """Return a plan for pixels of the processor's size.
+
+        None if there is no single size, or other steps are needed.
+        """
         processor, size_hw = self._processor, self._size_hw
         shifted, mean, std = (getattr(processor, name, None) for name in ("do_normalize", "image_mean", "image_std"))
         if size_hw is None or (shifted and (mean is None or std is None)):
@@ -53,34 +56,37 @@ class ProcessorPreparation:
 
     @cached_property
     def _size_hw(self) -> tuple[int, int] | None:
-        """What size comes out of the processor, whatever goes in; None where that is not one size."""
+        """Return the processor's output size. None if it depends on the input."""
         blank = [np.zeros((*size, 3), dtype=np.uint8) for size in ((96, 96), (96, 160))]
         found = {self.prepare(image).shape[1:] for image in blank}
         return found.pop() if len(found) == 1 else None
 
     @property
     def _interpolation(self) -> str:
-        """The filter the processor resizes with, by its name."""
+        """Return the name of the filter the processor resizes with."""
         number = getattr(self._processor, "resample", None)
         return PillowImage.Resampling(2 if number is None else int(number)).name.lower()
 
 
 def through(processor: Any, image: Image, *, tensors: str, sized: bool = True) -> Any:
-    """One image through the processor, (3, H, W): `tensors` is np or pt; not `sized`: neither resized nor cropped."""
-    pixels = image if image.flags.writeable else image.copy()  # torch warns of pixels it may not write to
+    """Run one image through the processor, (3, H, W). `tensors` is np or pt.
+
+    `sized=False` neither resizes nor crops.
+    """
+    pixels = image if image.flags.writeable else image.copy()  # torch warns about read-only pixels
     how = {} if sized else {"do_resize": False, "do_center_crop": False}
     said = processor(images=pixels, return_tensors=tensors, input_data_format="channels_last", **how)
     return said["pixel_values"][0]
 
 
 def described(processor: Any, keys: Sequence[str]) -> dict[str, Any]:
-    """What the processor says it does, as plain JSON."""
+    """Return the processor's settings as plain JSON."""
     settings = processor.to_dict()
     return {key: plain(settings[key]) for key in keys if settings.get(key) is not None}
 
 
 def plain(value: Any) -> Any:
-    """The library's own kinds of dict, tuple and enum as plain JSON."""
+    """Convert the library's dict, tuple and enum types to plain JSON."""
     if isinstance(value, str | int | float | bool | None):
         return getattr(value, "value", value)
     if isinstance(value, list | tuple):
@@ -93,7 +99,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def no_bars(library: Any, options: LoadOptions) -> Iterator[None]:
-    """While open, the library draws no bar of its own over the loading; that of a download stays where bars are."""
+    """While open, hide the library's loading bar. Download bars stay where progress bars are enabled."""
     bars = library.utils.logging
     were = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

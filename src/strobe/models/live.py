@@ -1,7 +1,8 @@
-"""Models handed over alive: a torch module, a timm model, a plain function, or an object that speaks the port itself.
+"""Models passed as Python objects: a torch module, a timm model, a plain function, or an implementation of the port.
 
-A module is copied, so that training can go on with the original as it was. What names its answers is a digest of all
-that they follow from (`strobe.models.identity`); where something of it cannot be seen through, a name of this one call.
+A module is copied, so training can continue with the original unchanged. Its answers are cached under a digest of
+everything that affects them (`strobe.models.identity`). If part of the model cannot be fingerprinted, a name unique to
+this call is used instead.
 """
 
 import copy
@@ -32,10 +33,10 @@ Kind = Literal["auto", "logits", "probabilities"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A model as a program has it, and what it cannot say itself; called with the load options it is behind its port.
+    """A model object with the facts it does not carry itself. Call it with load options to get it behind its port.
 
-    `transform` makes of a PIL image what the model takes; `labels` are its classes (names, a LabelSpace, the name of a
-    shipped one); `version` stands for everything its answers follow from, where somebody vouches for that.
+    `transform` turns a PIL image into the model's input. `labels` are its classes: names, a LabelSpace, or the name of
+    a shipped one. `version` is a user-supplied key that must change whenever the model's answers do.
     """
 
     model: Any
@@ -46,7 +47,7 @@ class Live:
     version: str | None = None
 
     def __call__(self, options: LoadOptions) -> Classifier | Detector:
-        """The model behind its port."""
+        """Return the model behind its port."""
         found, unseen = self._weights()
         model = as_model(
             self.model, ModelName("live", self.name), transform=self.transform, labels=self.labels, kind=self.kind,
@@ -60,7 +61,7 @@ class Live:
         return model
 
     def _weights(self) -> tuple[str, str]:
-        """What names its answers, and what could not be seen."""
+        """Return the cache key of its answers, and the parts that could not be fingerprinted."""
         if self.version is not None:
             return hashlib.sha256(f"version\0{self.version}".encode()).hexdigest(), ""
         try:
@@ -70,7 +71,7 @@ class Live:
 
 
 def is_module(thing: object) -> bool:
-    """Whether this is a torch module; torch is not imported to find out.
+    """Return whether this is a torch module, without importing torch.
 
     >>> is_module(print)
     False
@@ -83,7 +84,10 @@ def is_module(thing: object) -> bool:
 def as_model(
     made: Any, model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions, weights: str | None
 ) -> Classifier | Detector:
-    """A live object behind its port, told apart by what it is. `weights` names its answers; None: a module's state."""
+    """Put an object behind its port, chosen by its type.
+
+    `weights` is the cache key, or None to digest a module's state.
+    """
     if _speaks(made):
         return _spoken(made, model, transform, labels)
     if is_module(made):
@@ -136,12 +140,12 @@ def _module(
         kind=look_of(row) if kind == "auto" else kind,
     )  # fmt: skip
     if not _is_stateless(own):
-        found.lanes = 1  # a forward that keeps something on the module must not meet another
+        found.lanes = 1  # a forward that stores state on the module must not overlap with another
     return found
 
 
 def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
-    """Where `auto` is asked for, a module on an accelerator stays on that one."""
+    """With `auto`, keep a module on the accelerator it is already on."""
     first = next(iter(module.parameters()), None)
     here = "cpu" if first is None else str(first.device)
     return (
@@ -150,7 +154,7 @@ def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
 
 
 def _is_stateless(module: Any) -> bool:
-    """Whether its forwards may run side by side: a library's classes throughout, and no hooks on them."""
+    """Return whether forwards may run concurrently: only library classes, and no hooks."""
     known = ("torch.", "timm.", "torchvision.", "transformers.", "open_clip.")
     return all(
         type(part).__module__.startswith(known) and not part._forward_hooks and not part._forward_pre_hooks
@@ -159,7 +163,7 @@ def _is_stateless(module: Any) -> bool:
 
 
 def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -> tuple[Any, dict[str, Any]]:
-    """What is done to an image, and what is to be said of it beside the plan itself."""
+    """Return the preprocessing, and facts about it that the plan does not hold."""
     name = printable(model.plain)
     if transform is None:
         if getattr(module, "pretrained_cfg", None) is None and getattr(module, "default_cfg", None) is None:
@@ -175,7 +179,7 @@ def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -
 
 
 def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
-    """The scores of one image, on whatever device the module is: their number, and what they look like."""
+    """Run one image, on whatever device the module is on, and return the number and kind of its scores."""
     import torch
 
     module.eval()
@@ -194,7 +198,7 @@ def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
 
 
 def _own_names(module: Any) -> Sequence[str]:
-    """The names of its classes that a network of transformers brings."""
+    """Return the class names stored in a transformers network."""
     names = getattr(getattr(module, "config", None), "id2label", None)
     return [str(names[place]) for place in sorted(names)] if isinstance(names, Mapping) else ()
 
@@ -202,7 +206,7 @@ def _own_names(module: Any) -> Sequence[str]:
 def _classes(
     model: ModelName, width: int, labels: Any, options: LoadOptions, *, names: Sequence[str] = ()
 ) -> LabelSpace:
-    """The label space of so many outputs: what was said, or what can be known."""
+    """Return the label space for this many outputs: the given one, or the one that can be inferred."""
     name, dataset = printable(model.plain), options.label_space
     if labels is None:
         try:
@@ -262,7 +266,7 @@ def _function(
     function: Callable[..., Any], model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions,
     weights: str,
 ) -> Classifier | Detector:  # fmt: skip
-    """A function of a list of images (arrays of 8 bits), or of a batch of what `transform` makes of them."""
+    """Wrap a function of a list of 8-bit image arrays, or of a batch of `transform` outputs."""
     name = printable(model.plain)
     facts: dict[str, Any] = {}
     whole = function
@@ -292,7 +296,7 @@ def _function(
 
 
 def _found_boxes(answer: Any) -> bool:
-    """Whether a function answers with boxes: a dict of them, Detections or three arrays for the one image it got."""
+    """Return whether a function returns boxes for its one image: a dict of them, Detections or three arrays."""
     if not isinstance(answer, list | tuple) or len(answer) != 1:
         return False
     one = answer[0]

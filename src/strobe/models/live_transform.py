@@ -1,4 +1,4 @@
-"""Somebody's transform of an image, tried before it is used: it must give a tensor, and the same one each time."""
+"""Check a user's image transform before use: it must return a tensor, and the same one each time."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +16,11 @@ __all__ = ["BatchFunction", "Transform", "as_floats", "look_of", "probe_image", 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TRIES = 6
-"""How often a transform is tried on one image: what is random shows."""
+"""How often a transform is tried on one image, to detect randomness."""
 
 
 class Transform:
-    """Somebody's transform of PIL images, as what a torch classifier prepares with."""
+    """A user's transform of PIL images, as the preparation of a torch classifier."""
 
     input_plan = None
 
@@ -28,9 +28,9 @@ class Transform:
         self._function, self._name = function, name
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
-        """The image transformed, (3, height, width)."""
+        """Return the transformed image, (3, height, width)."""
         found = self._function(PillowImage.fromarray(image))
-        if isinstance(found, Mapping) and "pixel_values" in found:  # an image processor of transformers
+        if isinstance(found, Mapping) and "pixel_values" in found:  # a transformers image processor
             found = found["pixel_values"][0]
         if hasattr(found, "detach"):
             found = found.detach().cpu().numpy()
@@ -45,7 +45,7 @@ class Transform:
         return pixels.astype(np.float32, copy=False)
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:  # noqa: ARG002 (the port's signature)
-        """Refused: a transform cannot say that it would neither resize nor crop."""
+        """Refuse: a transform does not declare whether it resizes or crops."""
         raise ModelFailed(
             f"{self._name}: these frames are a model's own input, to be neither resized nor cropped, and transform "
             "does not say whether it would: give a strobe.ImagePlan instead"
@@ -53,7 +53,7 @@ class Transform:
 
 
 def transform_of(transform: Any, name: str) -> tuple[ImagePlan | Transform, dict[str, Any]]:
-    """What is done to an image, and what is to be said of it beside the plan itself."""
+    """The preprocessing, and facts about it that the plan does not hold."""
     if isinstance(transform, ImagePlan):
         return transform, {}
     expect(callable(transform), f"{name}: transform", "a function of PIL images, or an ImagePlan", transform)
@@ -63,7 +63,7 @@ def transform_of(transform: Any, name: str) -> tuple[ImagePlan | Transform, dict
 
 
 def as_floats(plan: ImagePlan | Transform, image: Image) -> NDArray[np.float32]:
-    """The image as a network takes it, (3, height, width), normalised."""
+    """Return the image as a network input, (3, height, width), normalised."""
     prepared: NDArray[Any] = plan.prepare(image)
     if isinstance(plan, ImagePlan):
         prepared = ((prepared / plan.divide - np.array(plan.mean)) / np.array(plan.std)).transpose(2, 0, 1)
@@ -82,13 +82,13 @@ def _not_random(plan: Transform, name: str) -> None:
 
 
 def probe_image() -> Image:
-    """An image of nothing, to try things on: smooth noise, 240 × 320."""
+    """Return a test image of smooth noise, 240 × 320."""
     small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
     return np.asarray(PillowImage.fromarray(small).resize((320, 240), PillowImage.Resampling.BICUBIC))
 
 
 def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> Any:
-    """What the function makes of an image of nothing; one line where it cannot."""
+    """Return the function's output for a test image. Raises a one-line error if it fails."""
     try:
         return function(probe_image())
     except StrobeError:
@@ -102,18 +102,18 @@ def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> A
 
 
 def look_of(row: NDArray[np.float64]) -> Literal["logits", "probabilities"]:
-    """What scores look like: probabilities where none is negative and they sum to one."""
+    """Return the kind of scores: probabilities if none is negative and they sum to one."""
     return "probabilities" if (row >= 0).all() and abs(float(row.sum()) - 1) < 1e-3 else "logits"
 
 
 class BatchFunction:
-    """A function of a batch as one of a list of images: each through the transform first."""
+    """Adapt a function of a batch to a list of images, each passed through the transform first."""
 
     def __init__(self, function: Callable[[Any], Any], plan: ImagePlan | Transform) -> None:
         self._function, self._plan = function, plan
 
     def __call__(self, images: Sequence[Image]) -> Any:
-        """What the function says of these images."""
+        """Return the function's output for these images."""
         import torch
 
         batch = torch.from_numpy(np.stack([as_floats(self._plan, image) for image in images]))

@@ -1,4 +1,4 @@
-"""Which classes a model's outputs are."""
+"""Find out which classes a model's outputs stand for."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ def space_of(
     given: Path | None = None,
     dataset: LabelSpace | None = None,
 ) -> LabelSpace:
-    """The label space of a model with `n_classes` outputs.
+    """Return the label space of a model with `n_classes` outputs.
 
-    What the user says in the settings file `given` comes first. A thousand outputs are ILSVRC-2012 unless their names
-    say otherwise. Names the model brings come next; without any, a model with as many outputs as the dataset has
-    classes is taken to be trained on them.
+    The user's settings file `given` takes precedence. A thousand outputs are ILSVRC-2012 unless their names differ.
+    Otherwise the names stored in the model are used. Without names, a model with as many outputs as the dataset has
+    classes is assumed to be trained on them.
     """
     if given is not None:
         return _given(model, n_classes, given, dataset)
@@ -83,7 +83,7 @@ def _is_nameless(name: str) -> bool:
 
 
 def _are_ilsvrc(names: Sequence[str]) -> bool:
-    """Whether these are ILSVRC-2012's names in its order, allowing for the spellings in use."""
+    """Return whether these are ILSVRC-2012's names in its order, allowing for common spellings."""
     if all(_is_nameless(name) for name in names):
         return True
     known = space("ilsvrc-2012")

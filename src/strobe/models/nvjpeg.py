@@ -1,8 +1,8 @@
 """The JPEG engines of a CUDA device, through nvJPEG's C interface.
 
-torchvision decodes by the same calls of the same library, but lets one batch at a time into it and waits there until it
-is done. Here each thread has a decoder of its own, so that the files of one batch are copied while the engines are at
-another: twice the images a second, and the same pixels.
+torchvision makes the same calls to the same library, but admits one batch at a time and waits until it is done. Here
+each thread has its own decoder, so one batch's files are copied while the engines decode another. This gives twice the
+images per second and the same pixels.
 """
 
 import ctypes
@@ -22,11 +22,11 @@ from strobe.core.late import require
 __all__ = ["JpegDecoder", "JpegDecoders", "engines"]
 
 _HARDWARE, _RGB = 3, 3  # nvjpegBackend_t and nvjpegOutputFormat_t (planes)
-_PLANES = 4  # of an nvjpegImage_t: their addresses, then how many bytes a row of each takes
+_PLANES = 4  # of an nvjpegImage_t: their addresses, then the bytes per row of each
 
 
 class JpegDecoder:
-    """One decoder, for one thread at a time, whose batch has to be done before the next."""
+    """One decoder, for one thread at a time. A batch must finish before the next starts."""
 
     def __init__(self, library: Path) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
@@ -35,7 +35,8 @@ class JpegDecoder:
         _check(self._library.nvjpegCreateEx(_HARDWARE, None, None, 0, ctypes.byref(self._handle)))
         _check(self._library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
         _check(self._library.nvjpegJpegStreamCreate(self._handle, ctypes.byref(self._header)))
-        # Of headers there are hundreds in a batch: calls that keep the interpreter's lock, instead of queueing for it.
+        # A batch has hundreds of headers, so these calls keep the interpreter's lock instead of reacquiring it each
+        # time.
         quick = ctypes.PyDLL(str(library))
         self._parse, self._support, self._dimensions = (
             quick.nvjpegJpegStreamParseHeader, quick.nvjpegDecodeBatchedSupported,
@@ -44,9 +45,9 @@ class JpegDecoder:
         self._parse.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
     def __call__(self, files: Sequence[NDArray[np.uint8]], device: str) -> dict[tuple[int, int], tuple[list[int], Any]]:
-        """Begin to decode in the current stream: for each height and width which files have it, and (N, 3, H, W).
+        """Start decoding in the current stream. Returns, per height and width, the files of that size and (N, 3, H, W).
 
-        OSError where these files are nothing for the engines.
+        Raises OSError if the engines cannot decode these files.
         """
         torch = self._torch
         addresses = np.array([file.__array_interface__["data"][0] for file in files], dtype=np.uint64)
@@ -69,7 +70,7 @@ class JpegDecoder:
         return found
 
     def _sizes(self, addresses: list[int], lengths: list[int]) -> Iterator[tuple[int, int]]:
-        """Each file's height and width."""
+        """Return each file's height and width."""
         handle, header = self._handle.value, self._header
         unable, width, height = ctypes.c_int(), ctypes.c_uint(), ctypes.c_uint()
         at_unable, at_width, at_height = map(ctypes.byref, (unable, width, height))
@@ -79,13 +80,13 @@ class JpegDecoder:
                 or self._support(self._handle, header, at_unable)
                 or self._dimensions(header, at_width, at_height)
             )
-            if unable.value:  # progressive, for example
+            if unable.value:  # e.g. progressive
                 raise OSError("nvJPEG: the engines do not decode such files")
             yield height.value, width.value
 
 
 class JpegDecoders:
-    """Decoders of one device, as many as there are threads at a time that decode. They stay until the process ends."""
+    """The decoders of one device, one per concurrently decoding thread. They live until the process ends."""
 
     def __init__(self, library: Path) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
@@ -95,7 +96,7 @@ class JpegDecoders:
 
     @contextmanager
     def lent(self) -> Iterator[JpegDecoder]:
-        """A decoder that nobody else has; what it began has to be done at the end."""
+        """Lend out a decoder for exclusive use. Its work must be finished when the context ends."""
         try:
             engine = self._idle.get_nowait()
         except Empty:
@@ -103,7 +104,7 @@ class JpegDecoders:
         try:
             yield engine
         except BaseException:
-            self._torch.cuda.current_stream().synchronize()  # it may be at work still
+            self._torch.cuda.current_stream().synchronize()  # it may still be running
             raise
         finally:
             self._idle.put(engine)
@@ -111,7 +112,7 @@ class JpegDecoders:
 
 @cache
 def engines(device: str) -> JpegDecoders | None:
-    """The device's, by the library that torchvision has loaded; None where it has none (they came with the A100)."""
+    """Return the device's decoders, from the library torchvision has loaded. None if the GPU is older than the A100."""
     torch = require("torch", what="decoding on the device", extra="models")
     library = _loaded()
     if library is None:
@@ -119,15 +120,15 @@ def engines(device: str) -> JpegDecoders | None:
     try:
         with torch.cuda.device(device):
             return JpegDecoders(library)
-    except (OSError, AttributeError):  # no engines; a library without such a call
+    except (OSError, AttributeError):  # no engines, or a library without this call
         return None
 
 
 def _loaded() -> Path | None:
-    """Where the nvJPEG lies that this process has loaded."""
+    """Return the path of the nvJPEG library that this process has loaded."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:  # another system than Linux
+    except OSError:  # not Linux
         return None
     paths = (line.split(maxsplit=5)[-1] for line in lines if "libnvjpeg" in line)
     return next(map(Path, paths), None)

@@ -1,6 +1,6 @@
-"""An ONNX file: `onnx:model.onnx`, with a JSON beside it that says what the file cannot.
+"""An ONNX file, `onnx:model.onnx`, with an optional JSON file next to it for facts that the ONNX file lacks.
 
-Besides what `strobe.models.file_settings` names, `layout` is nchw (default) or nhwc, `output` the name of the output
+In addition to the keys in `strobe.models.file_settings`, `layout` is nchw (default) or nhwc. `output` names the output
 with the scores (default: the first).
 """
 
@@ -27,7 +27,7 @@ __all__ = ["OnnxClassifier", "load"]
 class OnnxClassifier:
     """An onnxruntime session behind the Classifier port."""
 
-    lanes = 1  # the runtime spreads a forward over the cores itself
+    lanes = 1  # the runtime parallelises a forward itself
 
     def __init__(self, session: Any, *, spec: ModelSpec, plan: ImagePlan, device: str) -> None:
         self.spec, self.plan, self.device = spec, plan, device
@@ -41,16 +41,16 @@ class OnnxClassifier:
         return self.plan.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
-        """The image as it is where it has the input's size, else squashed to it."""
+        """Return the image unchanged if it has the input's size, otherwise resized to it ignoring aspect ratio."""
         return self.plan.prepare_input(image)
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        """Scores (N, C)."""
+        """Return scores (N, C)."""
         pixels = (np.stack(prepared).astype(np.float32) / np.float32(self.plan.divide) - self._mean) / self._std
         if self.spec.preprocessing["layout"] == "nchw":
             pixels = pixels.transpose(0, 3, 1, 2)
         pixels = np.ascontiguousarray(pixels, dtype=self._dtype)
-        # A file exported for one image takes one image.
+        # A file exported for batch size 1 takes one image at a time.
         size, output = self.spec.batch_size, self.spec.preprocessing["output"]
         parts = [
             self._session.run([output], {self._input.name: pixels[start : start + size]})[0]

@@ -1,7 +1,6 @@
-"""ONNX files: the session that runs one, and which files a model is made of (itself, and what its tensors name).
+"""ONNX files: the session that runs one, and the files that make up a model (its own and external tensor data).
 
-For the second the `onnx` package is not needed: only the few fields of the file's protobuf that lead to tensors are
-followed.
+The second part does not need the `onnx` package. It follows only the few protobuf fields that lead to tensors.
 """
 
 import hashlib
@@ -29,13 +28,13 @@ _INSIDE: dict[str, dict[int, str]] = {
     "sparse": {1: "tensor", 2: "tensor"},
     "tensor": {13: "entry"},
 }
-"""By message of onnx.proto: the fields that lead to tensors, and which message each holds."""
+"""For each message of onnx.proto, the fields that lead to tensors and the message type of each."""
 
 Content = bytes | mmap.mmap
 
 
 def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
-    """An onnxruntime session on the device asked for, and where it really runs."""
+    """Return an onnxruntime session on the requested device, and the device that it really runs on."""
     runtime, asked = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
     device = "cuda" if asked == "auto" else asked if asked.startswith("cuda") else "cpu"
     wanted: list[Any] = ["CPUExecutionProvider"]
@@ -53,30 +52,30 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
         raise InvalidFile(path, f"not an ONNX file onnxruntime can run ({printable(error, limit=140)})") from error
     if _CUDA in session.get_providers():
         return session, device
-    if asked.startswith("cuda"):  # it only warns, and goes on without
+    if asked.startswith("cuda"):  # onnxruntime only warns and continues without CUDA
         raise StrobeError(f"onnxruntime could not start CUDA for {asked}; see strobe doctor, or use --device cpu")
     return session, "cpu"
 
 
 def digest_of_onnx(path: Path) -> str:
-    """The sha256 over the file and every data file beside it that its tensors lie in."""
+    """Return the sha256 of the file and all its external data files."""
     files = [path, *external_files(path)]
     return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()
 
 
 def external_files(path: Path) -> list[Path]:
-    """The data files that tensors of the model name and that are there, sorted."""
+    """Return the existing data files that the model's tensors name, sorted."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         try:
             names = set(_locations(content, 0, len(content), "model"))
-        except (IndexError, ValueError):  # no protobuf: whoever runs the file says so
+        except (IndexError, ValueError):  # not protobuf: running the file reports the error
             names = set()
     beside = sorted({path.parent / name for name in names if name})
     return [file for file in beside if file.is_file()]
 
 
 def _locations(content: Content, start: int, end: int, kind: str) -> Iterator[str]:
-    """The locations of external data inside one message, found by walking down to its tensors."""
+    """Yield the locations of external data inside one message, by walking down to its tensors."""
     for number, begin, finish in _fields(content, start, end):
         inner = _INSIDE[kind].get(number)
         if inner == "entry":
@@ -88,7 +87,7 @@ def _locations(content: Content, start: int, end: int, kind: str) -> Iterator[st
 
 
 def _fields(content: Content, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Number, begin and end of every field that has a length; the others are passed over."""
+    """Yield number, begin and end of every length-delimited field. Other fields are skipped."""
     while place < end:
         tag, place = _varint(content, place)
         wire = tag & 7

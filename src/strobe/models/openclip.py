@@ -1,8 +1,8 @@
-"""CLIP and its kin, zero-shot: `openclip:ARCH/TAG`, `openclip:ARCH@weights`, `openclip:ARCH/TAG+ilsvrc-2012`.
+"""CLIP and related models, zero-shot: `openclip:ARCH/TAG`, `openclip:ARCH@weights`, `openclip:ARCH/TAG+ilsvrc-2012`.
 
-The text tower reads the dataset's own class names through the usual prompt ensemble. With `+ilsvrc-2012` it reads the
-1,000 ILSVRC names instead and the scores are projected like any ILSVRC classifier's. What the text tower made of the
-prompts is kept in the cache folder: for a thousand classes it takes a CPU many minutes.
+The text tower encodes the dataset's class names with the usual prompt ensemble. With `+ilsvrc-2012` it encodes the
+1,000 ILSVRC names instead, and scores are projected as for any ILSVRC classifier. The text embeddings are cached in the
+cache folder, because a thousand classes take many minutes on a CPU.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ from strobe.models.weights import digest_of_state, load_into, state_of
 __all__ = ["PROBE", "image_features", "load", "names"]
 
 PROBE = ("probe.weight", "probe.bias")
-"""A linear head in a file of weights, beside the two towers."""
+"""The name of a linear head in a weights file that also holds the two towers."""
 
 _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
-"""What a tag may say of its images."""
+"""The preprocessing settings that a tag may define."""
 
 
 def names() -> list[str]:
-    """Every ARCH/TAG pair open_clip can name."""
+    """Return every ARCH/TAG pair that open_clip knows."""
     library = require("open_clip", what="CLIP models", extra="openclip")
     return [f"{architecture}/{tag}" for architecture, tag in library.list_pretrained()]
 
@@ -67,8 +67,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     config = library.get_model_config(architecture)
     quick = bool(trained.get("quick_gelu") or config.get("quick_gelu"))
     with hub(offline=options.offline) if fetch else nullcontext(), _plain_spoken(weights_follow=fetch is None):
-        # The library only warns where the tag was trained with another activation than the architecture's, and forgets
-        # the tag's preprocessing where the weights come from a file.
+        # The library only warns if the tag was trained with another activation than the architecture's. It also ignores
+        # the tag's preprocessing if the weights come from a file.
         module = library.create_model(
             architecture,
             pretrained=fetch,
@@ -103,7 +103,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 
 
 def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, options: LoadOptions) -> TorchClassifier:
-    """The image tower under a linear head that was trained here: no words are read."""
+    """The image tower with a linear head trained by strobe. The text tower is not used."""
     device, width = torch_setup(options).device, len(header.label_space)
     weight, bias = probe
     if weight is None or bias is None or len(weight) != width or len(bias) != width:
@@ -124,7 +124,7 @@ def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, opt
 
 @contextmanager
 def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
-    """While open, the library's warnings that are not so are dropped: of random weights where a file's follow."""
+    """While open, suppress misleading library warnings, such as random weights before a file is loaded."""
 
     def keep(record: logging.LogRecord) -> bool:
         return not (weights_follow and "initialized randomly" in record.getMessage())
@@ -133,14 +133,14 @@ def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
     root.addFilter(keep)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # settled above
+            warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # handled above
             yield
     finally:
         root.removeFilter(keep)
 
 
 def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) -> tuple[LabelSpace, list[str]]:
-    """The label space and the words the text tower reads for it."""
+    """Return the label space and the class names for the text tower."""
     if over:
         if over != "ilsvrc-2012":
             raise UnknownName("zero-shot label space", over, ["ilsvrc-2012"])
@@ -153,7 +153,7 @@ def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompts:
-    """What the text tower of a model reads. `key` says everything else that decides what it makes of it."""
+    """The text tower's inputs. `key` covers everything else that affects the embeddings."""
 
     words: list[str]
     templates: Any
@@ -166,23 +166,23 @@ class _Prompts:
 
     @property
     def file(self) -> Path:
-        """Where the head made of them is kept."""
+        """The cache file of the resulting head."""
         digest = hashlib.sha256("\n".join([self.key, *self.lines]).encode()).hexdigest()
         return cache_folder() / "text-heads" / f"{digest[:32]}.npy"
 
 
 def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, options: LoadOptions, device: str) -> Any:
-    """One unit vector per class: the mean over the prompt ensemble, (width, classes)."""
+    """Return one unit vector per class, the mean over the prompt ensemble: (width, classes)."""
     torch = require("torch", what="CLIP models", extra="openclip")
     words = prompts.words
-    with suppress(OSError, ValueError, EOFError):  # not there, or cut off
+    with suppress(OSError, ValueError, EOFError):  # missing or truncated
         kept = np.load(prompts.file, allow_pickle=False)
         if kept.dtype == np.float32 and kept.ndim == 2 and kept.shape[1] == len(words) and np.isfinite(kept).all():
             return torch.from_numpy(kept).to(device)
-    step = 2 if device == "cpu" else 10  # classes at once, with all their prompts
+    step = 2 if device == "cpu" else 10  # classes per step, with all their prompts
     parts = []
     label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
-    # Not inference mode: what is made in it cannot take part in a gradient later.
+    # Not inference mode: its tensors cannot take part in a gradient later.
     with torch.no_grad(), (options.progress or Silent()).task(label, len(words)) as advance:
         for start in range(0, len(words), step):
             some = words[start : start + step]
@@ -199,7 +199,7 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
 
 
 def image_features(model: Any, pixels: Any) -> Any:
-    """What the image tower makes of images, of unit length, (N, width)."""
+    """Return the image tower's unit-length embeddings, (N, width)."""
     return model.encode_image(pixels, normalize=True).float()
 
 
@@ -211,7 +211,7 @@ def _scores(model: Any, head: Any, pixels: Any) -> Any:
 
 
 def plan_of(model: Any, *, image_size: int | None = None) -> ImagePlan:
-    """The model's own preprocessing as a plan."""
+    """Return the model's own preprocessing as a plan."""
     config = model.visual.preprocess_cfg
     size = image_size or config["size"]
     height, width = (size, size) if isinstance(size, int) else tuple(size)

@@ -1,7 +1,7 @@
-"""Files that code opens while it runs, as Python's audit events report them: what a plugin's answers may follow from.
+"""Detect the files that a plugin opens, through Python's audit events, because its answers may depend on them.
 
-Only what goes through Python's `open` is seen, and not what a library opens by itself (onnxruntime, safetensors,
-torch.jit). Weights in such formats count where a plugin's text names them.
+Only files opened through Python's `open` are seen, not those a library opens directly (onnxruntime, safetensors,
+torch.jit). Weights in such formats count if the plugin's source names them.
 """
 
 import os
@@ -45,23 +45,23 @@ OPENED_BY_LIBRARIES = frozenset(
         ".keras",
     )
 )
-"""Endings of files with weights that libraries open without Python's `open`."""
+"""Suffixes of weight files that libraries open without Python's `open`."""
 
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/bin", "/System", "/Library")
 
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """The files opened while it was on: read, by their whole paths and as they were written, and written to."""
+    """The files opened while watching: files read, by absolute path and as written in the call, and files written."""
 
     _read: dict[str, str] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)
 
     def see(self, name: Any, mode: Any, flags: Any) -> None:
-        """One event `open`."""
+        """Record one `open` event."""
         if isinstance(name, bytes):
             name = os.fsdecode(name)
-        if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # modules are known by other ways
+        if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # modules are tracked elsewhere
             return
         whole = str(Path(name).resolve())
         writes = any(sign in mode for sign in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
@@ -71,7 +71,10 @@ class Watch:
             self._read.setdefault(whole, name)
 
     def files(self, home: Path) -> list[Path]:
-        """What was read and not written, sorted; files of the system and of packages are left out, but in `home`."""
+        """Return files that were read and not written, sorted.
+
+        System and package files count only if they are in `home`.
+        """
         foreign = [place for place in _foreign() if not _within(str(home), place)]
         names = [name for name in self._read if name not in self._written and _is_file(name)]
         own = [name for name in names if not any(_within(name, place) for place in foreign)]
@@ -79,7 +82,7 @@ class Watch:
         return sorted(map(Path, inside))
 
     def strayed(self, home: Path) -> list[Path]:
-        """What was read by a relative path from the working directory, where `home` has a file of that name, too."""
+        """Return files read by a path relative to the working directory, where `home` has a file of that name too."""
         found = []
         for path in self.files(home):
             written = self._read[str(path)]
@@ -94,7 +97,7 @@ _WATCHES: list[Watch] = []
 
 @contextmanager
 def watching(watch: Watch | None = None) -> Iterator[Watch]:
-    """A watch over every file that is opened, in whatever thread, until it is left; or one that goes on."""
+    """Watch every file opened in any thread until the context ends, or continue an existing watch."""
     _hooked()
     watch = watch or Watch()
     _WATCHES.append(watch)
@@ -106,7 +109,7 @@ def watching(watch: Watch | None = None) -> Iterator[Watch]:
 
 @cache
 def _hooked() -> None:
-    """Hooks cannot be taken out again, so there is one, and only where a plugin is loaded."""
+    """Install the audit hook. Hooks cannot be removed, so there is only one, installed when a plugin is loaded."""
     sys.addaudithook(_hear)
 
 
@@ -129,7 +132,7 @@ def _within(name: str, folder: str) -> bool:
 
 @cache
 def _foreign() -> tuple[str, ...]:
-    """Folders of the system, of Python, of packages and of caches."""
+    """Return the folders of the system, Python, packages and caches."""
     packages = [*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])]
     home = [str(Path(place).expanduser()) for place in ("~/.cache", "~/.config", "~/.local")]
     return (*_SYSTEM, sys.prefix, sys.base_prefix, sys.exec_prefix, *packages, *home)

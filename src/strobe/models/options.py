@@ -1,4 +1,4 @@
-"""What every adapter is told: which model, and how it is to be loaded."""
+"""The inputs of every adapter: the parsed model name and the load options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model as it is written, taken apart: `provider:name@weights`; bundled models have no provider before them."""
+    """A parsed model name, `provider:name@weights`. Bundled models have no provider prefix."""
 
     provider: str
     name: str
@@ -36,12 +36,12 @@ class ModelName:
 
     @property
     def plain(self) -> str:
-        """Without the weights."""
+        """The name without the weights."""
         return self.name if self.provider == "bundled" else f"{self.provider}:{self.name}"
 
     @property
     def text(self) -> str:
-        """All of it.
+        """The full name.
 
         >>> ModelName("timm", "resnet50", Path("w.pt")).text
         'timm:resnet50@w.pt'
@@ -51,14 +51,14 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """What an adapter may need to load a model.
+    """The options an adapter may need to load a model.
 
-    `label_space` is the dataset's: zero-shot models name their classes by it. `settings` is a JSON file for what a
-    model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
-    `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
-    weights, to train. `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
-    `backend` is what runs a torch network: torch, or onnxruntime on a CPU. `compile` has torch compile a classifier.
-    `code` are Python files that came from another machine, by the path they are named by.
+    `label_space` is the dataset's; zero-shot models take their class names from it. `settings` is a JSON file with
+    facts that the model file lacks (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
+    `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained=False` requests random
+    weights for training. `weights` is the file after @, passed to your own factory. `progress` reports slow loading.
+    `backend` is the runtime of a torch network: torch, or onnxruntime on a CPU. `compile` compiles a classifier with
+    torch. `code` maps paths to Python files that were sent from another machine.
     """
 
     label_space: LabelSpace | None = None
@@ -92,7 +92,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class TorchSetup:
-    """The device and number type a torch model runs with, resolved from LoadOptions."""
+    """The device and dtype of a torch model, resolved from LoadOptions."""
 
     device: str
     dtype: str
@@ -104,7 +104,7 @@ class TorchSetup:
 
 
 def torch_setup(options: LoadOptions) -> TorchSetup:
-    """Resolve `auto`: CUDA, then MPS, then CPU, in float32 everywhere. Sets determinism where asked."""
+    """Resolve `auto` to CUDA, then MPS, then CPU, with float32 everywhere. Enables determinism if requested."""
     torch = require("torch", what="running a model", extra="models")
     device = options.device
     if device == "auto":
@@ -114,15 +114,15 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
         raise StrobeError(f"no {kind} device here; use --device cpu, or see strobe doctor")
     if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
         raise StrobeError(f"no device {device}: there are {torch.cuda.device_count()}; see strobe doctor")
-    # Half precision is faster on a GPU and gave other answers on one hard frame in twenty: only on request.
+    # Half precision is faster on a GPU but changed the answer on one hard frame in twenty, so it is opt-in.
     dtype = "float32" if options.precision == "auto" else options.precision
     if options.deterministic:
         make_deterministic(torch)
-    return TorchSetup(device if kind == "cuda" else kind, dtype)  # only of CUDA's there are several
+    return TorchSetup(device if kind == "cuda" else kind, dtype)  # only CUDA has device numbers
 
 
 def check_decoding(device: str) -> None:
-    """Refuse `--decode device` where no model can decode: answers would be kept as of a way that nobody went."""
+    """Refuse `--decode device` if no model supports it. Answers would be cached under settings that were never used."""
     on_cuda = device not in ("cpu", "mps")
     if not (on_cuda and require("torch", what="--decode device", extra="models").cuda.is_available()):
         raise StrobeError(
@@ -132,10 +132,10 @@ def check_decoding(device: str) -> None:
 
 
 def make_deterministic(torch: Any) -> None:
-    """Same input, same bits, run after run, on the same machine; slower on a GPU."""
+    """Make repeated runs on the same machine bit-identical. This is slower on a GPU."""
     import os
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only deterministic with a fixed workspace
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
@@ -144,10 +144,10 @@ def make_deterministic(torch: Any) -> None:
 
 
 def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> int:
-    """How many images at once, from the model's size alone, so that the same command makes the same batches.
+    """Return the batch size, derived from the model's size alone so that the same command makes the same batches.
 
-    On a CPU small batches stay in the cache (two lanes of 8 cost efficientnet-lite0 8 % more than two of 4). What is
-    compiled runs as fast with half as many, and leaves the device to who decodes there more often.
+    On a CPU, small batches stay in the cache: two lanes of 8 cost efficientnet-lite0 8 % more than two of 4. Compiled
+    networks are as fast with half the batch size, which frees the device more often for decoding.
 
     >>> default_batch(5_000_000, device="cpu"), default_batch(300_000_000, device="cpu")
     (4, 1)
@@ -159,13 +159,13 @@ def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> 
 
 
 def no_settings(options: LoadOptions, model: str) -> None:
-    """Raise ModelFailed where a settings file was given to a model that would not look at it."""
+    """Raise ModelFailed if a settings file was given to a model that ignores it."""
     if options.settings is not None:
         raise ModelFailed(f"{printable(model)}: it takes no --model-settings: it says everything itself; leave it out")
 
 
 def file_of(model: ModelName) -> Path:
-    """The file that a model's name is, and that holds its weights too."""
+    """Return the file that the model's name refers to and that also holds its weights."""
     if model.weights is not None:
         raise ModelFailed(
             f"{printable(model.plain)}: the weights are in the file itself; drop @{printable(model.weights)}"
@@ -174,7 +174,7 @@ def file_of(model: ModelName) -> Path:
 
 
 def require_file(path: Path, *, what: str) -> Path:
-    """The path, or one line that says it is not there."""
+    """Return the path. Raises a one-line error if it does not exist."""
     if not path.is_file():
         problem = "it is a folder" if path.is_dir() else "no such file"
         raise ModelFailed(f"{what}: cannot read {path}: {problem}")

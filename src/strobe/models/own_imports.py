@@ -1,8 +1,8 @@
-"""The modules of a plugin: each Python file of somebody's own imports from its own folder first, and shares no module.
+"""Isolate a plugin's imports: each user file imports from its own folder first and shares no modules.
 
-The file becomes a package that nobody else sees, `strobe_plugin_<digest>`, and what it imports from its folder (or from
-folders it puts on `sys.path` itself) a module of that package. So two files with a `net.py` beside each get their own,
-in threads and in imports inside functions too. Everything else is imported as ever.
+The file becomes a private package, `strobe_plugin_<digest>`. The modules it imports from its folder, or from folders it
+adds to `sys.path`, become modules of that package. So two files with a `net.py` next to each get their own, also in
+threads and in imports inside functions. All other imports are unchanged.
 """
 
 import builtins
@@ -20,14 +20,14 @@ from typing import Any, NoReturn
 __all__ = ["MODULE", "OwnImports"]
 
 MODULE = "strobe_plugin_"
-"""How the module of a file is named, before a digest."""
+"""The prefix of a file's module name, before a digest."""
 
 _OWNERS: dict[str, "OwnImports"] = {}
-"""By the name of the file's module; a file that is loaded again replaces its earlier self."""
+"""By the file's module name. Loading a file again replaces its earlier entry."""
 
 
 class OwnImports:
-    """What one Python file imports. `words` are names that its code finds built in, such as another `print`."""
+    """The imports of one Python file. `words` are names added to its builtins, such as another `print`."""
 
     def __init__(self, path: Path, words: Mapping[str, Any]) -> None:
         self.path, self.name = path, MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
@@ -37,16 +37,17 @@ class OwnImports:
         self._by_path: list[ModuleType] = []
 
     def run(self) -> ModuleType:
-        """The file's module, run now."""
+        """Run the file now and return its module."""
         for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
-            del sys.modules[name]  # of an earlier loading
+            del sys.modules[name]  # from an earlier load
         importlib.invalidate_caches()
         _OWNERS[self.name] = self
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)
         loader = _OwnLoader(self.name, str(self.path))
         spec = ModuleSpec(self.name, loader, origin=str(self.path), is_package=True)
-        spec.submodule_search_locations = self._places  # the very list: it grows with what the file adds
+        # the same list object, so it grows with the folders the file adds
+        spec.submodule_search_locations = self._places
         spec.has_location = True
         module = importlib.util.module_from_spec(spec)
         sys.modules[self.name] = module
@@ -55,10 +56,10 @@ class OwnImports:
 
     @contextmanager
     def on_path(self) -> Iterator[None]:
-        """While open, `sys.path` begins with the file's folder: for imports that take other ways, as pickle's do.
+        """While open, `sys.path` begins with the file's folder, for other ways of importing, such as pickle's.
 
-        What comes in that way, and what the file puts on `sys.path`, is taken out again, so that no other file finds
-        it.
+        Modules imported that way, and the file's additions to `sys.path`, are removed afterwards so that no other file
+        finds them.
         """
         before, known = list(sys.path), set(sys.modules)
         self._before = before
@@ -73,7 +74,7 @@ class OwnImports:
                     self._by_path.append(sys.modules.pop(name))
 
     def files(self) -> list[Path]:
-        """The files of the modules it has imported from its own folders so far; itself is not among them."""
+        """Return the files of the modules imported from its own folders so far, without the file itself."""
         private = [module for name, module in list(sys.modules.items()) if name.startswith(f"{self.name}.")]
         files = {getattr(module, "__file__", None) for module in (*private, *self._by_path)}
         return sorted(Path(file) for file in files if file)
@@ -86,10 +87,10 @@ class OwnImports:
         fromlist: Sequence[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        """`__import__` for the file and its modules."""
+        """The `__import__` of the file and its modules."""
         head = name.partition(".")[0]
         if level == 0 and head == self.path.stem:
-            # A file timm.py that imports timm means the package; a module beside it that does means the file.
+            # A file timm.py that imports timm means the package. A module next to it that imports timm means the file.
             if (globals or {}).get("__name__") != self.name:
                 return sys.modules[self.name]
         elif level == 0 and self._is_own(head):
@@ -100,10 +101,10 @@ class OwnImports:
         return builtins.__import__(name, globals, locals, fromlist, level)
 
     def _is_own(self, head: str) -> bool:
-        """Whether the module of that name lies in the file's folders.
+        """Return whether the module of that name is in the file's folders.
 
-        What is compiled can often be initialised only once in a process, and is imported as ever; so is a package
-        where the folders have nothing but a folder of its name, without __init__.py.
+        Compiled modules are imported normally, because many can be initialised only once per process. A package is
+        imported normally too if the folders hold only a folder of its name without __init__.py.
         """
         self._learn()
         spec = PathFinder.find_spec(head, self._places)
@@ -117,7 +118,7 @@ class OwnImports:
         return file is None or any(Path(file).is_relative_to(place) for place in self._places)
 
     def _learn(self) -> None:
-        """While the file is loaded, take the folders it puts on `sys.path` among its own."""
+        """While the file is loaded, add the folders it puts on `sys.path` to its own."""
         if self._before is not None:
             known = {*self._before, *self._places}
             self._places += [place for place in sys.path if place not in known and _is_private(place)]
@@ -128,7 +129,7 @@ def _is_private(place: str) -> bool:
 
 
 class _OwnLoader(SourceFileLoader):
-    """Runs a module of a plugin with its own `__import__`, from its source: bytecode may be of an earlier second."""
+    """Runs a plugin's module with its own `__import__`, from source, because bytecode may be stale within a second."""
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _OWNERS[module.__name__.partition(".")[0]].builtins
@@ -144,7 +145,7 @@ class _OwnFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module's spec with a loader of ours; None for what belongs to no plugin."""
+        """Return the module's spec with our loader. None if it belongs to no plugin."""
         if not fullname.startswith(MODULE) or fullname.partition(".")[0] not in _OWNERS:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

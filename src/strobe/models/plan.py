@@ -1,4 +1,4 @@
-"""What happens to an image before a model sees it, as data: printed, stored, and carried out in one place."""
+"""A model's preprocessing as plain data: it is printed, stored with the predictions, and applied in one place."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,35 +24,35 @@ _FILTERS = {
 }
 
 _REACH = {"nearest": 0.5, "bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0, "box": 0.5, "hamming": 1.0}
-"""How far from a pixel's centre each filter looks, in pixels of the smaller image."""
+"""Each filter's radius, in pixels of the smaller image."""
 
 Triple = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class AsDecoded:
-    """The preparation of a model that takes images as they are and does the rest itself."""
+    """The preparation of a model that takes decoded images and does its own preprocessing."""
 
     bgr: bool = False
     n_bytes: int = 8 << 20
-    """Room for a frame of Full HD; larger ones go another way."""
+    """Room for a Full HD frame. Larger frames are sent through the socket."""
 
     def prepare(self, image: Image) -> Image:
-        """The image, its channels turned round where the model wants blue first."""
+        """Return the image, with its channels reversed where the model expects BGR."""
         return image[..., ::-1].copy() if self.bgr else image
 
     def prepare_input(self, image: Image) -> Image:
-        """The same: nothing is resized or cropped here."""
+        """Return the same as `prepare`, because nothing is resized or cropped here."""
         return self.prepare(image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePlan:
-    """Resize, crop, normalise. `prepare` does the first two on 8-bit pixels, the model's device does the third.
+    """Resize, crop and normalise. `prepare` does the first two on 8-bit pixels. The model's device normalises.
 
-    `fit="short-side"`: the short side becomes `resize` pixels (None: as it is). `fit="squash"`: the image becomes
-    `resize_hw`, its shape be what it may. `fit="pad"`: it is made to fit inside `resize_hw`. Then the centre of
-    `size_hw` is cut out; what is missing is filled with the colour `fill`. `resize_hw` is `size_hw` where not given.
+    `fit="short-side"` resizes the short side to `resize` pixels (None keeps its size). `fit="squash"` resizes to
+    `resize_hw` and ignores the aspect ratio. `fit="pad"` scales the image to fit inside `resize_hw`. Then the centre
+    crop of `size_hw` is taken, and missing pixels are filled with the colour `fill`. `resize_hw` defaults to `size_hw`.
     A pixel becomes (x / divide − mean) / std, per channel in RGB order.
     """
 
@@ -80,20 +80,20 @@ class ImagePlan:
         expect(all(value != 0 for value in self.std), "preprocessing.std", "no zero", self.std)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON: what is printed, stored beside the predictions, and part of their key."""
+        """Return plain JSON. It is printed, stored with the predictions, and part of their cache key."""
         found: dict[str, Any] = encode(self)
         return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ImagePlan":
-        """The plan that to_json wrote, or a hand-written part of one."""
+        """Return the plan from the output of to_json, or from a hand-written subset of its fields."""
         known = set(cls.__slots__)
         unknown = sorted(set(data) - known)
         expect(not unknown, "preprocessing", f"keys among {', '.join(sorted(known))}", unknown)
         return decode(cls, data, where="preprocessing")
 
     def prepare(self, image: Image) -> Image:
-        """The resized and cropped image, 8 bits, (height, width, 3). Runs without the interpreter lock for the most.
+        """Return the resized and cropped 8-bit image, (height, width, 3). Most of it runs without the interpreter lock.
 
         >>> import numpy as np
         >>> ImagePlan(size_hw=(4, 4), resize=4).prepare(np.zeros((8, 16, 3), np.uint8)).shape
@@ -103,7 +103,9 @@ class ImagePlan:
         return pixels[:, :, ::-1] if self.channels == "bgr" else pixels
 
     def prepare_input(self, image: Image) -> Image:
-        """An image that is a model's own input: squashed to this one's size, as it is where it has that size.
+        """Prepare an image that already is a model input.
+
+        It is resized, ignoring aspect ratio, only if its size differs.
 
         >>> import numpy as np
         >>> plan, image = ImagePlan(size_hw=(4, 4), resize=8), np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
@@ -128,25 +130,25 @@ class ImagePlan:
         return picture if picture.size == (width, height) else picture.crop((left, top, left + width, top + height))
 
     def _resized_crop(self, image: Image, new: tuple[int, int], corner: tuple[int, int]) -> PillowImage.Image:
-        """Resize only what the crop keeps, and a little more: bit for bit the crop of the resized image.
+        """Resize only the region the crop keeps, with identical pixels to cropping the resized image.
 
-        The window grows to places where input and output coordinates meet in whole numbers, so that the filter sits
-        exactly where it would in the whole image. First across, then down, each on its own: Pillow chooses the order
-        by the size of its input, and between the two passes pixels are rounded. What no filter reaches is left out
-        before the rest becomes an image, which copies it.
+        The window grows until its ends fall on whole pixels of both input and output. The filter is then aligned
+        exactly as it would be in the full image. The two passes, horizontal then vertical, run separately: Pillow
+        chooses their order by the input size, and rounds pixels between them. Pixels that no filter reaches are removed
+        before the conversion to a Pillow image, which copies them.
         """
         (new_w, new_h), (left, top), (height, width) = new, corner, self.size_hw
         filter_ = _FILTERS[self.interpolation]
         x0, x1, from_x, to_x = _whole_window(image.shape[1], new_w, left, width)
         y0, y1, from_y, to_y = _whole_window(image.shape[0], new_h, top, height)
         down = self._reached(image.shape[0], new_h, from_y, to_y)
-        # Of two pixels equally near, which one is the nearest hangs on where counting begins.
+        # When two pixels are equally near, nearest-neighbour picks one by the origin, so a window could pick the other.
         nearest = self.interpolation == "nearest"
         across = slice(0, image.shape[1]) if nearest else self._reached(image.shape[1], new_w, from_x, to_x)
         rows = down.stop - down.start
         picture = PillowImage.fromarray(image[down, across])
         picture = picture.resize((x1 - x0, rows), filter_, box=(from_x - across.start, 0, to_x - across.start, rows))
-        picture = picture.crop((left - x0, 0, left - x0 + width, rows))  # columns do not look at each other
+        picture = picture.crop((left - x0, 0, left - x0 + width, rows))  # columns do not affect each other
         picture = picture.resize((width, y1 - y0), filter_, box=(0, from_y - down.start, width, to_y - down.start))
         return picture.crop((0, top - y0, width, top - y0 + height))
 
@@ -156,7 +158,7 @@ class ImagePlan:
         return slice(max(0, begin - reach), min(have, end + reach))
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
-        """The (width, height) an image of this size has after resizing, before the crop."""
+        """Return the (width, height) of an image of this size after resizing, before the crop."""
         if self.fit == "short-side":
             return short_side(width, height, self.resize) if self.resize else (width, height)
         to_h, to_w = self.resize_hw or self.size_hw
@@ -167,7 +169,7 @@ class ImagePlan:
 
 
 def _whole_window(have: int, new: int, start: int, length: int) -> tuple[int, int, int, int]:
-    """The smallest stretch of `new` pixels around the wanted one whose ends fall on whole pixels of `have`, and those.
+    """Return the smallest window of `new` pixels whose ends fall on whole pixels of `have`, and that range of `have`.
 
     >>> _whole_window(640, 455, 115, 224)
     (91, 364, 128, 512)
@@ -179,7 +181,9 @@ def _whole_window(have: int, new: int, start: int, length: int) -> tuple[int, in
 
 
 def short_side(width: int, height: int, target: int) -> tuple[int, int]:
-    """The (width, height) whose short side is `target`, the long one truncated, as torchvision's Resize has it.
+    """Return the (width, height) with `target` as the short side.
+
+    The long side is truncated, as in torchvision's Resize.
 
     >>> short_side(640, 360, 256)
     (455, 256)
@@ -190,7 +194,7 @@ def short_side(width: int, height: int, target: int) -> tuple[int, int]:
 
 
 def _centred(have: int, want: int) -> int:
-    """Where a crop begins, rounded as torchvision's CenterCrop rounds it."""
+    """Return where a crop begins, rounded like torchvision's CenterCrop."""
     return round((have - want) / 2.0)
 
 
@@ -204,7 +208,7 @@ def _pad_to(picture: PillowImage.Image, width: int, height: int, fill: tuple[int
 
 
 def as_triple(values: Sequence[float]) -> Triple:
-    """Three floats as a tuple; a single one is repeated."""
+    """Return three floats as a tuple. A single float is repeated."""
     numbers = [float(value) for value in values]
     expect(len(numbers) in (1, 3), "preprocessing.mean/std", "one or three numbers", numbers)
     first, second, third = numbers * 3 if len(numbers) == 1 else numbers

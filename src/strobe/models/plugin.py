@@ -1,18 +1,18 @@
-"""A model of your own from one Python file: `py:FILE.py:FACTORY`.
+"""A model from your own Python file: `py:FILE.py:FACTORY`.
 
-The factory takes no argument, or the LoadOptions (with the file after @ as `weights`). It returns
+The factory takes no argument, or the LoadOptions (with the file after @ as `weights`). It returns one of
 
-- a pair `(function, classes)`: the function takes a list of RGB images (height, width, 3) of 8 bits and returns scores
+- a pair `(function, classes)`: the function takes a list of 8-bit RGB images (height, width, 3) and returns scores
   (N, len(classes)); or
-- a torch module, alone (timm's, which says what is done to an image) or as `(module, transform)`,
-  `(module, transform, classes)` or `(module, classes)`: the transform makes a tensor of a PIL image; or
-- an object with `spec`, `prepare` and `forward` as the Classifier or Detector port has them. `device`, `lanes` and
-  `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself;
-  and `prepare_input`, without which it answers no frames that are a model's own input. With `input_hw`, `input_pixels`
-  and `input_scores` as the Differentiable port has them it can be attacked.
+- a torch module, alone (a timm model, which carries its preprocessing) or as `(module, transform)`,
+  `(module, transform, classes)` or `(module, classes)`: the transform turns a PIL image into a tensor; or
+- an object with `spec`, `prepare` and `forward` as in the Classifier or Detector port. `device`, `lanes` and
+  `preparation` are optional: by default it runs on the CPU, one call at a time, and does its own preprocessing.
+  `prepare_input` is optional too: without it, the model gives no answers for frames that already are model inputs.
+  With `input_hw`, `input_pixels` and `input_scores` as in the Differentiable port, it can be attacked.
 
-The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes this model's
-failure, with the line of the file; what it prints goes to stderr, because stdout is the command's own.
+The file runs with your rights, like any script you start. Its exceptions and its calls to exit count as a failure of
+this model, reported with the line in the file. Its output goes to stderr, because stdout belongs to the command.
 """
 
 import hashlib
@@ -38,7 +38,10 @@ __all__ = ["load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """The model the factory makes. Its name is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
+    """Load the model that the factory makes.
+
+    Its name is FILE.py:FACTORY, and options carry `@weights` to the factory.
+    """
     name, told = printable(model.plain), made_by_file(model, options)
     made, path, options = told.made, told.path, told.options
     is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and not is_module(made[0])
@@ -56,14 +59,14 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
-    if not network:  # a network has been tried
+    if not network:  # a network has been tried already
         told.tried(lambda: made.forward([made.prepare(probe_image())]))
     spec = _keyed(made.spec, told, is_function=is_function)
     return guarded(made, path, spec)
 
 
 def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """A torch module that a factory returned, with its transform and classes where it did; in either order."""
+    """Return the torch module of a factory, with its transform and classes if given, in either order."""
     transform = next((part for part in parts[1:] if isinstance(part, ImagePlan) or callable(part)), None)
     labels = next((part for part in parts[1:] if part is not transform), None)
     if len(parts) > 3 or (len(parts) == 3 and (transform is None or labels is None)):
@@ -77,7 +80,7 @@ def _keyed(spec: ModelSpec, told: PluginObject, *, is_function: bool) -> ModelSp
     if is_function:
         facts: dict[str, Any] = {}
         spec = replace(spec, weights=hashlib.sha256(f"{spec.weights}{files}".encode()).hexdigest()) if files else spec
-    else:  # it says itself what its weights are; what it makes of them stands in the file
+    else:  # the object declares its weights itself, and the file holds the code that uses them
         facts = {"plugin": path.name, "plugin_sha256": sha256_of_file(path)}
         facts |= {"plugin_files": files} if files else {}
     if told.hears:

@@ -1,9 +1,9 @@
-"""A Python file of somebody's own, run for what its factory makes: `FILE.py:FACTORY`, for models and generators.
+"""Run a user's Python file and call its factory: `FILE.py:FACTORY`, for models and generators.
 
-The file runs with your rights, like any script you start; modules beside it are its own (`strobe.models.own_imports`).
-What it reads while it is made is watched: those modules and files are part of its key. What it raises, or an exit it
-calls for, becomes one line that names the line of the file; what it prints goes to stderr, because stdout is the
-command's own.
+The file runs with your rights, like any script you start. Modules in its folder belong to it
+(`strobe.models.own_imports`). strobe watches the modules and files it reads while loading, because they are part of its
+cache key. Its exceptions and its calls to exit become a one-line error that names the line in the file. Its output goes
+to stderr, because stdout belongs to the command.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from strobe.models.travel import named_beside, unpack
 
 __all__ = ["PluginObject", "made_by_file", "raising"]
 
-_LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
+_LOADING = threading.RLock()  # stdout is shared by all threads, and a factory may load another plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginObject:
-    """What a factory made, of which file, with which options, and whether it took them."""
+    """An object made by a factory, with its file, its options, and whether the factory took the options."""
 
     made: Any
     path: Path
@@ -43,7 +43,7 @@ class PluginObject:
     watch: Watch = field(repr=False)
 
     def tried(self, forward: Callable[[], object]) -> None:
-        """Run a first forward, so that files which are opened only then are seen; whatever it prints or raises."""
+        """Run a first forward to detect files opened only then. Its output and exceptions are ignored."""
         quiet = io.StringIO()
         with (
             _LOADING,
@@ -55,10 +55,10 @@ class PluginObject:
             forward()
 
     def files_digest(self) -> str | None:
-        """The digest of all that it was made of beside its own file: modules and files it read, and weights it names.
+        """Return the digest of every input except the file itself: modules and files it read, and weights it names.
 
-        None where there is nothing. The weights after @ and the settings are known by other ways. A note goes out
-        where it read a file of the working directory and has one of that name beside it.
+        Returns None if there are none. The weights after @ and the settings enter the key elsewhere. Prints a note if
+        the plugin read a file from the working directory while its own folder holds a file of that name.
         """
         home = self.path.parent
         known = {str(one.resolve()) for one in (self.path, self.options.weights, self.options.settings) if one}
@@ -79,11 +79,11 @@ class PluginObject:
 
 
 class _Raised(Exception):
-    """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
+    """An error raised by the file. Subclasses take the name of the original exception, so reports show that name."""
 
 
 def made_by_file(model: ModelName, options: LoadOptions) -> PluginObject:
-    """Run the file and call its factory; `@weights` reaches it through its options."""
+    """Run the file and call its factory. The options carry `@weights` to it."""
     file, colon, factory_name = model.name.rpartition(":")
     name, weights = printable(model.plain), model.weights
     if not colon or not file:
@@ -116,20 +116,20 @@ def _factory(module: ModuleType, file: str, factory_name: str) -> Callable[..., 
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
-    """Whether this may be called and was made in the file; a class or function it only imported was not."""
+    """Return whether this is callable and defined in the file rather than imported by it."""
     if not callable(value):
         return False
     return not (inspect.isclass(value) or inspect.isroutine(value)) or value.__module__ == module.__name__
 
 
 def _print(*values: Any, **kwargs: Any) -> None:
-    """The `print` of a plugin's file: to stderr, from whatever thread it is called."""
+    """The `print` of a plugin's file. It writes to stderr from any thread."""
     print(*values, **{"file": sys.stderr, **kwargs})  # noqa: T201 (not ours: the plugin's own words)
 
 
 @contextmanager
 def _to_stderr() -> Iterator[None]:
-    """While open, all of stdout is turned away: for loading alone, when nobody else writes there."""
+    """While open, redirect all of stdout. Used only during loading, when nothing else writes there."""
     with _LOADING, redirect_stdout(sys.stderr):
         yield
 
@@ -145,10 +145,10 @@ def _run(own: OwnImports, name: str) -> ModuleType:
 
 
 def _hears(factory: Callable[..., Any]) -> bool:
-    """Whether the factory takes the options: an argument without a default, or one called options."""
+    """Return whether the factory takes the options: an argument without a default, or one named options."""
     try:
         parameters = list(inspect.signature(factory).parameters.values())
-    except (TypeError, ValueError):  # a callable that does not say
+    except (TypeError, ValueError):  # a callable without a signature
         return False
     taken = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     return bool(taken) and (taken[0].default is inspect.Parameter.empty or taken[0].name == "options")
@@ -166,7 +166,7 @@ def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptio
 
 @contextmanager
 def raising(path: Path | None) -> Iterator[None]:
-    """What is raised inside, told with the line of the file it came from, if it came from one."""
+    """Re-raise exceptions with the line of the file they came from, if they came from it."""
     try:
         yield
     except StrobeError:
@@ -184,7 +184,7 @@ def _raise_at_line(error: BaseException, path: Path) -> NoReturn:
 
 
 def _where(error: BaseException, path: Path) -> str:
-    """The error with the line of the plugin it came from."""
+    """Return the error with the plugin line it came from."""
     line = _line(error, path)
     return f"{type(error).__name__}{f' in line {line}' if line else ''}: {printable(_said(error), limit=200)}"
 
@@ -194,7 +194,7 @@ def _said(error: BaseException) -> str:
 
 
 def _line(error: BaseException, path: Path) -> int | None:
-    """The innermost line of the file in the error's trace."""
+    """Return the innermost line of the file in the error's traceback."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == path:
         return error.lineno
     trace = traceback.extract_tb(error.__traceback__)

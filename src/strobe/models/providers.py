@@ -1,6 +1,6 @@
-"""Every source of models, in one list: the registry loads by it, `strobe models` and `strobe doctor` print it.
+"""Every model provider in one list. The registry loads from it, `strobe models` and `strobe doctor` print it.
 
-A provider for everyone is an adapter, one entry here and one case in `tests/contracts/`.
+A new provider needs an adapter, one entry here and one case in `tests/contracts/`.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ __all__ = ["BUNDLED", "PROVIDERS", "Provider"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One source of models: the word before the colon, and the module whose `load(model, options)` loads one.
+    """A model provider: the prefix before the colon, and the module whose `load(model, options)` loads a model.
 
-    `package` is what has to be installed, by the name it is imported under; `pip` its name there, where it differs.
-    `lists`: the module has `names()`. `settings`: its models take a settings file. `is_file`: the name after the colon
-    is a file or folder, in which * is no glob. `bundled` are models written without scheme and colon.
+    `package` is the required package's import name, and `pip` its name on PyPI if that differs. `lists`: the module has
+    `names()`. `settings`: its models accept a settings file. `is_file`: the name after the colon is a file or folder,
+    so * in it is not a glob. `bundled` are models written without a prefix.
     """
 
     scheme: str
@@ -105,8 +105,7 @@ PROVIDERS: tuple[Provider, ...] = (
         what="predictions you bring: JSON, JSONL, CSV or Parquet", example="preds:scores.json",
     ),
 )  # fmt: skip
-"""In the order in which they are shown. `preds:` names predictions, `boxes:` and `crop:` two models together: they have
-no module."""
+"""In display order. `preds:` names predictions, and `boxes:` and `crop:` combine two models, so they have no module."""
 
 BUNDLED: dict[str, Provider] = {name: entry for entry in PROVIDERS for name in entry.bundled}
-"""Models without a provider before them: nothing is downloaded for them but packages."""
+"""Models without a provider prefix. They need only Python packages, no further downloads."""

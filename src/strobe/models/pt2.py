@@ -1,4 +1,4 @@
-"""A program of torch.export: `pt2:model.pt2`, with a JSON beside it as an ONNX file has."""
+"""A torch.export program, `pt2:model.pt2`, with an optional JSON file next to it as for ONNX."""
 
 import pickle
 from dataclasses import replace
@@ -18,7 +18,7 @@ __all__ = ["load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """The program as a classifier; one that could do more than arithmetic is refused unless it is trusted."""
+    """Load the program as a classifier. A program that could run other code than arithmetic needs trust."""
     torch, name = require("torch", what=model.plain, extra="models"), printable(model.plain)
     path = file_of(model)
     settings = classifier_settings(model, path, options, own=())
@@ -31,7 +31,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
             program = torch.export.load(str(path))
     except pickle.UnpicklingError as error:
         raise would_run_code(path) from error
-    except Exception as error:  # torch raises what it likes, by the part of the archive that is wrong
+    except Exception as error:  # torch raises arbitrary exceptions, depending on the damaged part of the archive
         raise InvalidFile(path, f"not a program torch can read ({printable(error, limit=140)})") from error
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     inputs = [nodes[one] for one in program.graph_signature.user_inputs]
@@ -44,7 +44,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     run = require("torch.export.passes", what=name, extra="models").move_to_device_pass(program, device).module()
 
     def call(pixels: Any) -> Any:
-        # A program for a fixed number of images gets as many: the missing ones are blank.
+        # A program with a fixed batch size gets full batches, filled up with blank images.
         size = fixed or len(pixels)
         blank = pixels.new_zeros((-len(pixels) % size, *pixels.shape[1:]))
         parts = torch.cat([pixels, blank]).contiguous().to(dtype).split(size)

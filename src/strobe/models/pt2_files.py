@@ -1,7 +1,8 @@
-"""Whether a program of torch.export is only arithmetic. torch does not ask: reading one may run what it names.
+"""Check that a torch.export program is arithmetic only. torch does not check, and loading one may run code it names.
 
-A .pt2 file is an archive: a graph as JSON, tensors as bytes. It may also hold pickles, compiled libraries, guards in
-Python and the names of functions to call. What is none of it and calls nothing but aten's operators can be read safely.
+A .pt2 file is an archive with a graph as JSON and tensors as bytes. It may also hold pickles, compiled libraries,
+guards in Python and names of functions to call. A file with none of these that calls only aten operators is safe to
+load.
 """
 
 import json
@@ -37,7 +38,7 @@ def only_arithmetic(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            # Of two entries of one name torch may read the other one.
+            # With duplicate entry names, torch may read the other entry.
             safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
             tables = [json.loads(archive.read(name)) for name in names if name.endswith(".json")]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError) as error:
@@ -47,7 +48,7 @@ def only_arithmetic(path: Path) -> None:
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every entry of every object in some JSON, lists taken apart."""
+    """Yield every key and value of every object in some JSON, with lists flattened."""
     for key, one in value.items() if isinstance(value, dict) else (("", one) for one in value):
         if isinstance(one, dict | list):
             if key == "guards_code":
@@ -59,7 +60,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 def _might_run(key: str, value: Any) -> bool:
     if key in ("target", "as_operator"):
         return not (isinstance(value, str) and _CALLS.fullmatch(value))
-    if key == "expr_str":  # sympy reads it as Python
+    if key == "expr_str":  # sympy evaluates it as Python
         words = re.findall(r"[^\W\d]\w*", re.sub(r"'\w+'", "", str(value)))
         known = all(word in _WORDS or re.fullmatch(r"[su]\d+", word) for word in words)
         return not known or re.fullmatch(r"[\w\s()\[\],.+\-*/<>=!%']*", str(value)) is None

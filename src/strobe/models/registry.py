@@ -1,7 +1,7 @@
-"""Models by name: an adapter is imported when one of its models is named.
+"""Load models by name. An adapter is imported only when one of its models is named.
 
-A model is written `provider:name`, with weights of your own `provider:name@weights.safetensors`; the bundled models
-are written without a provider.
+A model is written `provider:name`, or `provider:name@weights.safetensors` with your own weights. Bundled models are
+written without a provider.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _MODELS = {scheme: entry for scheme, entry in _BY_SCHEME.items() if entry.module
 
 
 def parse(text: str) -> ModelName:
-    """Take `provider:name[@weights]` apart; near matches for a provider nobody knows.
+    """Parse `provider:name[@weights]`. The error for an unknown provider suggests close matches.
 
     >>> parse("timm:resnet50@weights.safetensors").weights
     PosixPath('weights.safetensors')
@@ -55,7 +55,10 @@ def parse(text: str) -> ModelName:
 
 
 def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
-    """The same model for a process elsewhere: a Python file packed into the options, others by their whole paths."""
+    """Return the model for use in another process.
+
+    Python files are packed into the options, other paths made absolute.
+    """
     model, settings = parse(text), options.settings
     named = model.provider == "ultralytics" or (model.provider in _MODELS and _MODELS[model.provider].is_file)
     there, options = sent(model, options, is_file=named)
@@ -63,18 +66,18 @@ def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
 
 
 def sent(model: ModelName, options: LoadOptions, *, is_file: bool) -> tuple[ModelName, LoadOptions]:
-    """A model's or generator's name for a process elsewhere; `is_file` where the name may be a file or folder."""
+    """Return a model's or generator's name for another process. `is_file` means the name may be a file or folder."""
     name, file = model.name, model.name.rpartition(":")[0]
     if model.provider == "py":
         packed = pack(require_file(Path(file), what=model.plain))
         options = replace(options, code={**options.code, file: packed})
-    elif is_file and Path(name).exists():  # else one of a hub
+    elif is_file and Path(name).exists():  # otherwise it names a model on a hub
         name = str(Path(name).absolute())
     return ModelName(model.provider, name, model.weights and model.weights.absolute()), options
 
 
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
-    """The model behind its port, ready to run; one line of StrobeError for whatever goes wrong on the way."""
+    """Return the loaded model behind its port. Every failure raises a StrobeError with a one-line message."""
     model = parse(text)
     provider = BUNDLED[model.name] if model.provider == "bundled" else _MODELS[model.provider]
     if not provider.settings:
@@ -85,13 +88,13 @@ def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
         raise
     except ModuleNotFoundError as error:
         raise MissingExtra(text, (error.name or "?").split(".")[0], provider.extra) from error
-    except (Exception, SystemExit) as error:  # a hub's own code may call for an exit too
+    except (Exception, SystemExit) as error:  # code from a hub may call sys.exit too
         raise explain(text, error) from error
     return loaded
 
 
 def explain(text: str, error: BaseException) -> StrobeError:
-    """What went wrong while loading, in one line."""
+    """Return the loading error as one line."""
     from strobe.models.downloads import cannot_download
 
     trouble = cannot_download(text, error)
@@ -103,9 +106,9 @@ def explain(text: str, error: BaseException) -> StrobeError:
 
 
 def available(pattern: str | None = None) -> list[str]:
-    """The models that can be named, from the bundled ones and every installed provider that can list.
+    """Return the model names of the bundle and of every installed provider that can list its models.
 
-    The pattern is a glob over the whole text: `timm:resnet*`, `*lite*`.
+    The pattern is a glob over the whole name: `timm:resnet*`, `*lite*`.
     """
     found = list(BUNDLED)
     wanted = pattern or "*"
@@ -116,12 +119,12 @@ def available(pattern: str | None = None) -> list[str]:
         try:
             found += [f"{scheme}:{name}" for name in late.load(f"{provider.module}:names")()]
         except (MissingExtra, ModuleNotFoundError):
-            continue  # strobe doctor says what is not installed
+            continue  # `strobe doctor` reports packages that are not installed
     return [name for name in found if fnmatchcase(name, wanted)]
 
 
 def expand(texts: Iterable[str]) -> list[str]:
-    """Globs spelled out, each model once, in order; a glob that fits nothing is an error.
+    """Expand globs, with each model once and in order. A glob without a match raises an error.
 
     >>> expand(["efficientnet-lite[01]", "efficientnet-lite0"])
     ['efficientnet-lite0', 'efficientnet-lite1']

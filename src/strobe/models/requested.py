@@ -1,4 +1,4 @@
-"""Models as they are written after -m, taken apart in one place: provider:name, NAME=…, globs, testbeds, files."""
+"""Parse the models after -m in one place: provider:name, NAME=…, globs, testbeds, files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ __all__ = ["RequestedModel", "requested_models", "split_name"]
 
 @dataclass(frozen=True, slots=True)
 class RequestedModel:
-    """A model asked for: what the run calls it, and where it comes from.
+    """A requested model: its name in the run, and its source.
 
-    A program may hand one over alive (`live` makes it ready to run, with the load options), or its `answers` at once.
-    A `helper` is run for another model's sake and not asked for itself.
+    A Python program may pass a live model (`live` loads it with the load options) or its `answers` directly. A `helper`
+    runs only because another model needs it.
     """
 
     name: str
@@ -31,22 +31,22 @@ class RequestedModel:
 
     @property
     def view(self) -> View | None:
-        """What it is of two models together; None where it is one."""
+        """The view it describes, if it combines two models. None for a single model."""
         return None if self.live is not None or self.answers is not None else view_of(self.spec)
 
     @property
     def is_brought(self) -> bool:
-        """Whether its answers are there already, in a file or in memory, and it is not run here."""
+        """Whether its answers already exist, in a file or in memory, so it is not run here."""
         return self.file is not None or self.answers is not None
 
     @property
     def file(self) -> Path | None:
-        """The file its answers come from, where it is not run here."""
+        """The file of its answers, if it is not run here."""
         return Path(self.spec.removeprefix("preds:")) if self.spec.startswith("preds:") else None
 
 
 def split_name(text: str) -> tuple[str | None, str]:
-    """A model as `NAME=SPEC` or `SPEC`: its name where given, and the spec.
+    """Split `NAME=SPEC` or `SPEC` into the name, if given, and the spec.
 
     >>> split_name("mine=preds:scores.json"), split_name("a=py:f.py:make"), split_name("preds:k=3.json")
     (('mine', 'preds:scores.json'), ('a', 'py:f.py:make'), (None, 'preds:k=3.json'))
@@ -59,9 +59,9 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = False) -> list[RequestedModel]:
-    """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own.
+    """Return every requested model once. Globs and testbeds are expanded, each under its given or its own name.
 
-    A list of somebody else's may name a `py:` file, whose code would run: without `trust` that is refused.
+    Another person's list may name a `py:` file, whose code would run, so this is refused without `trust`.
     """
     found: dict[str, RequestedModel] = {}
     for text in models:
@@ -84,7 +84,7 @@ def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = Fa
                 raise StrobeError(f"{printable(text)}: a name is for one model, and these are {len(specs)}")
             names = specs if given is None else [given]
         for name, one in zip(names, specs, strict=True):
-            # Names come from the outside and go to terminals, tables and pages: control characters end here.
+            # Names come from outside and reach terminals, tables and pages, so control characters are removed here.
             model = RequestedModel(printable(name).strip() or "model", one)
             if found.setdefault(model.name, model) != model:
                 raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")
@@ -93,7 +93,7 @@ def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = Fa
 
 
 def _spelled_out(spec: str) -> list[str]:
-    """The models of a list, or those a glob fits; a view's are those of the model at its end."""
+    """Return the models of a list, or those that match a glob. For a view, the glob applies to the model at its end."""
     if is_testbed(spec):
         return [entry.model for entry in entries(spec) if entry.model]
     if view_of(spec) is None:

@@ -1,6 +1,6 @@
-"""Another runtime for a torch network on a CPU (`--backend`): the network exported when it is loaded, and run there.
+"""Run a torch network on a CPU with another runtime (`--backend`). The network is exported when it is loaded.
 
-Only where it was measured to be faster with the same answers (docs/performance-method.md, benchmarks/cpu_backends.py).
+Use it only where measurements show the same answers faster (docs/performance-method.md, benchmarks/cpu_backends.py).
 """
 
 import io
@@ -14,13 +14,13 @@ from strobe.core.late import require
 __all__ = ["BACKENDS", "in_onnxruntime"]
 
 BACKENDS = ("torch", "onnxruntime")
-"""What a network can be run by; torch is the default and runs everything."""
+"""The available runtimes. torch is the default and runs everything."""
 
 
 def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:
-    """The network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32 on one thread a call.
+    """Return the network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32.
 
-    Lanes of one thread each beat one call on all cores, as for torch.
+    Each call uses one thread. As for torch, several single-threaded lanes beat one call on all cores.
     """
     runtime = require("onnxruntime", what="--backend onnxruntime", extra="onnx")
     require("onnx", what="--backend onnxruntime", extra="onnx")
@@ -32,7 +32,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
     sample = torch.zeros((1, 3, *size_hw))
     try:
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # that the exporter is an old one, and what it took for a constant
+            warnings.simplefilter("ignore")  # the exporter is deprecated, and it reports values traced as constants
             torch.onnx.export(
                 module, (sample,), file, input_names=["pixels"], output_names=["scores"],
                 dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}}, dynamo=False,
@@ -41,7 +41,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
         settings.log_severity_level = 3
         settings.intra_op_num_threads = 1
         session = runtime.InferenceSession(file.getvalue(), settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # exporters and runtimes raise whatever they like
+    except Exception as error:  # exporters and runtimes raise arbitrary exceptions
         raise ModelFailed(
             f"{printable(name)}: cannot be run by ONNX Runtime ({printable(error, limit=160)}); leave out --backend"
         ) from error

@@ -1,4 +1,4 @@
-"""A saliency net as an ONNX file: one image in, one map of what stands out in it. U²-Net's preprocessing."""
+"""A saliency network as an ONNX file: one image in, one saliency map out, with U²-Net's preprocessing."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from strobe.models.options import LoadOptions
 __all__ = ["Saliency"]
 
 _SIDE = 320
-"""The side of the input where the file does not fix it."""
+"""The input's side length if the file does not fix it."""
 
 _MEAN, _STD = np.array([0.485, 0.456, 0.406], dtype=np.float32), np.array([0.229, 0.224, 0.225], dtype=np.float32)
 _SLACK = 1e-3
 
 
 class Saliency:
-    """An onnxruntime session whose first output is a map of 0–1; pixels above a half are the object."""
+    """An onnxruntime session whose first output is a map in 0–1. Pixels above 0.5 are the object."""
 
     def __init__(self, path: Path, options: LoadOptions) -> None:
         self._path = path
@@ -34,12 +34,12 @@ class Saliency:
         self._size_wh = (wide, high)
 
     def map(self, image: Image) -> NDArray[np.float32]:
-        """How much each pixel stands out, (height, width) of the image, 0–1."""
+        """Return the saliency of each pixel, (height, width) of the image, 0–1."""
         from PIL import Image as Pillow
 
         resized = Pillow.fromarray(image).resize(self._size_wh, Pillow.Resampling.BILINEAR)
         small = np.asarray(resized, dtype=np.float32)
-        pixels = small / max(1.0, float(small.max()))  # it was trained on images whose brightest value is one
+        pixels = small / max(1.0, float(small.max()))  # it was trained on images scaled to a maximum of one
         batch = ((pixels - _MEAN) / _STD).transpose(2, 0, 1)[None].astype(np.float32)
         try:
             found = np.asarray(self._session.run(None, {self._input.name: batch})[0], dtype=np.float32).squeeze()
@@ -54,5 +54,5 @@ class Saliency:
         return np.asarray(np.clip(np.asarray(whole), 0, 1), dtype=np.float32)
 
     def mask(self, image: Image) -> NDArray[np.bool_]:
-        """Which pixels are the object."""
+        """Return which pixels are the object."""
         return np.asarray(self.map(image) > 0.5)

@@ -1,4 +1,4 @@
-"""Small networks for small images: without weights, to train oneself, and with those that come with strobe."""
+"""Small networks for small images: untrained ones to train yourself, and trained ones shipped with strobe."""
 
 from dataclasses import replace
 from importlib import resources
@@ -19,31 +19,34 @@ __all__ = ["SHIPPED", "WITHOUT_WEIGHTS", "load", "plan_of", "shipped_file"]
 _SIDE = 64
 
 WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small", "strobe-plain")
-"""Networks that have no weights but those they are trained to."""
+"""Networks that are shipped without weights."""
 
 SHIPPED = {
     f"strobe-{data}{kind}": "strobe-plain" if kind == "-judge" else "strobe-net-small"
     for data in ("world", "mnist")
     for kind in ("", "-linf", "-l2", "-judge")
 } | {"strobe-ground": "strobe-net-small", "strobe-object": "strobe-net-small"}
-"""Classifiers that come with weights, and which network each is: of the two shipped generators' images
-(docs/generator.md), and of the world with and without a ground that gives the class away (docs/background.md)."""
+"""Classifiers shipped with weights, and the network of each.
+
+Two are for the images of the shipped generators (docs/generator.md). The others are for the synthetic world with and
+without a background that reveals the class (docs/background.md).
+"""
 
 
 def shipped_file(name: str) -> Path:
-    """Where the weights of a shipped classifier lie."""
+    """Return the path of a shipped classifier's weights."""
     return Path(str(resources.files("strobe.models") / "data" / f"{name}.safetensors"))
 
 
 def plan_of(image_size: int | None = None) -> ImagePlan:
-    """The whole image squashed to the input, pixels to about −2 … 2."""
+    """Resize the whole image to the input, ignoring aspect ratio, with pixels scaled to about −2 … 2."""
     size = image_size or _SIDE
     mean, std = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
     return ImagePlan(size_hw=(size, size), fit="squash", interpolation="bilinear", mean=mean, std=std)
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """The network with the weights `strobe train` wrote; random ones only where these are asked for."""
+    """Load the network with weights written by `strobe train`. Random weights are used only on request."""
     require("torch", what=model.name, extra="models")
     from strobe.models.strobe_net_layers import network
 

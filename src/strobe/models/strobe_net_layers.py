@@ -8,13 +8,13 @@ from torch import Tensor, nn
 __all__ = ["PLAIN", "WIDTHS", "PlainNet", "StrobeNet", "network"]
 
 WIDTHS = {"strobe-net": (32, 64, 128, 192), "strobe-net-small": (16, 32, 64, 96)}
-"""Channels of the four stages: two million weights, half a million."""
+"""Channels of the four stages. The networks have two million and half a million weights."""
 
 PLAIN = "strobe-plain"
 
 
 def network(name: str, classes: int) -> nn.Module:
-    """The network of a name, with random weights."""
+    """Return the network of this name with random weights."""
     return PlainNet(classes) if name == PLAIN else StrobeNet(classes, WIDTHS[name])
 
 
@@ -55,14 +55,14 @@ class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.fc = nn.Linear(inward, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores of the classes."""
+        """Return class scores."""
         return self.fc(self.stages(self.stem(images)).mean(dim=(2, 3)))
 
 
 class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, 3, H, W) to logits (N, classes): pairs of convolutions and a pooling between, no shortcuts.
+    """Map images (N, 3, H, W) to logits (N, classes) with pairs of convolutions and pooling between, no shortcuts.
 
-    Another kind of network than StrobeNet, for a second opinion; half a million weights.
+    A different architecture from StrobeNet, for a second opinion. Half a million weights.
     """
 
     def __init__(self, classes: int) -> None:
@@ -79,5 +79,5 @@ class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.fc = nn.Linear(inward, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores of the classes."""
+        """Return class scores."""
         return self.fc(self.layers(images).amax(dim=(2, 3)))

@@ -1,4 +1,4 @@
-"""The papers' classifiers in today's provider names, shipped as a file; a list of your own needs `model` alone."""
+"""The papers' classifiers under current provider names, as a shipped file. Your own list needs only `model`."""
 
 import tomllib
 from dataclasses import dataclass, fields
@@ -14,9 +14,9 @@ _WORDS = {str: "a text", bool: "true or false"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row of a testbed: the papers' name, the model here (empty where no weights are public), its type.
+    """A testbed row: the papers' name, the model here (empty where no weights are public), its type.
 
-    `standard` says whether it counts for the trend: trained on ILSVRC-2012 alone, with no robustness intervention.
+    `standard` marks models that count for the trend: trained on ILSVRC-2012 alone, with no robustness intervention.
     """
 
     model: str
@@ -27,12 +27,12 @@ class Entry:
 
 
 def is_testbed(text: str) -> bool:
-    """Whether the model is written @testbed or @file.toml."""
+    """Return whether the model is written @testbed or @file.toml."""
     return text.startswith("@")
 
 
 def entries(text: str = "@testbed") -> list[Entry]:
-    """The rows of the shipped testbed, or of a TOML file of your own: [[model]] tables with `model` in each."""
+    """Return the rows of the shipped testbed, or of your own TOML file with a `model` in each [[model]] table."""
     name = text.removeprefix("@")
     known = {field.name: bool if field.name == "standard" else str for field in fields(Entry)}
     try:
@@ -50,7 +50,8 @@ def entries(text: str = "@testbed") -> list[Entry]:
         raise StrobeError(f"{what}; write @testbed for the shipped testbed, or @FILE.toml") from error
     except OSError as error:
         raise StrobeError(f"cannot read {printable(name)}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # no TOML, no text, numbers of thousands of digits; nested too deep
+    # not TOML, not text, numbers of thousands of digits, or nested too deep
+    except (ValueError, RecursionError) as error:
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
     if not isinstance(rows, list) or not rows:
         raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')
@@ -66,7 +67,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
 
 
 def tags_of(model: str) -> tuple[str | None, bool]:
-    """The type of a model and whether it is standard for the trend, where the shipped testbed or the bundle knows.
+    """Return a model's type and whether it is standard for the trend, if the shipped testbed or the bundle lists it.
 
     >>> tags_of("torchvision:resnet50/IMAGENET1K_V1")
     ('Trained on ILSVRC', True)

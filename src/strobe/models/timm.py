@@ -18,13 +18,13 @@ __all__ = ["load", "names", "plan_of"]
 
 
 def names() -> list[str]:
-    """Every model with weights timm can name, as timm writes it."""
+    """Return every timm model with weights, as timm writes it."""
     timm = require("timm", what="timm models", extra="models")
     return list(timm.list_models(pretrained=True))
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """A timm model with its own preprocessing; weights from the hub, or from a file after @."""
+    """Load a timm model with its own preprocessing, and weights from the hub or from a file after @."""
     timm, name = require("timm", what=model.plain, extra="models"), model.name
     on_hub = name.startswith(("hf-hub:", "hf_hub:"))
     known = [*timm.list_models(), *timm.list_models(pretrained=True)] if not on_hub else [name]
@@ -44,7 +44,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 
 
 def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
-    """ILSVRC-2012, or one of the larger ImageNets timm knows the WordNet ids of."""
+    """Return ILSVRC-2012, or a larger ImageNet whose WordNet ids timm has."""
     data = require("timm.data", what=name, extra="models")
     n_classes, ids, words = int(module.num_classes), [], []
     subset = data.infer_imagenet_subset(module) if n_classes > 1000 else None
@@ -56,7 +56,7 @@ def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
 
 
 def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
-    """The model's own data config as a plan."""
+    """Return the model's own data config as a plan."""
     data = require("timm.data", what="timm preprocessing", extra="models")
     config = data.resolve_model_data_config(module)
     _, height, width = config["input_size"]

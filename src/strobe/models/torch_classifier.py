@@ -1,4 +1,4 @@
-"""A torch module behind the Classifier port: the part all torch-based adapters share."""
+"""A torch module behind the Classifier port: the part that all torch-based adapters share."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -28,25 +28,25 @@ __all__ = ["OwnPreparation", "TorchClassifier", "classifier_of"]
 
 
 class OwnPreparation(Protocol):
-    """What the model's own library does to an image, where that is no ImagePlan."""
+    """The model library's own preprocessing, where no ImagePlan describes it."""
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
-        """The image resized, cropped and normalised, (3, height, width)."""
+        """Return the image resized, cropped and normalised, (3, height, width)."""
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:
-        """The same of an image that is a model's own input: never cropped, resized only where it has another size."""
+        """Prepare an image that already is a model input. It is never cropped, and resized only if its size differs."""
 
     @property
     def input_plan(self) -> ImagePlan | None:
-        """What becomes of pixels that have the input's size, as a plan; None where the library does not say."""
+        """Return a plan for pixels that already have the input's size. None if the library does not specify it."""
 
 
 class TorchClassifier:
     """A module, its preprocessing and its label space.
 
-    8-bit pixels travel to the device, normalisation happens there; activations are channels-last, which is the faster
-    order for convolutions on CPUs and tensor cores alike. On a CUDA device two threads take turns: while the device
-    runs the batch of one, the other brings the next one there and begins it.
+    8-bit pixels are copied to the device and normalised there. Activations are channels-last, the faster order for
+    convolutions on both CPUs and tensor cores. On a CUDA device two threads alternate: while the device runs one batch,
+    the other thread copies and launches the next.
     """
 
     def __init__(
@@ -67,38 +67,38 @@ class TorchClassifier:
         self._own = threading.local()
         self._cuda = setup.device.startswith("cuda")
         self._turn = threading.Lock()
-        self._full = 0  # batches of fewer images are filled up: what is compiled knows one size
+        self._full = 0  # smaller batches are padded, because a compiled network accepts one size
         self._recorded: Recorded | None = None
         self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
 
     @property
     def module(self) -> Any:
-        """The network itself, for who trains it."""
+        """The network itself, for training."""
         return self._module
 
     @property
     def device(self) -> str:
-        """Where the forward runs."""
+        """The device that runs the forward."""
         return self._setup.device
 
     @cached_property
     def preparation(self) -> SentPlan | None:
-        """The plan, where it is the whole of `prepare`; with the model on a CUDA device resizing is left to that."""
+        """The plan, if it is all that `prepare` does. On a CUDA device, resizing is left to the device."""
         if type(self).prepare is not TorchClassifier.prepare or not isinstance(self.plan, ImagePlan):
             return None
         return SentPlan(self.plan, on_device=self.resizes)
 
     def prepare(self, image: Image) -> Any:
-        """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
+        """Resize and crop, or apply the model library's own preprocessing."""
         return self.plan.prepare(image)
 
     def prepare_input(self, image: Image) -> Any:
-        """The image as it is where it has the input's size, else squashed to it."""
+        """Return the image unchanged if it has the input's size, otherwise resized to it ignoring aspect ratio."""
         return self.plan.prepare_input(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
-        """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
+        """Return JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
         if not self._cuda:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._torch.inference_mode(), self._stream():
@@ -106,7 +106,7 @@ class TorchClassifier:
 
     @property
     def resizes(self) -> bool:
-        """Whether `forward` takes frames that are decoded and no more, and resizes them on the device."""
+        """Whether `forward` accepts decoded frames and resizes them on the device."""
         return self._cuda
 
     @cached_property
@@ -121,7 +121,7 @@ class TorchClassifier:
         return DeviceDecoder(self.plan, device=self._setup.device)
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        """Scores (N, C)."""
+        """Return scores (N, C)."""
         torch = self._torch
         with torch.inference_mode():
             if not self._cuda:
@@ -131,7 +131,7 @@ class TorchClassifier:
                 there = torch.cuda.current_stream().record_event()
             with self._turn, torch.cuda.stream(self._forwards):
                 self._forwards.wait_event(there)
-                pixels.record_stream(self._forwards)  # it was made in another stream, and is gone before it is read
+                pixels.record_stream(self._forwards)  # made in another stream, and could be freed before it is read
                 scores = self._answer(pixels)
                 found = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
                 found.copy_(scores, non_blocking=True)
@@ -140,7 +140,7 @@ class TorchClassifier:
             return np.asarray(found.numpy(), np.float32)
 
     def compile(self) -> str:
-        """Have torch compile the network for full batches; what that took and gains, in words, or why it cannot be."""
+        """Compile the network for full batches. Returns a text with the cost and gain, or why compiling failed."""
         torch, n = self._torch, self.spec.batch_size
         if self.input_hw is None:
             return "not compiled: its library's own preprocessing does not say what its input is"
@@ -150,7 +150,7 @@ class TorchClassifier:
             self._scores(sample).cpu()
 
         as_it_is = self._call
-        with torch.inference_mode(), sharing_cores([self]):  # torch compiles anew where these differ in a forward
+        with torch.inference_mode(), sharing_cores([self]):  # torch would compile again if these differed in a forward
             shape = (n, 3, *self.input_hw)
             sample = torch.empty(shape, device=self._setup.device, memory_format=torch.channels_last).zero_()
             try:
@@ -171,11 +171,11 @@ class TorchClassifier:
         sample = sample.contiguous(memory_format=torch.channels_last)
         try:
             return Recorded(lambda batch: self._scores(self._normalised(batch)), sample, self._forwards)
-        except RuntimeError:  # too large, or it waits for the device half-way: it is begun piece by piece
+        except RuntimeError:  # too large, or it synchronises half-way: launch it op by op
             return None
 
     def _answer(self, batch: Any) -> Any:
-        """The network's answer to a batch on the device: scores (N, C)."""
+        """Return the network's scores (N, C) for a batch on the device."""
         if self._recorded is not None:
             return self._recorded(batch)
         pixels, n = self._normalised(batch), len(batch)
@@ -188,7 +188,7 @@ class TorchClassifier:
 
     @cached_property
     def _forwards(self) -> Any:
-        """The one stream in which the network runs: begun batches wait there for each other."""
+        """The single stream in which the network runs. Launched batches queue up in it."""
         return self._torch.cuda.Stream(device=self._setup.device)
 
     @cached_property
@@ -197,27 +197,27 @@ class TorchClassifier:
 
     @cached_property
     def _mean_std(self) -> tuple[Any, Any]:
-        """What pixels are normalised by, on the device, (1, 3, 1, 1) each."""
+        """Return the mean and std for normalisation, on the device, (1, 3, 1, 1) each."""
         plan = self._known_input()
-        with self._torch.inference_mode(False):  # what is made in that mode cannot take part in a gradient later
+        with self._torch.inference_mode(False):  # tensors made in inference mode cannot take part in a gradient later
             mean, std = (self._torch.tensor(three, device=self._setup.device) for three in (plan.mean, plan.std))
             return mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
-        """The size of the network's input; None where a library's own preprocessing does not say."""
+        """The size of the network's input. None if the library's own preprocessing does not specify it."""
         return self._input_plan.size_hw if self._input_plan is not None else None
 
     def input_pixels(self, image: Image) -> Image:
-        """The image as the network's input before normalisation: 8 bits, RGB."""
+        """Return the image as the network's input before normalisation: 8 bits, RGB."""
         plan, prepared = self._known_input(), self.prepare(image)
-        if not isinstance(self.plan, ImagePlan):  # normalised floats, (3, H, W): the way back to 8 bits
+        if not isinstance(self.plan, ImagePlan):  # normalised floats, (3, H, W): convert back to 8 bits
             pixels = (prepared.transpose(1, 2, 0) * np.array(plan.std) + np.array(plan.mean)) * plan.divide
             prepared = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
         return np.ascontiguousarray(prepared[:, :, ::-1] if plan.channels == "bgr" else prepared)
 
     def input_scores(self, pixels: Any) -> Any:
-        """Scores (N, C) of RGB pixels (N, 3, H, W) in [0, 1] on the device, with gradients down to them."""
+        """Return scores (N, C) for RGB pixels (N, 3, H, W) in [0, 1] on the device, differentiable in the pixels."""
         plan = self._known_input()
         if plan.channels == "bgr":
             pixels = pixels.flip(1)
@@ -233,7 +233,7 @@ class TorchClassifier:
         return self._input_plan
 
     def _scores(self, pixels: Any) -> Any:
-        """The network's answer to normalised pixels, float32."""
+        """Return the network's float32 scores for normalised pixels."""
         with self._autocast():
             scores = self._call(pixels)
         scores = getattr(scores, "logits", scores)
@@ -242,7 +242,10 @@ class TorchClassifier:
         return scores.float()
 
     def _brought(self, prepared: Sequence[Any]) -> Any:
-        """The batch on the device, (N, 3, H, W): 8 bits of the input's size, or what the model's own library made."""
+        """Return the batch on the device, (N, 3, H, W):
+
+        8 bits at the input's size, or the output of the model's library.
+        """
         torch, plan = self._torch, self.plan
         if isinstance(prepared, torch.Tensor):
             return prepared
@@ -255,7 +258,7 @@ class TorchClassifier:
         batch = torch.empty(shape, dtype=dtype, pin_memory=self._cuda)
         np.stack(prepared, out=batch.numpy())
         batch = batch.to(self._setup.device, non_blocking=True)
-        # (N, H, W, 3) seen as (N, 3, H, W) is channels-last already: nothing moves.
+        # (N, H, W, 3) viewed as (N, 3, H, W) is channels-last already, so nothing is copied.
         return batch.permute(0, 3, 1, 2) if isinstance(plan, ImagePlan) else batch
 
     def _normalised(self, batch: Any) -> Any:
@@ -275,7 +278,7 @@ class TorchClassifier:
         return self._torch.autocast(self._setup.device.split(":")[0], dtype=dtype)
 
     def _mark(self, stream: Any) -> Any:
-        """Where the stream is now, to wait for asleep: by default a thread that waits keeps a core busy."""
+        """Return an event to wait for without spinning. By default a waiting thread keeps a core busy."""
         event = self._torch.cuda.Event(blocking=True)
         event.record(stream)
         return event
@@ -285,7 +288,7 @@ class TorchClassifier:
         if not self._cuda:
             return nullcontext()
         if not hasattr(self._own, "stream"):
-            # Copies and resizing of the next batch come before the forward of this one, which is the longer.
+            # Copies and resizing of the next batch get priority over the longer forward of the current one.
             self._own.stream = self._torch.cuda.Stream(device=self._setup.device, priority=-1)
         return self._torch.cuda.stream(self._own.stream)
 
@@ -302,10 +305,10 @@ def classifier_of(
     digest: str | None = None,
     kind: Literal["logits", "probabilities"] = "logits",
 ) -> TorchClassifier:
-    """The module behind the Classifier port, its spec filled in from its name, weights, plan and options.
+    """Put the module behind the Classifier port, with a spec built from its name, weights, plan and options.
 
-    `facts` join the stored preprocessing; they describe it where the plan is the model's own library.
-    `digest` is that of the module's weights, where it is known already.
+    `facts` are added to the stored preprocessing. They describe it where the model's own library prepares images.
+    `digest` is the digest of the module's weights, if already known.
     """
     setup, facts = torch_setup(options), dict(facts or {})
     n_parameters = sum(parameter.numel() for parameter in module.parameters())

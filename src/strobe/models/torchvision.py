@@ -23,14 +23,14 @@ _OLD_DENSENET = re.compile(r"(.*denselayer\d+\.(?:norm|relu|conv))\.([12]\.(?:we
 
 
 def names() -> list[str]:
-    """Classifiers and detectors with weights."""
+    """Return the names of classifiers and detectors with weights."""
     models = require("torchvision.models", what="torchvision models", extra="models")
     detection = require("torchvision.models.detection", what="torchvision models", extra="models")
     return [*models.list_models(module=models), *models.list_models(module=detection)]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """A torchvision model with the preprocessing of its weights. A tag after / chooses among published weights."""
+    """Load a torchvision model with its weights' preprocessing. A tag after / selects published weights."""
     models = require("torchvision.models", what=model.plain, extra="models")
     architecture, chosen = published(model, names(), what="model")
     if architecture not in models.list_models(module=models):
@@ -44,7 +44,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     if model.weights is None and options.pretrained:
         here = cached(chosen, model, options)
         try:
-            # Only the model's own builder knows all that belongs to these weights.
+            # Only the model's own builder knows every setting of these weights.
             with no_code(unless=options.trust):
                 module = models.get_model(architecture, weights=chosen, progress=False)
         except pickle.UnpicklingError as error:
@@ -71,7 +71,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
 
 def _say_preset(model: ModelName, chosen: Any, options: LoadOptions) -> None:
-    """A file does not say how its images were made: say whose preprocessing is taken, where there are several."""
+    """Report whose preprocessing is used, if there are several. A weights file does not record it."""
     others = [one for one in type(chosen) if plan_of(one) != plan_of(chosen)]
     if others and "/" not in model.name and options.progress is not None:
         plan, tags = plan_of(chosen), " or ".join(f"{model.plain}/{one.name}@…" for one in others)
@@ -82,9 +82,9 @@ def _say_preset(model: ModelName, chosen: Any, options: LoadOptions) -> None:
 
 
 def _built(architecture: str, chosen: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model's builder would set for these published weights, but for the number of classes."""
+    """Return the builder settings of these published weights, except the number of classes."""
     if architecture in ("googlenet", "inception_v3"):
-        # The published weights were made for other pixels; the network shifts them itself.
+        # The published weights expect other pixels. The network shifts them itself.
         aux = any(key.startswith(("aux", "Aux")) for key in state)
         return {"transform_input": True, "init_weights": False, "aux_logits": aux}
     if architecture.startswith("vit_"):
@@ -93,7 +93,7 @@ def _built(architecture: str, chosen: Any, state: Mapping[str, Any]) -> dict[str
 
 
 def _of_today(state: dict[str, Any]) -> dict[str, Any]:
-    """The tensors with the names of today: published DenseNets are of an older day and renamed by their builder."""
+    """Return the tensors with current names. Published DenseNets use older names that their builder converts."""
     for key in list(state):
         if found := _OLD_DENSENET.match(key):
             state[found[1] + found[2]] = state.pop(key)
@@ -101,7 +101,7 @@ def _of_today(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_of(chosen: Any, *, image_size: int | None = None) -> ImagePlan:
-    """The published preprocessing as a plan."""
+    """Return the published preprocessing as a plan."""
     preset = chosen.transforms()
     size = image_size or preset.crop_size[0]
     return ImagePlan(

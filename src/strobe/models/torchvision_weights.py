@@ -1,4 +1,4 @@
-"""torchvision's published weights: which a name means, and where they lie once fetched."""
+"""torchvision's published weights: parsing their names, and their local files."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -12,7 +12,7 @@ __all__ = ["cached", "detection_classes", "published"]
 
 
 def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[str, Any]:
-    """The architecture, and the weights that the tag after / names; the newest without one."""
+    """Return the architecture, and the weights that the tag after / names, by default the newest."""
     models = require("torchvision.models", what=model.plain, extra="models")
     architecture, _, tag = model.name.partition("/")
     if architecture not in known:
@@ -24,7 +24,7 @@ def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[s
 
 
 def cached(chosen: Any, model: ModelName, options: LoadOptions) -> Path:
-    """Where torch keeps these weights; one line where they are not there and may not be fetched."""
+    """Return the path of these weights. Raises a one-line error if they are missing and may not be downloaded."""
     hub = require("torch.hub", what=model.text, extra="models")
     here = Path(hub.get_dir()) / "checkpoints" / str(chosen.url).rsplit("/", 1)[-1]
     if options.offline and not here.is_file():
@@ -35,9 +35,9 @@ def cached(chosen: Any, model: ModelName, options: LoadOptions) -> Path:
 
 
 def detection_classes(state: dict[str, Any], architecture: str, model: ModelName) -> int:
-    """How many classes the head of these weights has, background included where there is one."""
+    """Return the number of classes in the head of these weights, including the background if there is one."""
     head = "head.classification_head"
-    # Boxes a cell speaks for: of two-stage heads and FCOS one, of RetinaNet nine, of SSD's first map four or six.
+    # Boxes per cell: one for two-stage heads and FCOS, nine for RetinaNet, four or six for SSD's first map.
     for key, boxes in (
         ("roi_heads.box_predictor.cls_score.bias", 1),
         (f"{head}.cls_logits.bias", 1 if architecture.startswith("fcos") else 9),

@@ -1,4 +1,4 @@
-"""A model to train: its network with a head for the dataset's classes, and what its pixels have to be."""
+"""A classifier to train: its network with a head for the dataset's classes, and its input format."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from strobe.models.torch_classifier import TorchClassifier
 __all__ = ["Backbone", "TrainableStart", "backbone_of", "start_of"]
 
 _PROVIDERS = ("bundled", "timm", "torchvision")
-"""Whose weights can be written to a file and loaded from it again."""
+"""Providers whose weights can be written to a file and loaded again."""
 
 _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainableStart:
-    """A network before it is trained. `name` is without weights; `weights` is the digest of what it starts from.
+    """A network before training. `name` excludes weights, and `weights` is the digest of the initial ones.
 
-    `is_random`: nothing of it was ever trained. `new_head`: its last layer was not.
+    `is_random`: no part is trained. `new_head`: the last layer is untrained.
     """
 
     name: str
@@ -36,7 +36,7 @@ class TrainableStart:
     is_random: bool = False
 
     def written(self, path: object) -> str:
-        """The model as it is named with its weights in a file.
+        """Return the model's name with its weights in a file.
 
         >>> plan = ImagePlan(size_hw=(8, 8))
         >>> start = TrainableStart(name="timm:resnet18", module=None, plan=plan, weights="", new_head=True)
@@ -48,9 +48,9 @@ class TrainableStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Backbone(TrainableStart):
-    """A network whose head alone is trained. `features` are what the head sees of normalised images.
+    """A network of which only the head is trained. `features` computes the head's input from normalised images.
 
-    `with_head` gives the tensors of the whole model under a linear head of this weight and bias.
+    `with_head` returns the tensors of the whole model with a linear head of this weight and bias.
     """
 
     features: Callable[[Any], Any]
@@ -58,11 +58,11 @@ class Backbone(TrainableStart):
 
 
 def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> TrainableStart:
-    """The network of a model, its head kept where its classes are the dataset's and made anew where they are not."""
+    """Build a model's network. Its head is kept if its classes are the dataset's, otherwise replaced."""
     torch = require("torch", what="training", extra="models")
     loaded, model, is_random = _loaded(text, label_space, options, _PROVIDERS, seed)
     module, own = loaded.module, loaded.spec.label_space
-    for name in ("aux1", "aux2", "AuxLogits"):  # side heads of old networks have the old classes
+    for name in ("aux1", "aux2", "AuxLogits"):  # auxiliary heads of older networks have the old classes
         if getattr(module, name, None) is not None:
             setattr(module, name, None)
             module.aux_logits = False
@@ -77,12 +77,12 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
 
 
 def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Backbone:
-    """The network of a model as features under a head to be trained; CLIP's image tower too."""
+    """Build a model's network as features with a head to train. Supports CLIP's image tower too."""
     loaded, model, is_random = _loaded(text, label_space, options, (*_PROVIDERS, "openclip"), seed)
     module = loaded.module
     if model.provider == "openclip":
         features, with_head = _around_clip(module)
-        name = f"openclip:{model.name.partition('+')[0].partition('/')[0]}"  # the weights are all in the file
+        name = f"openclip:{model.name.partition('+')[0].partition('/')[0]}"  # the file holds all weights
     else:
         features, with_head = _around_head(module, len(loaded.spec.label_space), text)
         name = model.plain
@@ -102,7 +102,7 @@ def _loaded(
             f"{printable(text)}: cannot be trained here: a model of {model.provider}: has no gradients, or no file for "
             f"its weights; take a classifier of {', '.join(providers)}"
         )
-    torch.manual_seed(seed)  # random weights and new heads are the seed's
+    torch.manual_seed(seed)  # random weights and new heads depend on the seed
     pretrained = options.pretrained and model.plain not in WITHOUT_WEIGHTS
     loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier):
@@ -117,7 +117,7 @@ def _plan(loaded: TorchClassifier) -> ImagePlan:
 
 
 def _around_clip(module: Any) -> _Ways:
-    """What CLIP's image tower says, and its tensors beside a linear head."""
+    """Return CLIP's image features, and its tensors with a linear head added."""
     from strobe.models.openclip import PROBE, image_features
 
     def features(pixels: Any) -> Any:
@@ -130,7 +130,7 @@ def _around_clip(module: Any) -> _Ways:
 
 
 def _around_head(module: Any, have: int, text: str) -> _Ways:
-    """What the last linear layer of a network sees, and the network's tensors with another in its place."""
+    """Return the input of a network's last linear layer, and the network's tensors with another layer in its place."""
     nn = require("torch.nn", what="training", extra="models")
     name, head = _head(module, have, text)
     if not isinstance(head, nn.Linear):
@@ -153,7 +153,7 @@ def _around_head(module: Any, have: int, text: str) -> _Ways:
 
 
 def _head(module: Any, have: int, text: str) -> tuple[str, Any]:
-    """The last layer with as many outputs as the model has classes, and its name."""
+    """Return the last layer with as many outputs as the model has classes, and its name."""
     nn = require("torch.nn", what="training", extra="models")
     heads = [
         (name, one)
@@ -170,7 +170,7 @@ def _head(module: Any, have: int, text: str) -> tuple[str, Any]:
 
 def _replace_head(module: Any, have: int, want: int, text: str) -> None:
     nn = require("torch.nn", what="training", extra="models")
-    if hasattr(module, "reset_classifier"):  # timm's own way
+    if hasattr(module, "reset_classifier"):  # timm's own method
         module.reset_classifier(want)
         return
     name, old = _head(module, have, text)

@@ -1,7 +1,8 @@
-"""A Python file of somebody's own on its way to another machine, with what it names beside it, checked by hash there.
+"""Send a user's Python file to another machine with the files it needs, and verify them there by hash.
 
-What travels is the file, the modules and packages beside it that it imports (and those import in turn), and the files
-beside it that it names in a string. What is too large to travel has to lie at the same place there.
+The parcel holds the file, the modules and packages next to it that it imports (and their imports in turn), and the
+files next to it that a string in the code names. A file that is too large must exist at the same path on the other
+machine.
 """
 
 import ast
@@ -18,17 +19,17 @@ from strobe.core.swaps import swapping
 __all__ = ["Parcel", "named_beside", "pack", "unpack"]
 
 _LARGE = 32 << 20
-"""Bytes above which a file that is no code stays at home."""
+"""A data file larger than this many bytes is not sent."""
 _MOST = 64 << 20
-"""Bytes of all that travels with one file."""
+"""The maximum number of bytes sent with one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A file and what goes with it, as plain data that pickles.
+    """A file and its companion files, as plain data that pickles.
 
-    `files` are their contents by name, relative to the folder `home` they lie in; `left` the sizes of what is too
-    large.
+    `files` maps names, relative to the folder `home`, to contents. `left` maps the files that are too large to their
+    sizes.
     """
 
     home: Path
@@ -41,13 +42,13 @@ class Parcel:
 
     @property
     def digest(self) -> str:
-        """What it holds, whoever packed it and wherever it lay."""
+        """The digest of the contents, independent of the machine and folder."""
         lines = [f"{hashlib.sha256(content).hexdigest()} {name}" for name, content in sorted(self.files.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def pack(path: Path) -> Parcel:
-    """The file with everything beside it that its code names."""
+    """Pack the file with every file next to it that its code names."""
     path = path.resolve()
     files: dict[str, bytes] = {}
     left: dict[str, int] = {}
@@ -66,7 +67,7 @@ def pack(path: Path) -> Parcel:
 
 
 def named_beside(path: Path) -> list[Path]:
-    """The files below the file's folder that its code names, or the code of a module beside it that it imports."""
+    """Return the files below the file's folder that its code names, directly or through modules it imports."""
     home, todo, found = path.parent, [path], dict.fromkeys([path])
     while todo:
         one = todo.pop()
@@ -79,10 +80,10 @@ def named_beside(path: Path) -> list[Path]:
 
 
 def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
-    """The files under `home` that the code of a file in `folder` may mean: what it imports, what strings of it name."""
+    """Return the files under `home` that the code of a file in `folder` may refer to, by an import or a string."""
     try:
         tree = ast.parse(content)
-    except (SyntaxError, ValueError):  # it says so itself, with the line, when it is run
+    except (SyntaxError, ValueError):  # the error appears, with its line, when the file is run
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -99,7 +100,7 @@ def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
 
 
 def _module(base: Path, dotted: str) -> Iterator[Path]:
-    """The files that importing a dotted name runs, where they lie under `base`: packages on the way, and its end."""
+    """Return the files under `base` that importing a dotted name runs: the packages on the way, and the module."""
     place = base
     for part in dotted.split(".") if dotted else ():
         place = place / part
@@ -109,20 +110,20 @@ def _module(base: Path, dotted: str) -> Iterator[Path]:
 
 
 def _file(home: Path, text: str) -> Iterator[Path]:
-    """The file that a string names, where it lies under `home`."""
+    """Return the file under `home` that a string names."""
     if not 0 < len(text) <= 255 or "\0" in text or "\n" in text:
         return
     try:
         if (home / text).is_file():
             yield home / text
-    except OSError:  # no name of a file
+    except OSError:  # not a valid file name
         return
 
 
 def unpack(parcel: Parcel) -> Path:
-    """The file on this machine, with the same bytes beside it: where it lay at home if they are there, else in a cache.
+    """Return the file on this machine, at its original path if the same bytes are there, otherwise in a cache.
 
-    The cache is a folder by the parcel's digest; whoever comes first fills it, and everybody checks what is there.
+    The cache is a folder named by the parcel's digest. The first process fills it, and every process verifies it.
     """
     folder = parcel.home
     if not _is_whole(folder, parcel):
@@ -143,7 +144,7 @@ def unpack(parcel: Parcel) -> Path:
 
 
 def _is_whole(folder: Path, parcel: Parcel) -> bool:
-    """Whether the parcel's files lie there, byte for byte, and those that did not travel too."""
+    """Return whether the folder holds the parcel's files, byte for byte, and the files that were not sent."""
     try:
         same = all((folder / name).read_bytes() == content for name, content in parcel.files.items())
     except OSError:

@@ -26,9 +26,9 @@ _SCHEMES = tuple(f"{entry.scheme}:" for entry in PROVIDERS if not entry.bundled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxesView:
-    """A detector as a classifier: `merge` makes one score of a class's boxes.
+    """A detector as a classifier. `merge` reduces a class's boxes to one score.
 
-    With `every_class` boxes of classes that the dataset does not have compete too.
+    With `every_class`, boxes of classes outside the dataset compete too.
     """
 
     detector: str
@@ -44,13 +44,13 @@ class BoxesView:
 
     @property
     def source(self) -> str:
-        """Where the boxes come from."""
+        """The source of the boxes."""
         return self.detector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CropView:
-    """A classifier that sees each frame cut to a box; `without` says what it sees where there is none."""
+    """A classifier on each frame cropped to a box. `without` sets its input for frames without a box."""
 
     source: str
     classifier: str
@@ -69,17 +69,17 @@ class CropView:
 
     @property
     def seen(self) -> "CropView":
-        """The same before any classifier: views that are equal so show the same pixels."""
+        """The view without its classifier. Equal values show the same pixels."""
         return replace(self, classifier="any")
 
     @property
     def is_truth(self) -> bool:
-        """Whether the dataset's own boxes are meant."""
+        """Whether the crops use the dataset's own boxes."""
         return self.source == "truth"
 
     @property
     def text(self) -> str:
-        """All that is done to a frame, in one line."""
+        """The cropping in one line."""
         how = self.picking
         least = f",score={how.score:g}" if how.score else ""
         return (
@@ -91,7 +91,7 @@ View = BoxesView | CropView
 
 
 def view_of(text: str) -> View | None:
-    """What a spec says of two models together; None where it is one model.
+    """Parse a spec that combines two models. None for a single model.
 
     >>> view_of("boxes-sum:strobe-tiny").merge, view_of("efficientnet-lite0")
     ('sum', None)
@@ -107,7 +107,7 @@ def view_of(text: str) -> View | None:
 
 
 def inner_specs(text: str) -> Iterator[str]:
-    """The specs that are loaded for a spec: itself, or the models of a view."""
+    """Return the specs to load: the spec itself, or the models of a view."""
     view = view_of(text)
     if view is None:
         yield text
@@ -119,7 +119,7 @@ def inner_specs(text: str) -> Iterator[str]:
 
 
 def with_inner(text: str, inner: str) -> str:
-    """The same view with another model at its end.
+    """Return the same view with another model at its end.
 
     >>> with_inner("crop:truth,fit=pad:efficientnet-lite*", "efficientnet-lite0")
     'crop:truth,fit=pad:efficientnet-lite0'

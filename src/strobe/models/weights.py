@@ -1,4 +1,4 @@
-"""Weights from disk into a module: safetensors first, then pickles that cannot run code, then only with trust."""
+"""Load weights from disk into a module: safetensors, or pickles that cannot run code. Other files need trust."""
 
 import hashlib
 import os
@@ -22,14 +22,14 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
 
 
 def state_of(model: ModelName, options: LoadOptions) -> dict[str, Any] | None:
-    """The tensors of the file after @ in a model's name; None without one."""
+    """Return the tensors of the file after @ in a model's name. None without one."""
     return read_state(model.weights, trust=options.trust) if model.weights else None
 
 
 def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
-    """The tensors of a weights file by name.
+    """Return the tensors of a weights file by name.
 
-    Safetensors are read as such. Anything else is unpickled with `weights_only=True`, which runs no code; a file that
+    Safetensors are read as such. Any other file is unpickled with `weights_only=True`, which runs no code. A file that
     needs more is refused unless `trust` is set.
     """
     if not path.is_file():
@@ -44,7 +44,7 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
     torch = require("torch", what="reading weights", extra="models")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols; what cannot be read is said below
+            warnings.simplefilter("ignore")  # about pickle protocols; unreadable files are reported below
             found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if not _wants_code(error, head):
@@ -64,7 +64,7 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
 
 @contextmanager
 def no_code(*, unless: bool = False) -> Iterator[None]:
-    """While open, torch reads weights and nothing that could run, also where a library's own loader asks for more."""
+    """While open, torch loads only weights and no code, even if a library's own loader asks for more."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     if unless:
@@ -80,7 +80,7 @@ def no_code(*, unless: bool = False) -> Iterator[None]:
 
 
 def would_run_code(path: Path, *, more_than: str = "tensors", instead: str = "save it as safetensors") -> InvalidFile:
-    """The one line for a file that is refused, the same whoever reads it."""
+    """Return the one-line refusal message, which is the same in every adapter."""
     return InvalidFile(
         path,
         f"holds more than {more_than} and would run code when read; refused",
@@ -100,13 +100,13 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     loader = require("safetensors.torch", what="reading safetensors", extra="models")
     try:
         return dict(loader.load_file(str(path)))
-    except Exception as error:  # safetensors raises its own Rust-side class, which differs between versions
+    except Exception as error:  # safetensors raises its own Rust class, which differs between versions
         problem = f"not a safetensors file ({printable(error, limit=120)})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
 
 
 def _wants_code(error: pickle.UnpicklingError, head: bytes) -> bool:
-    # torch names the global or the operation it refuses; a file that is no pickle at all fails on its first byte.
+    # torch names the global or operation it refuses. A file that is not a pickle fails on its first byte.
     text = str(error)
     is_pickle = head[:1] == b"\x80" or head[:2] == b"PK"
     return is_pickle and any(word in text for word in ("GLOBAL", "global", "Unsupported class", "Unsupported operand"))
@@ -134,10 +134,10 @@ def _tensors(path: Path, found: Any) -> dict[str, Any]:
 
 
 def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:
-    """Put the tensors into the module; names or shapes that do not fit are one line."""
+    """Load the tensors into the module. Names or shapes that do not match raise a one-line error."""
     own = module.state_dict()
     given = OrderedDict(state)
-    # Modules rename what older versions of theirs saved; without a word on versions the file is taken to be of today.
+    # Modules rename tensors saved by their older versions. A file without version metadata counts as current.
     versions = getattr(state, "_metadata", None)
     given._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]  # as above
     try:
@@ -161,7 +161,7 @@ def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model:
 
 
 def classes_of_state(state: Mapping[str, Any] | None) -> int | None:
-    """For how many classes weights were trained, read off the last layer where it has a usual name."""
+    """Return the number of classes, from the shape of the last layer if it has a usual name."""
     usual = re.compile(
         r"(?:.*\.)?(?:fc|head|heads\.head|head\.fc|head\.l|classifier(?:\.\d+)?|last_linear|_fc)\.(?:bias|weight)"
     )
@@ -173,13 +173,13 @@ def classes_of_state(state: Mapping[str, Any] | None) -> int | None:
 
 
 def digest_of_state(state: Mapping[str, Any]) -> str:
-    """The sha256 of names, shapes, types and values: the same weights have the same digest in any file format."""
+    """Return the sha256 of names, shapes, types and values, so equal weights have equal digests in any file format."""
     torch = require("torch", what="reading weights", extra="models")
     hasher = hashlib.sha256()
     for name in sorted(state):
         tensor = state[name]
         if name.endswith("num_batches_tracked") or not hasattr(tensor, "shape"):
-            continue  # a training counter: it changes no prediction
+            continue  # a training counter that does not affect predictions
         tensor = tensor.detach().cpu().contiguous()
         hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
         if tensor.numel():

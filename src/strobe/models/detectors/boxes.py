@@ -1,4 +1,4 @@
-"""Boxes on their way through a detector: into the input's frame and back, and non-maximum suppression. Plain numpy."""
+"""Box geometry for detectors in plain numpy: mapping to the input and back, and non-maximum suppression."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,19 +14,19 @@ from strobe.core.records import Detections
 __all__ = ["Fit", "Placement", "PlacementPreparation", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
 
 Fit = Literal["letterbox", "letterbox-top-left", "stretch"]
-"""How an image gets to the input's size: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
+"""How an image is fitted to the input: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where an image lies inside the input: scaled by `scale_xy`, then shifted by `pad_xy`."""
+    """The position of an image inside the input: scaled by `scale_xy`, then shifted by `pad_xy`."""
 
     scale_xy: tuple[float, float]
     pad_xy: tuple[int, int]
     size_wh: tuple[int, int]
 
     def to_image(self, xyxy: Floats) -> Floats:
-        """Boxes in input pixels (N, 4) as boxes in pixels of the image, clipped to it.
+        """Convert boxes in input pixels (N, 4) to boxes in image pixels, clipped to the image.
 
         >>> Placement(scale_xy=(0.5, 0.5), pad_xy=(0, 8), size_wh=(64, 32)).to_image(np.array([[4.0, 10, 40, 40]]))
         array([[ 8.,  4., 64., 32.]])
@@ -35,15 +35,15 @@ class Placement:
         return np.asarray(np.clip(moved, 0.0, np.array([*self.size_wh, *self.size_wh], dtype=np.float64)))
 
     def to_input(self, xyxy: Floats) -> Floats:
-        """Boxes in pixels of the image as boxes in input pixels."""
+        """Convert boxes in image pixels to boxes in input pixels."""
         return np.asarray(xyxy * np.array([*self.scale_xy] * 2) + np.array([*self.pad_xy] * 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPreparation:
-    """`place` as a preparation: every image at one size, with where it lies there.
+    """`place` as a preparation: every image at one size, with its placement.
 
-    With `one_scale` boxes come back by the scale that was aimed at, not by those that whole pixels made of it.
+    With `one_scale`, boxes are mapped back by the intended scale, not by the scales after rounding to whole pixels.
     """
 
     size_hw: tuple[int, int]
@@ -54,11 +54,11 @@ class PlacementPreparation:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of an image of that size."""
+        """The number of bytes of an image of that size."""
         return 3 * self.size_hw[0] * self.size_hw[1]
 
     def prepare(self, image: Image) -> tuple[Image, Placement]:
-        """The image in its place, and the way back for boxes."""
+        """Return the placed image, and its placement for mapping boxes back."""
         pixels, placement = place(image, self.size_hw, fit=self.fit, fill=self.fill)
         if self.one_scale:
             scale = min(self.size_hw[0] / image.shape[0], self.size_hw[1] / image.shape[1])
@@ -66,17 +66,17 @@ class PlacementPreparation:
         return np.ascontiguousarray(pixels[..., ::-1]) if self.bgr else pixels, placement
 
     def prepare_input(self, image: Image) -> tuple[Image, Placement]:
-        """The same: an image of that size stays as it is, any other is shown whole."""
+        """Return an image of that size unchanged. Any other image is fitted whole."""
         return self.prepare(image)
 
 
 def place(
     image: Image, size_hw: tuple[int, int], *, fit: Fit = "letterbox", fill: int = 114
 ) -> tuple[Image, Placement]:
-    """The image at the input's size (bilinear), and where it lies there.
+    """Return the image at the input's size (bilinear), and its placement.
 
-    Scales are those really applied: a width rounded to whole pixels scales a little differently from a height, and
-    boxes come back by each.
+    Scales are the actual ones. Rounding to whole pixels can make the horizontal and vertical scales differ slightly,
+    and boxes are mapped back by each.
     """
     height, width = image.shape[:2]
     expect(height > 0 and width > 0, "image", "at least one pixel", image.shape)
@@ -102,7 +102,7 @@ def place(
 
 
 def cxcywh_to_xyxy(boxes: NDArray[Any]) -> Floats:
-    """Centre and size (N, 4) as corners.
+    """Convert centre and size (N, 4) to corners.
 
     >>> cxcywh_to_xyxy(np.array([[10.0, 10.0, 4.0, 6.0]])).tolist()
     [[8.0, 7.0, 12.0, 13.0]]
@@ -113,7 +113,10 @@ def cxcywh_to_xyxy(boxes: NDArray[Any]) -> Floats:
 
 
 def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
-    """The boxes that stay, best first: each that no better one overlaps by more than `iou`; ties keep their order."""
+    """Return the boxes to keep, best first: those that no better box overlaps by more than `iou`.
+
+    Ties keep their order.
+    """
     order = np.argsort(-score, kind="stable")
     boxes = xyxy[order]
     area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
@@ -133,16 +136,16 @@ def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
 
 
 def class_nms(xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, most: int) -> NDArray[np.int64]:
-    """Non-maximum suppression within each class, best first, at most `most`; only the best 3,000 are looked at."""
+    """Run non-maximum suppression within each class on the best 3,000 boxes. Returns at most `most`, best first."""
     best = np.argsort(-score, kind="stable")[:3000]
-    # Classes moved apart cannot overlap: one pass does them all.
+    # Offsetting each class prevents overlaps between classes, so one pass handles all of them.
     span = float(np.abs(xyxy).max(initial=0.0)) * 2 + 1
     shifted = xyxy[best] + (label[best] * span)[:, None]
     return np.asarray(best[nms(shifted, score[best], iou=iou)][:most])
 
 
 def detections(xyxy: Floats, label: NDArray[Any], score: Floats, *, placement: Placement | None = None) -> Detections:
-    """The record, best first; boxes go back to the image where a placement is given and must have an area there."""
+    """Return the record, best first. With a placement, boxes are mapped to the image and must have an area there."""
     boxes = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
     score = np.asarray(score, dtype=np.float64)
     if placement is not None:

@@ -1,4 +1,7 @@
-"""transformers' detectors, from the hub or a folder: DETR and its kin, RT-DETR, YOLOS: `hf:facebook/detr-resnet-50`."""
+"""transformers' detectors, from the hub or a folder: DETR and relatives, RT-DETR, YOLOS:
+
+`hf:facebook/detr-resnet-50`.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,16 +27,16 @@ _FACTS = (
 
 
 class HfDetector(TorchDetector):
-    """A model and its own image processor. Every query is kept: the metric ranks them."""
+    """A model and its own image processor. Every query is kept, because the metric ranks them."""
 
-    preparation = None  # transformers' own code prepares: no data that a bare process could carry out
+    preparation = None  # transformers' own code prepares images, and cannot be sent to a bare worker process
 
     def __init__(self, module: Any, processor: Any, spec: ModelSpec, *, device: str) -> None:
         super().__init__(module, spec, device=device)
         self._processor = processor
 
     def prepare(self, image: Image) -> tuple[Any, tuple[int, int]]:
-        """The image through the model's own processor, alone: in a batch it would pad to the largest."""
+        """Run one image alone through the model's processor, because a batch would be padded to the largest."""
         return through(self._processor, image, tensors="pt"), (image.shape[0], image.shape[1])
 
     def _same_size(self, prepared: list[tuple[Any, tuple[int, int]]]) -> Iterator[Detections]:
@@ -48,7 +51,7 @@ class HfDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> HfDetector:
-    """The model with its processor; safetensors only, unless weights of your own are named."""
+    """Load the model with its processor, from safetensors only unless you name your own weights."""
     transformers, text = require("transformers", what=model.plain, extra="hf"), printable(model.text)
     where: dict[str, Any] = {"local_files_only": options.offline or Path(model.name).is_dir()}
     config = transformers.AutoConfig.from_pretrained(model.name, **where)

@@ -31,13 +31,13 @@ from strobe.models.options import LoadOptions, ModelName, file_of
 __all__ = ["OnnxDetector", "is_detector", "load"]
 
 _CORNER = 2.0
-"""Boxes in pixels that all end this near to the corner are boxes of 0–1 in truth."""
+"""Pixel boxes that all end this close to the corner are really normalised boxes (0–1)."""
 
 
 class OnnxDetector:
-    """An ONNX session, its input's form and its layout. `sure`: somebody said which unit its boxes are in."""
+    """An ONNX session, its input shape and its layout. `sure`: the box units were given explicitly."""
 
-    lanes = 1  # the runtime spreads a forward over the cores itself
+    lanes = 1  # the runtime parallelises a forward itself
 
     def __init__(self, session: Any, spec: ModelSpec, *, device: str, sure: bool = True) -> None:
         self._session, self.spec, self.device = session, spec, device
@@ -50,21 +50,21 @@ class OnnxDetector:
         )
 
     def prepare(self, image: Image) -> tuple[Image, Placement]:
-        """The image at the input's size, and the way back for boxes."""
+        """Return the image at the input's size, and its placement for mapping boxes back."""
         return self.preparation.prepare(image)
 
     def prepare_input(self, image: Image) -> tuple[Image, Placement]:
-        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
-        """What was found in each image, highest score first."""
+        """Return the detections of each image, highest score first."""
         if self._several:
             return self._run([one for one, _ in prepared], [placement for _, placement in prepared])
         return [self._run([one], [placement])[0] for one, placement in prepared]
 
     def _input_of(self, images: Sequence[Image]) -> Any:
-        """Prepared images in the input's form."""
+        """Return the prepared images in the input's layout."""
         facts, pixels = self._facts, np.stack(images)
         if self._input.type != "tensor(uint8)":
             kind = np.float16 if self._input.type == "tensor(float16)" else np.float32
@@ -93,7 +93,7 @@ class OnnxDetector:
         """Raise ModelFailed where all boxes of several images crowd in the corner, as normalised ones do in pixels."""
         if self._sure or not len(found.xyxy):
             return
-        self._sure = not found.xyxy.max() <= _CORNER  # true of what is no number, too
+        self._sure = not found.xyxy.max() <= _CORNER  # NaN counts as sure too
         self._cornered += not self._sure
         if self._cornered > 1:
             raise ModelFailed(
@@ -103,7 +103,7 @@ class OnnxDetector:
 
 
 def is_detector(path: Path, options: LoadOptions) -> bool:
-    """Whether a file without settings is a detector by its own word (ultralytics' exports say) or by its outputs."""
+    """Return whether a file without settings is a detector, by its metadata (ultralytics exports) or its outputs."""
     session, _ = open_session(path, options)
     if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
         return True
@@ -112,7 +112,7 @@ def is_detector(path: Path, options: LoadOptions) -> bool:
 
 
 def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
-    """The detector of an ONNX file."""
+    """Load the detector from an ONNX file."""
     path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)
     unknown = next((key for key in said if key not in layouts.KEYS), None)
@@ -121,7 +121,7 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
     layout = said.get("layout") or layouts.guess_layout(outputs)
-    if layout not in list(layouts.LAYOUTS):  # it may be anything a JSON can say
+    if layout not in list(layouts.LAYOUTS):  # may be any JSON value
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
             f"{name}: outputs {printable(described)} do not tell the layout; "
@@ -140,7 +140,7 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
 
 
 def _own_labels(session: Any) -> dict[str, list[str]]:
-    """The class names an ultralytics export carries in its metadata, as {0: 'person', …}; nothing otherwise."""
+    """Return the class names in an ultralytics export's metadata, as {0: 'person', …}. Empty otherwise."""
     text = session.get_modelmeta().custom_metadata_map.get("names", "")
     try:
         names = ast.literal_eval(text)

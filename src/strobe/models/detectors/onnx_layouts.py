@@ -51,10 +51,10 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "rtdetr": {"fit": "stretch", "box_units": "normalised"},
     "ssd": {"fit": "stretch", "box_units": "normalised", **_IMAGENET},
 }
-"""Every layout that can be declared, and what is usual for it."""
+"""Every layout that can be declared, and its defaults."""
 
 KEYS = {*_COMMON, "task", "layout", "labels", "size"}
-"""Every key a settings file may have."""
+"""Every key that a settings file may have."""
 
 _CHOICES = {
     "fit": ("letterbox", "letterbox-top-left", "stretch"),
@@ -76,9 +76,9 @@ class Candidates:
 
 
 def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
-    """The layout by the names and shapes of the outputs; None where they do not tell.
+    """Return the layout inferred from the names and shapes of the outputs. None if they are ambiguous.
 
-    YOLOX looks like YOLOv5 and has to be declared, unless the file says so by its name for the output.
+    YOLOX looks like YOLOv5 and must be declared, unless the file's output name identifies it.
 
     >>> guess_layout([("output0", [1, 84, 8400])])
     'yolov8'
@@ -105,7 +105,7 @@ def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
 
 
 def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
-    """Whether outputs of no known layout are a detector's all the same: named boxes, fours, or no list of scores.
+    """Return whether outputs of unknown layout look like a detector's: boxes by name or shape, or no score vector.
 
     >>> has_boxes([("dets", ["n", 5]), ("labels", ["n"])]), has_boxes([("logits", ["batch", 1000])])
     (True, False)
@@ -118,7 +118,7 @@ def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
 def decode(
     layout: str, outputs: Arrays, image: int, *, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
 ) -> Candidates:
-    """The boxes of one image of the batch with a score of at least `least`, in input pixels."""
+    """Return one image's boxes with a score of at least `least`, in input pixels."""
     found = _decoded(layout, outputs, image, size_hw, box_order, least)
     if box_units == "pixels":
         return found
@@ -128,7 +128,7 @@ def decode(
 def _decoded(
     layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int], box_order: str, least: float
 ) -> Candidates:
-    """The same in the file's own units."""
+    """Return the same in the file's own units."""
     arrays = list(outputs.values())
     if layout in ("yolov5", "yolov8", "yolox", "end2end"):
         rows = np.asarray(arrays[0][image], dtype=np.float64)
@@ -148,7 +148,7 @@ def _decoded(
 
 
 def suppress(found: Candidates, layout: str, *, iou: float, most: int) -> Candidates:
-    """Class-wise non-maximum suppression where the layout has none of its own; the best `most` otherwise."""
+    """Apply class-wise non-maximum suppression if the layout has none built in. Returns the best `most` boxes."""
     if layout in ("yolov5", "yolov8", "yolox"):
         keep = class_nms(found.xyxy, found.score, found.label, iou=iou, most=most)
     else:
@@ -162,7 +162,7 @@ def _some(xyxy: NDArray[Any], label: NDArray[np.int64], score: NDArray[Any], lea
 
 
 def _yolox_grid(rows: NDArray[np.float64], size_hw: tuple[int, int]) -> NDArray[np.float64]:
-    """YOLOX leaves its cells undecoded: centre = (offset + cell) · stride, size = exp(log size) · stride."""
+    """Decode YOLOX grid cells: centre = (offset + cell) · stride, size = exp(log size) · stride."""
     cells, strides = [], []
     for stride in (8, 16, 32):
         high, wide = size_hw[0] // stride, size_hw[1] // stride
@@ -217,7 +217,7 @@ def _built_in_nms(outputs: Arrays, image: int, box_order: str, least: float) -> 
 
 
 def facts_of(name: str, layout: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, and for the rest what is usual for the layout; checked."""
+    """Return the given settings with the layout's defaults for the rest, checked."""
     given = {key: value for key, value in said.items() if key not in ("task", "labels")}
     facts = {**_COMMON, **LAYOUTS[layout], **given, "layout": layout}
     for key, known in _CHOICES.items():
@@ -231,7 +231,7 @@ def facts_of(name: str, layout: str, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOptions) -> list[int]:
-    """Height and width of the input: the file's own where fixed, else the settings', else --image-size."""
+    """Return the input's height and width: the file's own if fixed, else the settings', else --image-size."""
     shape = session.get_inputs()[0].shape
     high, wide = (shape[1], shape[2]) if shape[-1] == 3 else (shape[2], shape[3])
     if isinstance(high, int) and isinstance(wide, int):

@@ -37,15 +37,15 @@ class FunctionDetector:
         self.spec, self._function = spec, function
 
     def prepare(self, image: Image) -> Image:
-        """The image as it is: the function owns its preprocessing."""
+        """Return the image unchanged, because the function does its own preprocessing."""
         return image
 
     def prepare_input(self, image: Image) -> Image:
-        """The image as it is."""
+        """Return the image unchanged."""
         return image
 
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
-        """What the function found, highest score first."""
+        """Return the function's detections, highest score first."""
         answers = self._function(list(prepared))
         if len(answers) != len(prepared):
             raise ModelFailed(f"{self.spec.name}: {len(answers)} answers for {len(prepared)} images; one each, please")
@@ -66,9 +66,9 @@ class FunctionDetector:
 def detector(
     function: Function, classes: Sequence[str] | str, *, name: str, weights: str = "", batch_size: int = 8
 ) -> FunctionDetector:
-    """The function as a detector. `classes` are names in the order of its labels, or a shipped space (coco-80, …).
+    """Wrap the function as a detector. `classes` are names in label order, or a shipped space (coco-80, …).
 
-    `weights` is whatever changes when its answers do (a version, a digest); without it, the function's source.
+    `weights` is any text that changes when the answers do (a version, a digest). It defaults to the function's source.
     """
     label_space = space(classes) if isinstance(classes, str) else named_space(name, [str(one) for one in classes])
     if not weights:

@@ -1,4 +1,4 @@
-"""Which classes a detector's label numbers are."""
+"""Find out which classes a detector's label numbers stand for."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,10 @@ def detector_space(
     background: bool = False,
     dataset: LabelSpace | None = None,
 ) -> LabelSpace:
-    """The label space of a detector whose labels run 0…n_classes−1; `background` says that 0 is no object.
+    """Return the label space of a detector with labels 0…n_classes−1. With `background`, label 0 is no object.
 
-    COCO's 80 or 91 classes and VOC's 20 are known by their names, or by their number alone where there are no names.
-    Otherwise the names the model brings, otherwise the dataset's own classes where there are as many.
+    COCO's 80 or 91 classes and VOC's 20 are recognised by their names, or by their number if there are no names.
+    Otherwise the model's own names are used. Without names, the dataset's classes are used if there are as many.
     """
     if names and not all(name.startswith("LABEL_") or name.isdigit() for name in names):
         return named_space(model, names)
@@ -38,7 +38,7 @@ def detector_space(
 
 
 def named_space(model: str, names: Sequence[str]) -> LabelSpace:
-    """The label space of a list of names: COCO's or VOC's where they are its classes in its order, else their own."""
+    """Return the label space of a list of names: COCO's or VOC's if they match in order, else a new one."""
     keys = [class_key(name) for name in names]
     for candidate in (space("coco-80"), space("coco-91"), space("voc")):
         if len(keys) == len(candidate) and all(
@@ -53,7 +53,7 @@ def named_space(model: str, names: Sequence[str]) -> LabelSpace:
 
 
 def with_background(label_space: LabelSpace) -> LabelSpace:
-    """The space with a class before all others that is no object; its ids stay, so that they match the dataset's."""
+    """Return the space with a background class in front. The other ids stay, so they still match the dataset's."""
     return LabelSpace(
         name=f"{label_space.name} after background",
         ids=("background", *label_space.ids),

@@ -1,4 +1,4 @@
-"""strobe-tiny and its kin: small detectors of the synthetic world, trained by `strobe train detector`."""
+"""strobe-tiny and relatives: small detectors of the synthetic world, trained by `strobe train detector`."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -21,14 +21,14 @@ __all__ = ["NETWORKS", "TinyDetector", "detector_of", "load", "network"]
 _LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
 
 NETWORKS = ("strobe-tiny", "strobe-net-boxes")
-"""Networks of cells that `strobe train detector` trains. The second has no weights of its own."""
+"""Grid networks that `strobe train detector` trains. The second is shipped without weights."""
 
 _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-boxes"}
-"""Detectors that come with weights, and which network each is (docs/background.md)."""
+"""Detectors shipped with weights, and the network of each (docs/background.md)."""
 
 
 class TinyDetector(TorchDetector):
-    """The network behind the Detector port; its images lie in the middle of a grey square."""
+    """The network behind the Detector port. Images are centred in a grey square."""
 
     own_streams = True
 
@@ -54,7 +54,7 @@ class TinyDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> TinyDetector:
-    """A shipped detector, or the same network with weights that `strobe train detector` wrote elsewhere."""
+    """Load a shipped detector, or its network with weights that `strobe train detector` wrote."""
     require("torch", what=model.name, extra="models")
     from strobe.models.detectors.tiny_net import label_space_of
 
@@ -78,7 +78,7 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector:
 
 
 def network(name: str, classes: int) -> Any:
-    """The network of a name, with random weights."""
+    """Return the network of this name with random weights."""
     from strobe.models.detectors.tiny_net import NetBoxes, TinyNet
 
     return TinyNet(classes) if name == "strobe-tiny" else NetBoxes(classes)
@@ -87,7 +87,7 @@ def network(name: str, classes: int) -> Any:
 def detector_of(
     module: Any, model: ModelName, *, label_space: LabelSpace, weights: str, device: str, batch_size: int = 16
 ) -> TinyDetector:
-    """The network behind the port, whatever its weights."""
+    """Put the network behind the port, with any weights."""
     spec = detector_spec(
         model,
         label_space=label_space,

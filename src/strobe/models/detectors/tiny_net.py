@@ -1,4 +1,4 @@
-"""Small detectors of one stage without anchors, strobe-tiny's network and strobe-net-boxes, and their files."""
+"""Small one-stage, anchor-free detectors: the networks of strobe-tiny and strobe-net-boxes, and their files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,9 +41,10 @@ class _TinyBlock(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
+    """Map images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
 
-    Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.
+    Distances run from a cell's centre to the left, top, right and bottom of its object, in cells, and are always
+    positive.
     """
 
     stride, side, scale = STRIDE, INPUT, "x / 127.5 - 1"
@@ -52,7 +53,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         super().__init__()
         self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _TinyBlock(32))
         self.near = nn.Sequential(_conv(32, 64, stride=2), _TinyBlock(64), _TinyBlock(64))
-        # A second look at half the resolution: what something is takes more of the image than where it is.
+        # A second pass at half the resolution: classification needs more context than localisation.
         self.wide = nn.Sequential(_conv(64, 96, stride=2), _conv(96, 96), nn.Conv2d(96, 64, 1))
         self.joint = _conv(64, 64)
         self.logits = nn.Conv2d(64, classes, 3, padding=1)
@@ -60,7 +61,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         _begin_empty(self.logits, self.distances)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and distances for every cell."""
+        """Return logits and distances for every cell."""
         near = self.near(self.stem(images))
         wide = nn.functional.interpolate(self.wide(near), scale_factor=2.0, mode="nearest")
         features = self.joint(torch.relu(near + wide))
@@ -68,22 +69,22 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     @staticmethod
     def decode(distances: Tensor) -> Tensor:
-        """Distances (N, 4, S, S) as corners (N, S · S, 4) in pixels of the input."""
+        """Convert distances (N, 4, S, S) to corners (N, S · S, 4) in pixels of the input."""
         flat = distances.flatten(2).transpose(1, 2) * STRIDE
         centres = cell_centres(distances.shape[-1], distances.device)
         return torch.cat([centres - flat[..., :2], centres + flat[..., 2:]], dim=-1)
 
     @staticmethod
     def to_input(pixels: Tensor) -> Tensor:
-        """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−1, 1], channels last in memory."""
+        """Convert images (N, H, W, 3) uint8 to network input: (N, 3, H, W) in [−1, 1], channels last in memory."""
         scaled = pixels.float() / 127.5 - 1
         return scaled.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
 
 
 class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """strobe-net-small with a head of cells in place of its own: one backbone as classifier and as detector.
+    """strobe-net-small with a grid head in place of its own, so classifier and detector share a backbone.
 
-    Images (N, 3, 64, 64) in [−2, 2], as the classifier has them, to logits (N, classes, 8, 8) and distances.
+    Maps images (N, 3, 64, 64) in [−2, 2], as in the classifier, to logits (N, classes, 8, 8) and distances.
     """
 
     stride, side, scale = STRIDE, 64, "x / 63.75 - 2"
@@ -100,7 +101,7 @@ class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
         _begin_empty(self.logits, self.distances)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and distances for every cell."""
+        """Return logits and distances for every cell."""
         near = self.stages[:3](self.stem(images))
         wide = nn.functional.interpolate(self.wide(self.stages[3](near)), scale_factor=2.0, mode="nearest")
         features = self.joint(torch.relu(near + wide))
@@ -110,25 +111,25 @@ class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     @staticmethod
     def to_input(pixels: Tensor) -> Tensor:
-        """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−2, 2], channels last in memory."""
+        """Convert images (N, H, W, 3) uint8 to network input: (N, 3, H, W) in [−2, 2], channels last in memory."""
         return 2 * TinyNet.to_input(pixels)
 
 
 def _begin_empty(logits: nn.Conv2d, distances: nn.Conv2d) -> None:
-    """Almost every cell is empty: begin by saying so, or the first steps drown in background."""
+    """Initialise the bias to "empty". Almost every cell is, and background would dominate the first steps otherwise."""
     nn.init.constant_(logits.bias, -4.0)
     nn.init.constant_(distances.bias, 1.0)
 
 
 def cell_centres(side: int, device: Any = None) -> Tensor:
-    """The centres of the cells in pixels, (side · side, 2), row by row."""
+    """Return the centres of the cells in pixels, (side · side, 2), row by row."""
     steps = (torch.arange(side, device=device, dtype=torch.float32) + 0.5) * STRIDE
     y, x = torch.meshgrid(steps, steps, indexing="ij")
     return torch.stack([x.reshape(-1), y.reshape(-1)], dim=1)
 
 
 def label_space_of(path: Path) -> LabelSpace:
-    """The classes that were written beside the tensors."""
+    """Return the classes stored in the file's header."""
     header = read_header(path)
     if header is None:
         raise InvalidFile(path, "not weights of strobe-tiny or its kin", hint="make them with strobe train detector")
@@ -136,6 +137,6 @@ def label_space_of(path: Path) -> LabelSpace:
 
 
 def save(path: Path, state: Mapping[str, Any], *, label_space: LabelSpace, training: Mapping[str, Any]) -> None:
-    """Write weights as half-precision safetensors, with the classes and how they were trained beside them."""
+    """Write weights as half-precision safetensors, with the classes and training facts in the header."""
     tensors = {name: tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
     write_weights(path, tensors, label_space=label_space, training=training, half=True)

@@ -1,4 +1,4 @@
-"""A torch module behind the Detector port: the part all torch-based adapters share."""
+"""A torch module behind the Detector port: the part that all torch-based adapters share."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ __all__ = ["TorchDetector", "detector_spec", "in_float32"]
 
 
 class TorchDetector:
-    """A module and what it says of itself. An adapter adds `_same_size`, and what it does to an image first.
+    """A module and its spec. An adapter adds `_same_size` and its preparation.
 
-    `cuda_lanes` forwards run side by side on a CUDA device: a detector waits for it again and again, where it counts
-    boxes, and meanwhile another batch goes on. Each has a stream of its own where the module keeps nothing between
-    calls but for what it makes at the first.
+    `cuda_lanes` forwards run concurrently on a CUDA device. A detector often waits for the device, for example to count
+    boxes, and another batch can run meanwhile. Each lane has its own stream if the module keeps no state between calls,
+    apart from what it creates at the first call.
     """
 
     cuda_lanes, own_streams = 2, False
@@ -38,22 +38,22 @@ class TorchDetector:
 
     @property
     def module(self) -> Any:
-        """The network itself, for who trains it."""
+        """The network itself, for training."""
         return self._module
 
     def prepare(self, image: Image) -> Any:
-        """The image as the preparation makes it."""
+        """Return the image prepared by the preparation."""
         return image if self.preparation is None else self.preparation.prepare(image)
 
     def prepare_input(self, image: Image) -> Any:
-        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
-        """What was found in each image, highest score first."""
+        """Return the detections of each image, highest score first."""
         if self._used:
             return self._forward(prepared)
-        with self._alone:  # a module may keep what it makes at its first call (anchors): nobody else looks on
+        with self._alone:  # a module may create state at its first call (anchors), so the first call runs alone
             found, self._used = self._forward(prepared), True
         return found
 
@@ -62,7 +62,7 @@ class TorchDetector:
 
         shapes = [tuple((one[0] if isinstance(one, tuple) else one).shape) for one in prepared]
         found: dict[int, Detections] = {}
-        # Images of one size at a time: in a mixed batch the smaller ones are padded, and padding changes boxes.
+        # One image size at a time: in a mixed batch the smaller images are padded, and padding changes boxes.
         for shape in dict.fromkeys(shapes):
             places = [place for place, one in enumerate(shapes) if one == shape]
             with torch.inference_mode(), self._stream():
@@ -70,11 +70,11 @@ class TorchDetector:
         return [found[place] for place in range(len(prepared))]
 
     def _same_size(self, prepared: list[Any]) -> Iterable[Detections]:
-        """What was found in each of some prepared images of one size."""
+        """Return the detections for prepared images of one size."""
         raise NotImplementedError
 
     def _on_device(self, images: Sequence[Image]) -> Any:
-        """Images of one size on the device, (N, height, width, 3), 8 bits."""
+        """Return images of one size on the device, (N, height, width, 3), 8 bits."""
         import torch
 
         batch = torch.empty((len(images), *images[0].shape), dtype=torch.uint8, pin_memory=self._cuda)
@@ -82,7 +82,7 @@ class TorchDetector:
         return batch.to(self.device, non_blocking=True)
 
     def _stream(self) -> Any:
-        """A CUDA stream per calling thread, so that one batch does not wait for another's."""
+        """Return a CUDA stream per calling thread, so that batches do not wait for each other."""
         if not (self._cuda and self.own_streams) or self.lanes == 1:
             return nullcontext()
         import torch
@@ -90,12 +90,12 @@ class TorchDetector:
         if not hasattr(self._streams, "stream"):
             self._streams.stream = torch.cuda.Stream(device=self.device)
         stream = self._streams.stream
-        stream.wait_stream(torch.cuda.current_stream(self.device))  # who trains it may have changed it there just now
+        stream.wait_stream(torch.cuda.current_stream(self.device))  # training may just have changed the weights there
         return torch.cuda.stream(stream)
 
 
 def in_float32(model: ModelName, options: LoadOptions) -> None:
-    """Raise ModelFailed where a detector is asked for another precision than it runs in."""
+    """Raise ModelFailed if a detector is asked for another precision than it supports."""
     if options.precision not in ("auto", "float32"):
         raise ModelFailed(f"{printable(model.text)}: detectors run in float32; leave --precision out")
 
@@ -103,7 +103,7 @@ def in_float32(model: ModelName, options: LoadOptions) -> None:
 def detector_spec(
     model: ModelName, *, label_space: LabelSpace, weights: str, preprocessing: Mapping[str, Any], batch_size: int
 ) -> ModelSpec:
-    """What a detector says of itself."""
+    """Return a detector's spec."""
     return ModelSpec(
         name=model.text,
         provider=model.provider,

@@ -22,7 +22,7 @@ __all__ = ["TorchvisionDetector", "detector_of", "has_background", "load", "size
 
 
 class TorchvisionDetector(TorchDetector):
-    """A torchvision detector, which resizes, normalises, suppresses and scales back by itself."""
+    """A torchvision detector. It resizes, normalises, suppresses and scales boxes back itself."""
 
     cuda_lanes, own_streams = 3, True
 
@@ -30,7 +30,7 @@ class TorchvisionDetector(TorchDetector):
         import torch
 
         found = self._module(list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255))
-        # Everything in one table and one transfer: each would wait for the device.
+        # One table and one transfer, because each transfer waits for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
         table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])
         for rows in np.split(table, ends[:-1]):
@@ -38,7 +38,7 @@ class TorchvisionDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
-    """The detector with published weights (a tag after / chooses), weights of your own, or random ones in tests."""
+    """Load the detector with published weights (a tag after / selects), your own weights, or random ones in tests."""
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
     architecture, chosen = published(model, models.list_models(module=detection), what="detector")
@@ -62,12 +62,12 @@ def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
 
 
 def has_background(architecture: str) -> bool:
-    """Whether label 0 of an architecture is no object."""
+    """Return whether label 0 of an architecture is the background."""
     return not architecture.startswith(("retinanet", "fcos"))
 
 
 def detector_of(module: Any, model: ModelName, *, label_space: LabelSpace, options: LoadOptions) -> TorchvisionDetector:
-    """The module behind the port, whatever its weights."""
+    """Put the module behind the port, with any weights."""
     device, transform = torch_setup(options).device, module.transform
     heads = getattr(module, "roi_heads", module)
     spec = detector_spec(
@@ -86,7 +86,7 @@ def detector_of(module: Any, model: ModelName, *, label_space: LabelSpace, optio
 
 
 def sized(transform: Any, size: int | None, model: ModelName) -> Any:
-    """The model's own resizing, with its shorter side at `size` where that is asked for."""
+    """Return the model's own resizing, with the shorter side set to `size` if given."""
     if size is None:
         return transform
     if transform.fixed_size is not None:

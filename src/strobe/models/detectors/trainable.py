@@ -1,4 +1,4 @@
-"""A detector to train: its network for the dataset's classes, the same behind the port, and the file it ends in."""
+"""A detector to train: its network for the dataset's classes, its form behind the port, and its weights file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,9 +22,10 @@ __all__ = ["DetectorStart", "detector_start"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DetectorStart:
-    """A detector before it is trained. `first_label` is the number of the dataset's first class among its labels.
+    """A detector before training. `first_label` is the label number of the dataset's first class.
 
-    `is_grid`: a network of cells, as strobe-tiny's. `behind_port` makes of the network what every other verb runs.
+    `is_grid`: a grid network like strobe-tiny's. `behind_port` wraps the network so that every other command can run
+    it.
     """
 
     name: str
@@ -38,12 +39,12 @@ class DetectorStart:
     write: Callable[[Path, Any, Mapping[str, Any]], None]
 
     def written(self, path: object) -> str:
-        """The model as it is named with its weights in a file."""
+        """Return the model's name with its weights in a file."""
         return f"{self.name}@{path}"
 
 
 def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> DetectorStart:
-    """The network of a detector; tensors that fit its classes are kept, the others are the seed's."""
+    """Build a detector's network. Tensors that fit its classes are kept, the others are initialised from the seed."""
     torch = require("torch", what="training a detector", extra="models")
     model = parse(text)
     loaded = None
@@ -103,7 +104,7 @@ def _torchvision(model: ModelName, label_space: LabelSpace, options: LoadOptions
 
 
 def _kept(module: Any, loaded: Any, space: LabelSpace, classes: LabelSpace) -> bool:
-    """Put what fits of a loaded detector into the network; whether its head is new."""
+    """Copy the fitting tensors of a loaded detector into the network. Returns whether its head is new."""
     if loaded is None:
         return True
     own, given = module.state_dict(), loaded.module.state_dict()

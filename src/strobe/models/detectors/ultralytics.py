@@ -23,28 +23,31 @@ _LOW_SCORE, _NMS_IOU, _MOST, _SIZE = 0.001, 0.7, 300, 640
 
 
 class UltralyticsDetector:
-    """A YOLO model, which letterboxes, suppresses and scales back by itself."""
+    """A YOLO model. The library letterboxes, suppresses and scales boxes back."""
 
-    lanes, preparation = 1, AsDecoded(bgr=True)  # the library's order of channels
+    lanes, preparation = 1, AsDecoded(bgr=True)  # the library expects BGR
 
     def __init__(self, model: Any, spec: ModelSpec, *, device: str, size: int) -> None:
         torch = require("torch", what=spec.name, extra="ultralytics")
         self._model, self.spec, self.device = model, spec, device
-        self._alone = threading.Lock()  # the library keeps what it works on in the model
-        # Of a device written as text the library would set CUDA_VISIBLE_DEVICES, too late to matter.
+        self._alone = threading.Lock()  # the library keeps per-call state in the model
+        # For a device given as text, the library would set CUDA_VISIBLE_DEVICES, too late to have an effect.
         where = torch.device(device)
         self._call = {"imgsz": size, "conf": _LOW_SCORE, "iou": _NMS_IOU, "max_det": _MOST, "device": where}
 
     def prepare(self, image: Image) -> Image:
-        """The image in the library's order of channels, BGR."""
+        """Return the image in the library's channel order, BGR."""
         return self.preparation.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
-        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
-        """What was found in each image, highest score first; one image at a time, as batches letterbox differently."""
+        """Return each image's detections, highest score first.
+
+        Runs one image at a time, as batches letterbox differently.
+        """
         out = []
         for image in prepared:
             with self._alone:
@@ -55,7 +58,7 @@ class UltralyticsDetector:
 
 
 def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
-    """The model. Its .pt files are pickles that run code: a file of your own needs --trust."""
+    """Load the model. Its .pt files are pickles that run code, so your own file needs --trust."""
     text, file = printable(model.text), model.weights or Path(model.name)
     is_pickle = file.suffix == ".pt"
     if is_pickle and file.is_file() and not options.trust:
@@ -63,7 +66,7 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
     if is_pickle and not file.is_file() and options.offline:
         raise CannotDownload(f"{text}: no such file, and --offline forbids fetching it")
     if options.offline:
-        os.environ.setdefault("YOLO_OFFLINE", "true")  # the library looks for a network when it is imported
+        os.environ.setdefault("YOLO_OFFLINE", "true")  # the library checks for a network connection at import
     library = require("ultralytics", what=model.text, extra="ultralytics")
     network, size = library.YOLO(str(file), task="detect", verbose=False), options.image_size or _SIZE
     names = [str(network.names[place]) for place in sorted(network.names)]
