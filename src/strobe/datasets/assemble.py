@@ -1,4 +1,4 @@
-"""From the columns of the files to a Dataset, every rule checked: the error names file, row and rule."""
+"""Build a Dataset from table columns and check every rule. Errors name file, row and rule."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -28,11 +28,11 @@ Read = Callable[[str], dict[str, Column]]
 """The columns of a table, by its file's stem."""
 
 PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
-"""The tables of what people said, which grow by themselves, and the record of a row of each."""
+"""The tables of people's answers, which grow separately, and the record type of each table's rows."""
 
 
 def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> Dataset:
-    """The dataset of the folder, which has the tables `names` (file stems); each is read when its turn comes."""
+    """Return the folder's dataset from the tables `names` (file stems). Each is read when needed."""
     raw_videos, raw_frames = read("videos"), read("frames")
     if not len(raw_frames["frame_id"]):
         raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
@@ -66,12 +66,12 @@ def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read
 
 
 def _texts(values: Column | Sequence[str]) -> pa.ChunkedArray:
-    """Texts as Arrow's, some rows at a time, so that few are held twice."""
+    """Convert texts to Arrow in blocks of rows, so that few are held twice."""
     return pa.chunked_array([arrow_of(pa, list(values[rows])) for rows in blocks(len(values))], pa.string())
 
 
 def _check_ids(path: Path, raw: dict[str, Column]) -> None:
-    """Every frame is called by its video and its index."""
+    """Return the name of every frame, made of its video and index."""
     colon = arrow_of(pa, [":"])[0]
     for rows in blocks(len(raw["frame_id"])):
         index = pc.cast(arrow_of(pa, raw["index"][rows]), pa.string())
@@ -84,7 +84,7 @@ def _check_ids(path: Path, raw: dict[str, Column]) -> None:
 
 
 def _refuse(path: Path, rules: Iterable[tuple[str, Bools]]) -> None:
-    """Raise for the first problem that some row has."""
+    """Raise for the first row with a problem."""
     for problem, bad in rules:
         if bad.any():
             raise InvalidFile(path, problem, where=f"row {int(np.flatnonzero(bad)[0])}")
@@ -117,7 +117,7 @@ def _unique(path: Path, column: str, values: Column) -> None:
 
 
 def _unique_pairs(path: Path, what: str, raw: dict[str, Column], names: tuple[str, str], a: Ints, b: Ints) -> None:
-    """No two rows of the columns `names` are the same; `a` and `b` are their places."""
+    """Check that no two rows of the columns `names` are equal. `a` and `b` are their values by position."""
     if not pairs_differ(a, b):
         _refuse_twice(path, what, zip(*(raw[name].tolist() for name in names), strict=True))
 
@@ -133,7 +133,7 @@ def _refuse_twice(path: Path, column: str, values: Iterable[object]) -> None:
 def _places(
     folder: Path, table: str, column: str, values: Column, known: Column | Sequence[str], strange: str
 ) -> NDArray[np.int32]:
-    """The row of each value among the known; `strange` is what is said of one that is not."""
+    """Return the row of each value among the known ones. `strange` is the error text for an unknown value."""
     whole, out = _texts(known), np.empty(len(values), dtype=np.int32)
     for rows in blocks(len(values)):
         found = pc.index_in(_texts(values[rows]), value_set=whole)
@@ -191,7 +191,7 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
 
 
 def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
-    """The variants in a table."""
+    """Return the variants in a table."""
     rows = []
     for row in range(len(raw["variant"])):
         try:
@@ -232,7 +232,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Variants | None) -> Sets:
-    """The sets with what set_info.parquet says of each."""
+    """Return the sets with their entries in set_info.parquet."""
     path = folder / "set_info.parquet"
     _unique(path, "set_id", raw["set_id"])
     place = _places(folder, "set_info", "set_id", raw["set_id"], sets.set_id, "is not in sets.parquet")
@@ -282,7 +282,7 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
 
 
 def said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
-    """The rows of a table of what people said as records: texts as they are, null as None, lists as tuples."""
+    """Return a table of people's answers as records: texts unchanged, null as None, lists as tuples."""
     columns: dict[str, list[Any]] = {name: column.tolist() for name, column in raw.items()}
     columns["seconds"] = [None if np.isnan(value) else value for value in columns["seconds"]]
     if "label_right" in columns:

@@ -1,4 +1,4 @@
-"""Are these boxes what the file says they are? Corners or sizes, pixels or shares, finite, and whose class numbers."""
+"""Check that boxes are what the file declares: corners or sizes, pixels or fractions, finite, and class numbering."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, mis
 
 __all__ = ["check_boxes", "check_numbering"]
 
-_MUCH = 0.25  # a share of boxes beyond the image that no detector makes
+_MUCH = 0.25  # a fraction of boxes beyond the image that no detector produces
 _LITTLE = 0.02
 _SEVERAL = 0.05
 _ENOUGH = 20
@@ -32,11 +32,11 @@ def check_boxes(
     box_format: Literal["auto", "xyxy", "xywh", "cxcywh"],
     box_units: Literal["auto", "pixels", "normalised"],
 ) -> tuple[Floats, list[str]]:
-    """The boxes as xyxy (N, 4), and what is worth saying of them.
+    """Return the boxes as xyxy (N, 4), and notes about them.
 
-    Refused: NaN and infinity, negative sizes, and boxes that only make sense in another format, order or scale (where
-    image sizes or the dataset's own boxes tell). A format and a unit that are both given are taken. Kept and counted,
-    as pycocotools does: boxes without area and boxes beyond the image, which can only be false positives.
+    Refused are NaN, infinity, negative sizes, and boxes that only make sense in another format, order or scale, judged
+    by image sizes or the dataset's own boxes. If both format and unit are given, they are accepted. As in pycocotools,
+    boxes without area and boxes beyond the image are kept and counted. They can only be false positives.
     """
     bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
@@ -80,14 +80,14 @@ def _refuse_misread(path: Path | str, sample: BoxSample, said: str) -> None:
 
 
 def _sample(box: Floats, score: Floats, frame: NDArray[np.int64], dataset: Dataset) -> BoxSample:
-    """Boxes on some of the frames with objects, beside the first object of each."""
+    """Return boxes on a sample of the frames with objects, with the first object of each."""
     true_xyxy, true_frame, _ = _objects(dataset)
     wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
     return BoxSample.of(box, frame, score, true_xyxy, true_frame, wh)
 
 
 def _objects(dataset: Dataset) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
-    """The dataset's true boxes but crowds: corners, frames and classes."""
+    """Return the dataset's true boxes except crowds: corners, frames and classes."""
     boxes = dataset.boxes
     if boxes is None:
         return np.zeros((0, 4)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -96,7 +96,7 @@ def _objects(dataset: Dataset) -> tuple[Floats, NDArray[np.int64], NDArray[np.in
 
 
 def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset: Dataset, units: str) -> Floats:
-    """The boxes' numbers in pixels; refused where they are shares of the image and nobody said so."""
+    """Return the boxes' numbers in pixels. Undeclared fractions of the image are refused."""
     known, wh = _sizes(frame, dataset)
     if units == "normalised":
         if not known[frame >= 0].all():
@@ -115,7 +115,7 @@ def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset:
 
 
 def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_], Floats]:
-    """Which boxes lie on a frame of known size, and those frames' width and height (N, 2)."""
+    """Return which boxes are on a frame of known size, and those frames' width and height (N, 2)."""
     place = np.maximum(frame, 0)
     wh = np.stack([dataset.frames.width[place], dataset.frames.height[place]], axis=1).astype(np.float64)
     return (frame >= 0) & (wh > 0).all(axis=1), wh
@@ -124,13 +124,13 @@ def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_
 def _mixed_up(
     box: Floats, said: str, sample: BoxSample, frame: NDArray[np.int64], dataset: Dataset
 ) -> tuple[str, str] | None:
-    """The format that is likelier than the one said, and why; None where none is."""
+    """Return a format likelier than the declared one, and why. None if there is none."""
     if not len(box):
         return None
     known, wh = _sizes(frame, dataset)
 
     def look(form: str) -> tuple[float, float, float]:
-        """Shares of boxes inside out and beyond the image, and how well they fit the dataset's own."""
+        """Return the fractions of boxes inside out and beyond the image, and their overlap with the dataset's own."""
         xyxy = FORMS[form](box)
         inside_out = ((xyxy[:, 2:] - xyxy[:, :2]) < 0).any(axis=1).mean()
         margin = 0.02 * wh[known] + 1
@@ -165,11 +165,11 @@ def check_numbering(
     dataset: Dataset,
     taken: str,
 ) -> None:
-    """Refuse classes in another order than they are taken in, by the boxes that fit an object.
+    """Refuse classes in another order than assumed, judged by the boxes that match an object.
 
-    `label` (N,) are the dataset's classes as the answers were `taken` for them, −1 for none. Numbers are compared with
-    every reading we know; where each answer consistently stands on another class, or hardly any on its own, no figure
-    would mean anything.
+    `label` (N,) are the dataset's classes under the reading `taken`, −1 for none. Numbers are compared under every
+    known reading. If each answer consistently matches another class, or hardly any matches its own, no figure would be
+    meaningful.
     """
     true_xyxy, true_frame, true_label = _objects(dataset)
     use = np.flatnonzero(frame >= 0)
@@ -205,7 +205,7 @@ def check_numbering(
 
 
 def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
-    """Ways to read class numbers (N,): in words, what to do about it, and the dataset's classes so, −1 for none."""
+    """Yield readings of class numbers (N,): a description, a remedy, and the resulting dataset classes, −1 for none."""
     own = dataset.info.label_space
     count = "count classes from 0, or give categories with id and name"
     yield "the dataset's classes counted from 1", count, np.where((number >= 1) & (number <= len(own)), number - 1, -1)
@@ -231,10 +231,10 @@ def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tu
 
 
 def _in_space(ids: LabelSpace, target: LabelSpace, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The dataset's class of each number read as a place in another space, −1 where none."""
+    """Return the dataset's class of each number, read as a position in another space, −1 if none."""
     try:
         found = projection_between(ids, target).map_labels(np.clip(number, 0, len(ids) - 1))
-    except StrobeError:  # none of its classes
+    except StrobeError:  # it shares no classes
         return np.full(len(number), -1)
     return np.where((number >= 0) & (number < len(ids)), found, -1)
 

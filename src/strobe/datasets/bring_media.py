@@ -1,4 +1,4 @@
-"""Bringing image files of a foreign layout into a dataset folder, and hashing them on the way."""
+"""Bring image files of a foreign layout into a dataset folder, and hash them."""
 
 import filecmp
 import hashlib
@@ -19,14 +19,15 @@ __all__ = ["ImportOptions", "MediaMode", "image_size_and_hash", "linked"]
 _ORIENTATION = 0x0112
 
 MediaMode = Literal["copy", "link", "none"]
-"""`copy` the files, hard-`link` them (the same bytes, no second copy; copied where the disk cannot), or `none`."""
+"""`copy` the files, hard-`link` them (no second copy; falls back to copying), or `none`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """How an import goes: what becomes of the images, whether hints are made from them, where progress is said.
+    """How an import runs: how images are brought, whether hints are computed, where progress is reported.
 
-    `look_only` is for a folder that holds a dataset: nothing is written there, and a file that would be is an error.
+    `look_only` is for a folder that already holds a dataset. Nothing is written, and a file that would be written is an
+    error.
     """
 
     media: MediaMode = "copy"
@@ -39,10 +40,10 @@ class ImportOptions:
             raise InvalidValue("--hints are computed from the images; leave --no-media away")
 
     def files(self, source: Path, target: Path, names: Collection[str]) -> dict[str, tuple[str, tuple[int, int]]]:
-        """Put source/NAME at target/media/NAME for every name; sha256 and (width, height) of each come back.
+        """Put source/NAME at target/media/NAME for every name. Returns sha256 and (width, height) of each.
 
-        Files already there with the same bytes are not copied again, so the same command resumes. Nothing comes back
-        where media stay behind.
+        Existing files with the same bytes are not copied again, so the same command resumes. Returns nothing if media
+        stay at the source.
         """
         if self.media == "none":
             return {}
@@ -65,7 +66,7 @@ class ImportOptions:
         return found
 
     def file(self, origin: Path, place: Path) -> None:
-        """One file to its place, unless it is there with the same bytes."""
+        """Put one file in place, unless it is there with the same bytes."""
         if place.is_file() and filecmp.cmp(origin, place, shallow=False):
             return
         self.refuse(place)
@@ -74,13 +75,13 @@ class ImportOptions:
             write_bytes(place, _content(origin))
 
     def refuse(self, place: Path) -> None:
-        """Raise StrobeError where files are only looked at."""
+        """Raise StrobeError if files may not be written."""
         if self.look_only:
             raise StrobeError(f"{printable(place)} is not there, or another")
 
 
 def linked(origin: Path, place: Path) -> bool:
-    """Hard-link the file; False where the disk cannot, and a copy serves."""
+    """Hard-link the file. Returns False if the disk cannot, and a copy is needed."""
     try:
         place.unlink(missing_ok=True)
         os.link(origin, place)
@@ -97,7 +98,7 @@ def _content(path: Path) -> bytes:
 
 
 def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:
-    """The sha256 of the file's bytes, and its upright width and height ((0, 0) where it is no readable image)."""
+    """Return the sha256 of the file's bytes, and its upright width and height. (0, 0) if it is not a readable image."""
     from PIL import Image as Pillow
 
     content = path.read_bytes()
@@ -108,6 +109,6 @@ def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:
             with Pillow.open(io.BytesIO(content)) as picture:
                 width, height = picture.size
                 sideways = picture.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
-    except Exception:  # damaged in one of many ways; it is reported where it is read
+    except Exception:  # damaged in one of many ways; reading it reports the error
         return digest, (0, 0)
     return digest, (height, width) if sideways else (width, height)

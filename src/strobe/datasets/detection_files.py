@@ -1,4 +1,4 @@
-"""Files of detections as they lie: COCO results and Parquet into columns, nothing judged yet."""
+"""Parse files of detections, COCO results and Parquet, into columns without judging them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["RawDetections", "read_raw_detections"]
 
 @dataclass
 class RawDetections:
-    """One row per box. Images and classes are coded: `image` (N,) is a place in `image_names`, `label` in `words`."""
+    """One row per box. `image` (N,) indexes `image_names`, and `label` indexes `words`."""
 
     image: NDArray[np.int64]
     label: NDArray[np.int64]
@@ -26,29 +26,29 @@ class RawDetections:
     words: list[Any]
     is_xywh: bool
     unit: str
-    """What a row is called in messages: `annotations` or `row`."""
+    """The name of a row in messages: `annotations` or `row`."""
     images: list[Any] | None = None
     categories: list[Any] | None = None
     images_are_answers: bool = False
-    """Whether every image listed was looked at, boxes or none."""
+    """Whether every listed image was processed, with or without boxes."""
     answered: list[Any] | None = None
-    """Names of the images with a row of their own, boxes or none."""
+    """Names of the images with a row of their own, with or without boxes."""
     space: str | None = None
 
     def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
-        """Each box's image through a table."""
+        """Map each box's image through a table."""
         return _through(self.image, self.image_names, table)
 
     def map_labels(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
-        """Each box's class through a table."""
+        """Map each box's class through a table."""
         return _through(self.label, self.words, table)
 
     def where(self, row: int) -> str:
-        """A box by its place in the file and its image."""
+        """Describe a box by its position in the file and its image."""
         return f"{self.unit}[{row}] ({printable(self.image_names[int(self.image[row])])})"
 
     def where_label(self, word: Any) -> str:
-        """The first box with this class."""
+        """Describe the first box with this class."""
         return self.where(int(np.flatnonzero(self.label == self.words.index(word))[0]))
 
 
@@ -58,7 +58,7 @@ def _through(codes: NDArray[np.int64], names: list[Any], table: Mapping[Any, int
 
 
 class _Coder:
-    """Names to small numbers, in the order they come."""
+    """Number names in order of appearance."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -72,7 +72,7 @@ class _Coder:
 
 
 def read_raw_detections(path: Path) -> RawDetections:
-    """The file's boxes by its ending; one line of error where it cannot be parsed."""
+    """Read the file's boxes by its suffix. Raises a one-line error if it cannot be parsed."""
     if path.suffix.lower() == ".json":
         return _read_coco(path)
     if path.suffix.lower() == ".parquet":
@@ -172,7 +172,7 @@ def _numbers(table: Any, name: str) -> NDArray[np.float64]:
 
 
 def _flat(table: Any, name: str) -> NDArray[np.float64]:
-    """A column of lists as one array; lists of four-lists are flattened too."""
+    """Return a column of lists as one array. Lists of four-element lists are flattened too."""
     column = table.column(name).combine_chunks().flatten()
     while hasattr(column, "flatten") and str(column.type).startswith(("list", "fixed_size_list", "large_list")):
         column = column.flatten()

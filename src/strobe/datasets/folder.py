@@ -1,4 +1,4 @@
-"""The dataset folder: read with every rule checked by file and row, written whole or not at all."""
+"""The dataset folder. Reading checks every rule and reports file and row, and writing is atomic."""
 
 import hashlib
 import json
@@ -37,20 +37,20 @@ __all__ = [
 ]
 
 SCHEMA = 2
-"""The newest folder format this version reads; it writes format 1 where that suffices."""
+"""The newest folder format this version reads. It writes format 1 if that suffices."""
 
 _REQUIRED = ("videos", "frames", "sets", "labels")
 _OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether the folder holds a dataset; not where the system lets nobody look."""
+    """Return whether the folder holds a dataset. False if permissions prevent reading it."""
     settle(folder)
     return os.path.isfile(folder / "dataset.json")  # noqa: PTH113 (Path's raises where there is no permission)
 
 
 def content(folder: Path) -> tuple[str, str]:
-    """Two digests, of the tables and of what people said, that change where the files do; nothing of them is read."""
+    """Return digests of the tables and of people's answers that change with the files. The contents are not read."""
     settle(folder)
     info, _, schema, _ = _read_info(folder)
     out = []
@@ -62,16 +62,16 @@ def content(folder: Path) -> tuple[str, str]:
 
 
 def read(folder: Path, *, people: bool = True) -> Dataset:
-    """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken.
+    """Read the dataset in a folder. If a rule is broken, InvalidFile names file, row and rule.
 
-    Without `people` what they said is left where it is: for who has it from elsewhere, or does not ask.
+    Without `people`, votes and answers are not read, for callers that have them already or do not need them.
     """
     settle(folder)
     info, files, schema, digests = _read_info(folder)
     if digests is not None and _is_whole(folder, files, schema):
         with in_file(folder):
             dataset = read_vouched(folder, info, schema, people=people)
-        # Votes are part of the digest, and come in without a word in dataset.json.
+        # Votes are part of the digest, and are added without an entry in dataset.json.
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
@@ -90,7 +90,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
 
 
 def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
-    """Whether the tables are those whose hashes dataset.json has; a line where one was changed since."""
+    """Return whether dataset.json lists exactly these tables. Raises InvalidFile if one was changed since."""
     names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
     here = {name for name in names if inside(folder, name).is_file()}
     if here != set(files):
@@ -105,8 +105,10 @@ def _digest_of(content: Mapping[str, Any]) -> str:
 
 
 def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
-    """What dataset.json says: the whole, the tables' hashes, the format, and the digests of dataset and frames that it
-    vouches for, None where it was touched since."""
+    """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
+
+    The digests are those of the dataset and of the frames. They are None if the file was changed since.
+    """
     path = folder / "dataset.json"
     if folder.is_file():
         raise StrobeError(
@@ -173,9 +175,9 @@ def _check_whole(path: Path, files: Mapping[str, str]) -> None:
 
 
 def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
-    """Raise StrobeError where the folder is a file, or holds anything but a dataset or an interrupted run's leftovers.
+    """Raise StrobeError if the folder is a file, or holds anything but a dataset or an interrupted run's leftovers.
 
-    Hidden files do not count.
+    Hidden files are ignored.
     """
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
@@ -187,10 +189,10 @@ def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
 
 @writes("folder")
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
-    """Write the tables and dataset.json. Media are not touched: who makes the dataset puts them there.
+    """Write the tables and dataset.json. Media are not touched, because the caller puts them there.
 
-    Everything is written aside first and takes its place in one step, so that an error (a full disk) leaves the folder
-    as it was, and a kill leaves the old dataset or the new.
+    All files are written to a temporary folder first and moved into place in one step. An error such as a full disk
+    leaves the folder unchanged. A killed process leaves either the old dataset or the new one.
     """
     if is_dataset(folder) and not overwrite:
         raise StrobeError(f"{printable(folder)} already holds a dataset; choose another folder or remove it first")
@@ -219,9 +221,9 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
 def append_verdicts(
     folder: Path, verdicts: Iterable[Verdict], *, unreviewed: Literal["exclude", "keep"] | None = None
 ) -> Dataset:
-    """Add votes to a dataset folder; a vote whose id is there already is not added twice. Returns the dataset.
+    """Add votes to a dataset folder and return the dataset. A vote with an existing id is not added twice.
 
-    `unreviewed` says what becomes of sets without any vote; None leaves what the folder says.
+    `unreviewed` sets how sets without votes are treated. None keeps the folder's setting.
     """
     dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
     info = replace(dataset.info, reviewed="votes", unreviewed=unreviewed or dataset.info.unreviewed)
@@ -229,19 +231,20 @@ def append_verdicts(
         return dataset
     _, files, schema, known = _read_info(folder)
     with replacing(folder / "dataset.json") as temporary:
-        _write_info(temporary, info, files, schema, digests=known and ("", known[1]))  # the whole grows with votes
+        # the full digest changes with votes
+        _write_info(temporary, info, files, schema, digests=known and ("", known[1]))
     return replace(dataset, info=info)
 
 
 @writes("folder")
 def append_answers(folder: Path, *, names: Iterable[NameAnswer] = (), drawn: Iterable[BoxAnswer] = ()) -> Dataset:
-    """Add what people said of single images; an answer whose id is there already is not added twice."""
+    """Add people's answers about single images. An answer with an existing id is not added twice."""
     dataset = _appended(folder, read(folder), "names", "answer_id", names)
     return _appended(folder, dataset, "drawn", "answer_id", drawn)
 
 
 def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
-    """The dataset with the records whose ids are new, its file replaced in one step of its own."""
+    """Return the dataset with the records whose ids are new. Its file is replaced atomically."""
     whole = {getattr(record, key): record for record in getattr(dataset, table)}
     before = len(whole)
     for record in records:
@@ -269,7 +272,7 @@ def _write_info(
         **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
         "licence": info.licence,
         "provenance": dict(info.provenance),
-        # What people said is left out: it grows by itself, and must be readable after every single answer.
+        # People's answers are left out, because they grow separately and must be readable after every single answer.
         "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
         "label_space": info.label_space.to_json(),
     }
@@ -279,9 +282,9 @@ def _write_info(
 
 
 def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:
-    """Write the table; its sha256 comes back. Nothing in it depends on time: equal content gives equal bytes."""
+    """Write the table and return its sha256. It contains no times, so equal content gives equal bytes."""
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
-        for rows in blocks(max(table.n, 1)):  # as many as pyarrow takes for a group of rows
+        for rows in blocks(max(table.n, 1)):  # the rows pyarrow puts into a row group
             columns = {name: pa.array(table.columns[name](rows), schema.field(name).type) for name in schema.names}
             file.write_table(pa.table(columns, schema=schema))
     return sha256_of_file(path)

@@ -1,4 +1,4 @@
-"""What every maker of a dataset folder does: look what is there, write, keep the votes, say what is odd."""
+"""Shared steps of every command that makes a dataset folder: check the target, write, keep votes, print notes."""
 
 import re
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from strobe.datasets import folder
 __all__ = ["advice_on_classes", "classes_alike", "finish", "made_before"]
 
 _SPACES = ("imagenet-vid", "youtube-bb", "coco-80", "ilsvrc-2012")
-"""Shipped spaces that ImageNet models answer in, the smallest task first."""
+"""Shipped spaces that ImageNet models can answer in, the smallest first."""
 
 
 def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset | None:
-    """The dataset that is there already, if this command with these settings made it."""
+    """Return the existing dataset, if this command with these settings made it."""
     old = folder.read(destination) if folder.is_dataset(destination) else None
     if old is not None and not same(old):
         raise StrobeError(
@@ -28,9 +28,9 @@ def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset |
 
 
 def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_classes: bool, say: Progress) -> Dataset:
-    """Write the dataset in the place of the old one; `own_classes` says that its classes are the labels found."""
+    """Write the dataset, replacing the old one. `own_classes` means that its classes are the labels found."""
     if old is not None:
-        # What people said outlives a resumed or extended build.
+        # People's answers survive a resumed or extended build.
         dataset = replace(dataset, verdicts=old.verdicts, names=old.names, drawn=old.drawn)
         if old.verdicts:
             kept = replace(dataset.info, reviewed=old.info.reviewed, unreviewed=old.info.unreviewed)
@@ -44,7 +44,7 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
 
 
 def classes_alike(classes: LabelSpace) -> str | None:
-    """A line about classes that were probably meant as one: their names differ in case, spaces or hyphens alone.
+    """Return a note about classes that were probably meant as one: names that differ only in case, spaces or hyphens.
 
     >>> classes_alike(LabelSpace.of_names("mine", ["Dog", "dog", "ice-cream", "ice cream", "cat"]))
     "classes that differ in case or spaces alone count as different: 'Dog' and 'dog' (and 1 more); write them alike if \
@@ -65,10 +65,10 @@ they are one"
 
 
 def advice_on_classes(classes: LabelSpace) -> str | None:
-    """A line for who made a dataset whose classes are the labels found, or None where there is nothing to say.
+    """Return a note about a dataset whose classes are the labels found, or None if no note is needed.
 
-    A model answers in the dataset's classes. With one class it cannot be wrong, and with a few it is right more often
-    than among all it knows.
+    A model answers in the dataset's classes. With one class it cannot be wrong. With a few it is right more often than
+    among all the classes it knows.
 
     >>> advice_on_classes(LabelSpace.of_names("mine", ["dog", "zebra"]))
     'a classifier chooses among these 2 classes; --label-space imagenet-vid makes it choose among 30'

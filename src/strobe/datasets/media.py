@@ -1,4 +1,4 @@
-"""Stored frames as images: upright RGB whatever the file holds, one clear line for a file that cannot be read."""
+"""Decode stored frames to upright RGB in any supported format, with a one-line error for unreadable files."""
 
 import copy
 import hashlib
@@ -26,30 +26,33 @@ __all__ = ["FILE_DIGESTS", "MAX_PIXELS", "MediaSource", "decode_image", "has_fil
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""How stored files are opened: no link is followed, and a pipe in a file's place is not waited for."""
+"""Flags for opening stored files: links are not followed, and a pipe in a file's place does not block."""
 
 _LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".webp", PACKED_SUFFIX)
-"""Files whose pixels are the same whoever decodes them; a JPEG's may differ by a level from decoder to decoder."""
+"""Formats whose pixels do not depend on the decoder. A JPEG's may differ by a level between decoders."""
 
 FILE_DIGESTS = {"jpeg_digest": "file"}
-"""What a build writes to the dataset's provenance whose JPEG frames have the digests of their files."""
+"""The provenance key of builds whose JPEG digests are those of the files."""
 
 _JPEG = b"\xff\xd8\xff"
 
 MAX_PIXELS = 100_000_000
-"""A larger image is refused: a small file can unpack to more memory than there is."""
+"""Larger images are refused, because a small file can unpack to more memory than there is."""
 
 
 def has_file_digests(dataset: Dataset) -> bool:
-    """Whether the digests of JPEG frames are those of their files: of imports, of `vary`, of builds since they are."""
+    """Return whether digests of JPEG frames are file digests: for imports, `vary`, and builds that record it."""
     told = dataset.info.provenance
     copied = "format" in told or str(told.get("made_by", "")).startswith(("strobe vary", "strobe demo"))
     return copied or {**told, **FILE_DIGESTS} == told
 
 
 class _Quiet:
-    """No warnings while any thread is inside. The filters are the process's own: the first one in sets them, the last
-    one out puts them back; one `catch_warnings` per thread would restore them in the wrong order."""
+    """Suppress warnings while any thread is inside.
+
+    Warning filters are global to the process. The first thread to enter sets them, and the last to leave restores them.
+    One `catch_warnings` per thread would restore them in the wrong order.
+    """
 
     def __init__(self) -> None:
         self._guard, self._inside, self._filters = threading.Lock(), 0, warnings.catch_warnings()
@@ -73,9 +76,9 @@ _QUIET = _Quiet()
 
 
 def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS) -> Image:
-    """Encoded bytes as RGB: greyscale and CMYK converted, 16 bits scaled to 8, EXIF rotation applied, first frame only.
+    """Decode bytes to RGB: greyscale and CMYK converted, 16 bits scaled to 8, EXIF rotation applied, first frame only.
 
-    Transparent pixels are laid over black, so that the result depends on the file alone.
+    Transparent pixels are composited over black, so that the result depends on the file alone.
     """
     from PIL import Image as Pillow
 
@@ -92,8 +95,8 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
         raise
     except Pillow.DecompressionBombError as error:
         raise InvalidFile(name, "a decompression bomb: far more pixels than the limit", hint="shrink it") from error
-    except Exception as error:  # decoders raise whatever they like on damaged bytes; the file is what is wrong
-        # Pillow names the buffer by its address, which would differ from run to run.
+    except Exception as error:  # decoders raise arbitrary exceptions on damaged bytes, so the file is at fault
+        # Pillow's message contains the buffer's address, which would differ from run to run.
         reason = "no known image format" if "cannot identify" in str(error) else printable(error, limit=80)
         raise InvalidFile(name, f"not a readable image ({reason})") from error
 
@@ -110,9 +113,9 @@ def _upright_rgb(opened: Any) -> Image:
     from PIL import ImageOps
 
     opened.load()
-    # In mode I these formats hold 16 bits, of which the high byte is the image.
+    # In mode I these formats hold 16 bits. The high byte is the image.
     deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
-    # In place, and only where there is something to turn or convert: each copy costs a tenth of the decoding.
+    # In place, and only if there is something to rotate or convert, because a copy costs a tenth of the decoding.
     ImageOps.exif_transpose(opened, in_place=True)
     picture: Any = opened
     if picture.mode.startswith("I") or picture.mode == "F":
@@ -138,11 +141,11 @@ class MediaSource:
         self._media: Texts | dict[int, str] = dataset.frames.media
         self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
         self._jpeg_by_file = has_file_digests(dataset)
-        self._hashed = "pixels"  # what the dataset's digests are of, as far as seen: pixels (built) or files (imported)
+        self._hashed = "pixels"  # what the digests cover, as observed so far: pixels (built) or files (imported)
         self._folders: dict[str, Path] = {}
 
     def only(self, rows: Sequence[int]) -> "MediaSource":
-        """A source of these rows alone, small enough to be sent to another process."""
+        """Return a source of these rows alone, small enough to send to another process."""
         part = copy.copy(self)
         part._media = {row: self._media[row] for row in rows}
         part._frames = {name: {row: self._text(name, row) for row in rows} for name in ("key", "sha256")}
@@ -150,30 +153,30 @@ class MediaSource:
         return part
 
     def _text(self, name: str, row: int) -> str:
-        """A frame's key or digest: columns that are not read where nobody decodes."""
+        """Return a frame's key or digest. These columns are read only when frames are decoded."""
         column = self._frames[name] if isinstance(self._frames, dict) else getattr(self._frames, name)
         return str(column[row])
 
     def path(self, row: int) -> Path:
-        """Where the frame lies: inside the folder, whatever links are on the way."""
+        """Return the frame's path, which must be inside the folder after resolving links."""
         relative = str(self._media[row])
         if not relative:
             raise StrobeError(
                 f"frame {printable(self._text('key', row))} has no stored image; import the dataset with its media"
             )
         folder, _, name = relative.rpartition("/")
-        # The file system is asked for every folder of the way: once per folder, then for the file itself.
+        # The file system is checked once for each folder on the path, then for the file itself.
         if folder not in self._folders:
             self._folders[folder] = inside(self._root, folder) if folder else self._root
         path = self._folders[folder] / name
         try:
             is_plain = name not in ("", ".", "..") and not path.is_symlink()
-        except (OSError, ValueError):  # a name too long or with a NUL
+        except (OSError, ValueError):  # a name that is too long or contains a NUL
             is_plain = False
         return path if is_plain else inside(self._root, relative).resolve()
 
     def read_encoded(self, row: int) -> bytes | None:
-        """The stored file's bytes; None where it is a packed frame, which nobody but us can open."""
+        """Return the stored file's bytes. None for a packed frame, which only strobe can open."""
         if str(self._media[row]).endswith(PACKED_SUFFIX):
             return None
         content = self.read_stored(row)
@@ -182,7 +185,7 @@ class MediaSource:
         return content
 
     def _refuse_other_file(self, row: int, content: bytes) -> None:
-        """Raise InvalidFile where a file is, byte for byte, not the one that the dataset was made with."""
+        """Raise InvalidFile if a file is not byte for byte the one the dataset was made with."""
         digest = self._text("sha256", row)
         if digest and hashlib.sha256(content).hexdigest() != digest:
             raise self._other_image(row)
@@ -192,7 +195,7 @@ class MediaSource:
         return InvalidFile(self.path(row), "not the image the dataset was made with", hint=hint)
 
     def read_stored(self, row: int) -> bytes:
-        """The stored file's bytes, whatever they are."""
+        """Return the stored file's bytes, in any format."""
         found = self._read_at_once(str(self._media[row]))
         if found is not None:
             return found
@@ -208,9 +211,9 @@ class MediaSource:
             raise InvalidFile(path, f"cannot be read ({reason})") from error
 
     def _read_at_once(self, relative: str) -> bytes | None:
-        """An ordinary file in a folder already looked at, with as little Python as can be; None for the careful way.
+        """Read a regular file in a folder checked before, with minimal Python. None means: use the careful path.
 
-        A GPU takes ten thousand files a second; what is done per file in Python then holds up every other thread.
+        A GPU takes ten thousand files a second, and Python work per file then delays every other thread.
         """
         folder, _, name = relative.rpartition("/")
         parent = self._folders.get(folder)
@@ -219,7 +222,7 @@ class MediaSource:
         try:
             handle = os.open(f"{parent}/{name}", _OPEN)
         except (OSError, ValueError):
-            return None  # not there, or a link: the careful way says which
+            return None  # missing, or a link: the careful path reports which
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
@@ -233,7 +236,7 @@ class MediaSource:
         return content if len(content) == size else None
 
     def read(self, row: int) -> Image:
-        """The frame, upright RGB; refused where it can be told that it is not the one the dataset was made with."""
+        """Return the frame, upright RGB. Refused if it is detectably not the one the dataset was made with."""
         content, digest = self.read_stored(row), self._text("sha256", row)
         if digest and self._hashed == "pixels":
             quick = quick_png(content, max_pixels=MAX_PIXELS)
@@ -243,7 +246,8 @@ class MediaSource:
             self._refuse_other_file(row, content)
         image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
-            return image  # its bytes are those written for pixels of this digest; a third of the time of hashing these
+            # its bytes match those written for this pixel digest; checking them takes a third of the time of hashing pixels
+            return image
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
             raise self._other_image(row)
         return image

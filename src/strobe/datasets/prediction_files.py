@@ -1,4 +1,4 @@
-"""Prediction files as they lie: JSON, JSONL, CSV and Parquet into frame names and values, nothing judged yet."""
+"""Parse prediction files, JSON, JSONL, CSV and Parquet, into frame names and values without judging them."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ _KINDS = (None, "logits", "probabilities", "labels")
 
 @dataclass
 class RawPredictions:
-    """What a file says: a value (a class, or a row of scores) per frame, and what it declares of itself."""
+    """A file's content: a value (a class, or a row of scores) per frame, and its declarations."""
 
     frames: list[str]
     values: Sequence[Any]
@@ -28,7 +28,7 @@ class RawPredictions:
 
 
 def read_raw(path: Path) -> RawPredictions:
-    """The file's content by its ending; one line of error where it cannot be parsed."""
+    """Read the file by its suffix. Raises a one-line error if it cannot be parsed."""
     readers = {".json": _read_json, ".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -56,7 +56,7 @@ def _read_json(path: Path) -> RawPredictions:
     try:
         data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
     except (ValueError, RecursionError):
-        read_json(path)  # says where it breaks, in one line
+        read_json(path)  # reports the position of the error in one line
         raise
     if seen_twice:
         raise InvalidFile(
@@ -135,7 +135,7 @@ def _read_parquet(path: Path) -> RawPredictions:
 
 
 def _rows(column: Any) -> Sequence[Any]:
-    """The column's values; scores of one length as the rows of one matrix, without a Python object per number."""
+    """Return the column's values. Scores of equal length become one matrix, without a Python object per number."""
     import pyarrow as pa
 
     kind = column.type

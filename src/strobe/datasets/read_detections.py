@@ -1,4 +1,4 @@
-"""Detections brought from outside: COCO result JSON or Parquet, as one table in the order of the dataset's frames.
+"""Read detections from other programs, COCO result JSON or Parquet, into one table in the order of the frames.
 
 | format | one row per | columns |
 |---|---|---|
@@ -7,8 +7,8 @@
 | Parquet | box | `frame`, `label`, `x0`, `y0`, `x1`, `y1`, `score` |
 | Parquet | frame | `frame`, `label` (list), `xyxy` (list), `score` (list) |
 
-An image is the frame's key or id, or a number that `images` (id, file_name) explains. A class is a name or id of the
-space, or a number: that of `categories` (id, name) where there are some, else its place in the declared space.
+An image is a frame's key or id, or a number that `images` (id, file_name) maps to one. A class is a name or id of the
+space, or a number. Numbers refer to `categories` (id, name) if present, otherwise to positions in the declared space.
 """
 
 from collections.abc import Sequence
@@ -33,21 +33,21 @@ from strobe.datasets.detection_files import RawDetections, read_raw_detections
 __all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
-"""Corners, corner and size, or centre and size. `auto` is what the format says (COCO results: xywh), checked."""
+"""Corners, corner and size, or centre and size. `auto` is the format's convention (COCO results: xywh), checked."""
 
 BoxUnits = Literal["auto", "pixels", "normalised"]
-"""Pixels of the stored frame, or shares of its width and height. `auto` is pixels, checked against the images."""
+"""Pixels of the stored frame, or fractions of its width and height. `auto` is pixels, checked against the images."""
 
 Absent = Literal["error", "empty", "unscored"]
-"""What a frame without rows is: an error, a frame in which nothing was found, or one nobody looked at."""
+"""How a frame without rows is treated: as an error, as a frame without detections, or as one not processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionFile:
-    """What was read, and what had to be said about it.
+    """The detections, and notes about them.
 
-    `n_dropped` counts boxes whose class maps to none of the dataset's, `n_extra` boxes on images it does not have.
-    `childless` are the dataset's classes that no class of the file maps to.
+    `n_dropped` counts boxes whose class maps to none of the dataset's. `n_extra` counts boxes on images outside the
+    dataset. `childless` are the dataset's classes that no class of the file maps to.
     """
 
     answers: BoxAnswers
@@ -59,12 +59,12 @@ class DetectionFile:
 
 
 def task_of_file(path: Path) -> Task:
-    """Whether a prediction file holds boxes, or scores or labels of whole frames, by what it is made of."""
+    """Return whether a prediction file holds boxes, rather than scores or labels of whole frames, by its structure."""
     boxes = False
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
-        with suppress(Exception):  # whatever is wrong with it, the reader says it better
+        with suppress(Exception):  # the reader reports errors better
             names = set(pq.read_schema(regular(path)).names)
             boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
     elif path.suffix.lower() == ".json":
@@ -74,7 +74,10 @@ def task_of_file(path: Path) -> Task:
 
 
 def _is_coco(data: object) -> bool:
-    """COCO results are a list, or lie in one beside images and categories; a classifier's file maps frames."""
+    """Return whether JSON holds COCO results: a list, or a list next to images and categories.
+
+    A classifier's file is an object that maps frames.
+    """
     if not isinstance(data, dict):
         return isinstance(data, list) and (not data or any(isinstance(row, dict) for row in data))
     return any(isinstance(data.get(key), list) for key in ("annotations", "predictions")) or (
@@ -94,10 +97,10 @@ def read_detections(
     absent: Absent = "error",
     ignore_extra: bool = False,
 ) -> DetectionFile:
-    """The file's boxes in the dataset's classes and frames.
+    """Return the file's boxes in the dataset's classes and frames.
 
-    `source_space` names the shipped space of class numbers. `images` is a COCO JSON (the ground truth, say) whose
-    images and categories explain numbers in the results.
+    `source_space` names the shipped space of class numbers. `images` is a COCO JSON file, such as the ground truth,
+    whose images and categories define the numbers in the results.
     """
     if path.is_dir() or not path.exists():
         raise StrobeError(
@@ -124,7 +127,10 @@ def match_detections(
     absent: Absent = "error",
     ignore_extra: bool = False,
 ) -> DetectionFile:
-    """Boxes by frame, from a file or from memory (`path` names them in errors), in the dataset's classes and frames."""
+    """Return boxes by frame, from a file or memory, in the dataset's classes and frames.
+
+    `path` names them in errors.
+    """
     frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
     if not np.isfinite(raw.score).all():
         row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
@@ -162,20 +168,20 @@ def match_detections(
 
 
 def _explain(raw: RawDetections, images: Path) -> None:
-    """Take images and categories from another COCO JSON where the file has none of its own."""
+    """Take images and categories from another COCO JSON if the file has none."""
     data = read_json(images, hint="give the COCO JSON of the images")
     if not isinstance(data, dict):
         raise InvalidFile(images, "expected a COCO JSON with images and categories")
     for key in ("images", "categories"):
         if isinstance(data.get(key), list) and getattr(raw, key) is None:
             setattr(raw, key, data[key])
-    raw.images_are_answers = False  # the other file lists what there is, not what was looked at
+    raw.images_are_answers = False  # the other file lists images that exist, not images that were processed
 
 
 def _frames(
     path: Path | str, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int] | None, int]:
-    """The frame row of each box (−1 where not in the dataset), the rows the file lists as looked at, extras."""
+    """Return each box's frame row (−1 if not in the dataset), the rows listed as processed, and extras."""
     known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
     known |= {key: row for row, key in enumerate(dataset.frame_ids())}
     names: dict[Any, str] = {}
@@ -215,7 +221,7 @@ def _frames(
 def _looked_at(
     path: Path | str, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
 ) -> NDArray[np.bool_]:
-    """Which frames were looked at, (F,)."""
+    """Return which frames were processed, (F,)."""
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[frame] = True
     if listed is not None:
@@ -234,12 +240,12 @@ def _looked_at(
 
 
 def _classes(path: Path | str, raw: RawDetections, source: LabelSpace) -> NDArray[np.int64]:
-    """The place of each box's class in its space, −1 for a number outside it."""
+    """Return the position of each box's class in its space, −1 for a number outside it."""
     return raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
 
 
 def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, own: NDArray[np.int64]) -> None:
-    """Refuse numbers that are no place in their space; how they could be read was looked at before."""
+    """Refuse numbers outside their space. Other readings of the numbers were checked before."""
     outside = np.flatnonzero(own < 0)
     if len(outside):
         row = int(outside[0])
@@ -252,7 +258,7 @@ def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, ow
 
 
 def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen: Projection) -> tuple[int, ...]:
-    """The dataset's classes that no class of the file can be: of its categories where it lists them."""
+    """Return the dataset's classes that no class of the file maps to, from its categories if listed."""
     if raw.categories is None:
         return chosen.childless
     rows = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]

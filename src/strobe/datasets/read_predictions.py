@@ -1,4 +1,4 @@
-"""Predictions brought from outside: JSON, JSONL, CSV or Parquet, scores or labels, keyed by frame.
+"""Read predictions from other programs: JSON, JSONL, CSV or Parquet, scores or labels, keyed by frame.
 
 | format | scores | labels |
 |---|---|---|
@@ -8,9 +8,9 @@
 | CSV | `frame,<one column per class>` | `frame,label` |
 | Parquet | `frame`, `scores` (list) | `frame`, `label` |
 
-A class is its number, its id or its name. Scores are in the dataset's classes, or in ILSVRC-2012's 1,000 and then
-projected: a row of 1,000 says so by its length, ids and names by themselves, class numbers must be declared (`space`).
-Parquet declares `kind` and `space` in its schema's metadata.
+A class is its number, its id or its name. Scores are in the dataset's classes, or in ILSVRC-2012's 1,000 classes and
+then projected. A row of 1,000 scores is recognised by its length, and ids and names identify themselves. Class numbers
+must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ Kind = Literal["auto", "logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionFile:
-    """What was read, and what had to be assumed about it; `childless` are the dataset's classes no answer can be."""
+    """The predictions and the assumptions made. `childless` are the dataset's classes that no answer maps to."""
 
     answers: ClassAnswers
     kind: str
@@ -55,10 +55,10 @@ def read_predictions(
     allow_missing: bool = False,
     ignore_extra: bool = False,
 ) -> PredictionFile:
-    """The file's predictions in the order of the dataset's frames.
+    """Return the file's predictions in the order of the dataset's frames.
 
-    `kind` and `source_space` (a shipped label space) say what the file does not say itself.
-    Missing frames are an error that says how many and which first, unless `allow_missing`: then they are unscored.
+    `kind` and `source_space` (a shipped label space) supply facts that the file lacks. Missing frames raise an error
+    with their number and the first of them. With `allow_missing` they are unscored instead.
     """
     if not path.exists():
         raise StrobeError(f"no such file: {printable(path)}")
@@ -82,9 +82,9 @@ def match_predictions(
     allow_missing: bool = False,
     ignore_extra: bool = False,
 ) -> PredictionFile:
-    """Predictions by frame, from a file or from memory (`path` names them in errors), in the dataset's order.
+    """Return predictions by frame, from a file or from memory (`path` names them in errors), in the dataset's order.
 
-    `source_space` may also be a label space of one's own.
+    `source_space` may also be your own label space.
     """
     if not raw.frames:
         raise InvalidFile(path, "no predictions in it")
@@ -114,7 +114,7 @@ def match_predictions(
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
     chosen = _projection(path, matrix.shape[1], label_space, raw.columns, declared_space)
-    with in_file(path):  # before projecting: NaN in a class that maps nowhere still says that the model broke
+    with in_file(path):  # before projecting: NaN in a class that maps to nothing still shows that the model is broken
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
     found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
     if found == "probabilities" and bool((matrix < 0).any()):
@@ -162,7 +162,7 @@ def _no_duplicates(path: Path | str, frames: list[str]) -> None:
 def _match(
     path: Path | str, frames: list[str], dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int], int]:
-    """Dataset rows and file places of the frames both know, and how many only the file knows."""
+    """Return dataset rows and file positions of the frames in both, and the number only in the file."""
     known = {str(key): row for row, key in enumerate(dataset.frames.key)}
     if frames and frames[0] not in known:
         known |= {key: row for row, key in enumerate(dataset.frame_ids())}
@@ -200,7 +200,7 @@ def _labels(
     label_space: LabelSpace,
     declared: str | LabelSpace | None,
 ) -> tuple[str, NDArray[np.int64], tuple[int, ...]]:
-    """Their space, predicted classes in the dataset's (−1 where a class maps to none), the classes out of reach."""
+    """Return the space, the predicted classes in the dataset's (−1 if unmapped), and the unreachable classes."""
     for frame, value in zip(frames, values, strict=True):
         if not isinstance(value, int | str) or isinstance(value, bool):
             raise InvalidFile(
@@ -230,7 +230,7 @@ def _labels(
 
 
 def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
-    """ILSVRC-2012 where every class is named by one of its ids or names and one is not of the dataset's own space."""
+    """Return ILSVRC-2012 if every class is one of its ids or names and at least one is not in the dataset's space."""
     if not all(isinstance(value, str) for value in values):
         return label_space
     other = space("ilsvrc-2012")
@@ -239,7 +239,7 @@ def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
 
 
 def _declared(path: Path | str, declared: str | LabelSpace, label_space: LabelSpace) -> LabelSpace:
-    """The label space that was declared: the dataset's own by its name, a shipped one, or one of the user's."""
+    """Return the declared label space: the dataset's own by its name, a shipped one, or the user's own."""
     if isinstance(declared, LabelSpace):
         return declared
     with in_file(path, where="space"):
@@ -318,7 +318,7 @@ def _map(path: Path | str, source: LabelSpace, target: LabelSpace) -> Projection
 
 
 def _guess_kind(matrix: NDArray[np.float64]) -> str:
-    """Probabilities where every row is non-negative and sums to one, else logits; the guess is shown to the user."""
+    """Guess probabilities if every row is non-negative and sums to one, else logits. The user sees the guess."""
     with np.errstate(invalid="ignore"):
         whole = np.abs(matrix.sum(axis=1) - 1.0) < 1e-3
     return "probabilities" if bool((matrix >= 0).all() and whole.all()) else "logits"

@@ -1,6 +1,6 @@
-"""From labelled frames of a foreign layout to sets: a seeded anchor per video and the frames around it.
+"""Turn labelled frames of a foreign layout into sets: a seeded anchor per video and the frames around it.
 
-Importers say what videos there are and what is seen on a frame; drawing, bringing media and building is done here.
+Importers describe the videos and the content of a frame. Sampling, bringing in media and building happen here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ _KNOWN_SPACES = ("imagenet-vid", "youtube-bb", "coco-80")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameBox:
-    """A box on a frame: its class, corners in pixels, track, whether it is a crowd, and the image size it is for."""
+    """A box on a frame: its class, corners in pixels, track, whether it is a crowd, and its image's size."""
 
     label: int
     xyxy: tuple[float, float, float, float]
@@ -44,7 +44,7 @@ class FrameBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameContents:
-    """What is known of one frame; `size_wh` is the image size its annotation gives, also for boxes without one."""
+    """The annotations of one frame. `size_wh` is the image size they give, also for boxes without one."""
 
     labels: tuple[int, ...] = ()
     boxes: tuple[FrameBox, ...] = ()
@@ -53,9 +53,9 @@ class FrameContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVideo:
-    """A video as a foreign layout has it: its frames by index (path relative to the media root) and what each shows.
+    """A video of a foreign layout: its frames by index (path relative to the media root) and each frame's content.
 
-    `see` is asked only for frames that may go into a set, so that annotations are read no more than needed.
+    `see` is called only for frames that may enter a set, so that few annotations are read.
     """
 
     name: str
@@ -66,7 +66,7 @@ class SourceVideo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSampling:
-    """How anchors are chosen and how far sets reach. `anchors` (video name → frame indices) are given, not drawn."""
+    """How anchors are chosen and how far sets reach. `anchors` (video name → frame indices) are given, not sampled."""
 
     k: int = 10
     seed: int = 0
@@ -79,7 +79,7 @@ class ImportSampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a dataset comes from: the folder of its images, and what goes into dataset.json."""
+    """The origin of a dataset: the folder of its images, and its entries in dataset.json."""
 
     name: str
     format: str
@@ -93,7 +93,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDataset:
-    """A dataset whose tables are the caller's to write, and lines about what did not go in."""
+    """A dataset whose tables the caller writes, and notes about what was left out."""
 
     dataset: Dataset
     notes: tuple[str, ...] = ()
@@ -109,11 +109,11 @@ class _Drawn:
 def import_sampled(
     videos: Sequence[SourceVideo], target: Path, *, origin: Origin, draw: ImportSampling, how: ImportOptions
 ) -> ImportedDataset:
-    """Draw the sets, bring their frames to target/media, and make the dataset.
+    """Sample the sets, bring their frames to target/media, and make the dataset.
 
-    An anchor is drawn among a video's labelled frames with a seed of its own per video, so that other videos do not
-    move it. Where members are scored with their own labels, unlabelled ones are left out (nothing could be right) and
-    counted in the notes.
+    Each video samples its anchor among its labelled frames with its own seed, so that other videos do not affect it. If
+    members are scored with their own labels, unlabelled members are excluded (no answer could be right) and counted in
+    the notes.
     """
     drawn: list[_Drawn] = []
     bare: list[str] = []
@@ -137,7 +137,7 @@ def import_sampled(
 
 
 def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[list[_Drawn], int]:
-    """The sets of a video, and how many frames near an anchor carry no label."""
+    """Return the sets of a video, and the number of unlabelled frames near an anchor."""
     seen: dict[int, FrameContents] = {}
 
     def see(index: int) -> FrameContents:
@@ -233,10 +233,10 @@ def _build(
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:
-    """The label space of a foreign list of classes.
+    """Return the label space for a foreign list of classes.
 
-    `requested` names a shipped space, in which every class must be found by id, name or another word for it. Otherwise
-    a shipped space that has exactly these classes, or else a space of its own.
+    `requested` names a shipped space, in which every class must be found by id, name or synonym. Otherwise a shipped
+    space with exactly these classes is used, or else a new space.
 
     >>> label_space_for(["cat", "dog"], requested=None, own_name="pets").ids
     ('cat', 'dog')

@@ -1,4 +1,4 @@
-"""Parquet tables with a declared schema, read into numpy columns with a line of error per broken rule."""
+"""Parquet tables with a declared schema, read into numpy columns. Each broken rule gives one error line."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a table and what stands in memory for a null; a column without a stand-in may hold none."""
+    """The columns of a table and the in-memory value for null. A column without such a value may hold no null."""
 
     arrow: pa.Schema
     nulls: dict[str, Any] = field(default_factory=dict)
@@ -115,20 +115,20 @@ _SECOND: dict[str, TableSchema] = {
 
 
 def schemas(number: int) -> dict[str, TableSchema]:
-    """The tables of a folder format, 1 or 2."""
+    """Return the tables of folder format 1 or 2."""
     return _SECOND if number > 1 else _FIRST
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[str]]:
-    """Those of the columns that the file has, and the names of all it has.
+    """Return the requested columns that the file has, and the names of all its columns.
 
-    Refused where it would unpack to far more than a file of its size can mean (`strobe.core.parquet`).
+    Refused if it would unpack to far more than a file of its size can hold (`strobe.core.parquet`).
     """
     return read_bounded(path, columns)
 
 
 def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
-    """The declared columns as numpy arrays (text as objects), nulls replaced by their stand-ins."""
+    """Return the declared columns as numpy arrays (text as objects), with nulls replaced."""
     table, names = read_bounded(path, schema.names, listed=IN_PYTHON)
     out: dict[str, Column] = {}
     for wanted in schema.arrow:
@@ -149,7 +149,7 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
 
 
 def _texts(chunk: pa.Array, null: Any) -> Column:
-    """Texts (or lists) as Python has them, `null` where there is none; what stands in many rows is one object."""
+    """Return texts or lists as Python objects, with `null` for missing ones. Repeated values share one object."""
     if pa.types.is_string(chunk.type) and not chunk.null_count:
         coded = chunk.dictionary_encode()
         found: Column = texts(coded.dictionary.to_pylist())[numbers_of(coded.indices)]

@@ -1,7 +1,7 @@
-"""Reading a folder that was checked when it was written: columns when they are asked for, places by number.
+"""Read a folder that was checked when it was written: columns on demand, frames by number.
 
-dataset.json then holds the digests of what was written (`checked`) beside the SHA-256 of every table: where all of it
-still matches, nothing has to be checked or worked out again, and a frame's texts need not be in memory at all.
+dataset.json then holds digests of the checked content (`checked`) in addition to the SHA-256 of every table. If all of
+them match, nothing is checked or computed again, and a frame's texts need not be in memory.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from strobe.datasets.tables import Column, TableSchema, read_table, schemas
 __all__ = ["read_vouched"]
 
 _ROWS = 2**17
-"""Rows of a table in memory at once where their texts become numbers."""
+"""Rows per block when a table's texts are converted to numbers."""
 
 
 def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
-    """The dataset of a folder whose content is vouched for, without what `people` said where that is not wanted."""
+    """Return the dataset of a verified folder, without people's answers if `people` is false."""
     known = schemas(schema)
 
     def table(name: str) -> dict[str, Column]:
@@ -72,14 +72,14 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
 
 @dataclass(frozen=True, slots=True)
 class _FrameIds:
-    """The frames by number: `video_id:index` without writing it out."""
+    """The frames by number: `video_id:index` without building the text."""
 
     videos: pa.Array
     video: Ints
     index: Ints
 
     def of(self, path: Path) -> NDArray[np.int32]:
-        """The frame row of every row of a table."""
+        """Return the frame row of every row of a table."""
         span = int(self.index.max()) + 1
         key = self.video.astype(np.int64) * span + self.index
         order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")
@@ -99,7 +99,7 @@ def _every_second(values: pa.Array, first: int) -> pa.Array:
 
 
 def _batches(path: Path, column: str) -> Any:
-    """The column's texts, some rows at a time."""
+    """Yield the column's texts in blocks of rows."""
     file, cost = open_bounded(path, [column])
     with file:
         for batch in file.iter_batches(_ROWS, columns=[column]):
@@ -107,13 +107,13 @@ def _batches(path: Path, column: str) -> Any:
 
 
 def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
-    """The place of each of a column's texts among the known."""
+    """Return the position of each text of a column among the known ones."""
     found = [numbers_of(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
     return np.concatenate([np.empty(0, dtype=np.int32), *found])
 
 
 def _numbers(path: Path, schema: TableSchema, name: str) -> Column:
-    """One column, as `read_table` has it."""
+    """Return one column, as `read_table` does."""
     one = TableSchema(pa.schema([schema.arrow.field(name)]), schema.nulls)
     return read_table(path, one)[name]
 

@@ -84,7 +84,7 @@ def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = Fa
                 raise StrobeError(f"{printable(text)}: a name is for one model, and these are {len(specs)}")
             names = specs if given is None else [given]
         for name, one in zip(names, specs, strict=True):
-            # Names come from outside and reach terminals, tables and pages, so control characters are removed here.
+            # Names come from outside and reach terminals, tables and pages, so no control character may pass.
             model = RequestedModel(printable(name).strip() or "model", one)
             if found.setdefault(model.name, model) != model:
                 raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")

@@ -28,8 +28,8 @@ SHIPPED = {
 } | {"strobe-ground": "strobe-net-small", "strobe-object": "strobe-net-small"}
 """Classifiers shipped with weights, and the network of each.
 
-Two are for the images of the shipped generators (docs/generator.md). The others are for the synthetic world with and
-without a background that reveals the class (docs/background.md).
+Those named world and mnist classify the images of the two shipped generators (docs/generator.md). The other two
+classify the synthetic world with and without a background that reveals the class (docs/background.md).
 """
 
 
