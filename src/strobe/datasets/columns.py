@@ -1,4 +1,4 @@
-"""Every table of a dataset as it stands on disk, column by column and some rows at a time."""
+"""Every table of a dataset as stored on disk, column by column and in blocks of rows."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,18 +22,18 @@ Column = Callable[[slice], Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How many rows there are, and of each column the values of some of them: an array or a list, with None."""
+    """The number of rows, and per column a function for some of the values: an array or a list, with None."""
 
     n: int
     columns: Mapping[str, Column]
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "Table":
-        """The table of columns that are there whole."""
+        """Return the table of complete columns."""
         return cls(len(next(iter(columns.values()))), {name: _plain(values) for name, values in columns.items()})
 
     def whole(self) -> dict[str, list[Any]]:
-        """All rows of every column."""
+        """Return all rows of every column."""
         found = {name: column(slice(0, self.n)) for name, column in self.columns.items()}
         return {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in found.items()}
 
@@ -43,14 +43,14 @@ def _plain(values: Any) -> Column:
 
 
 def _nullable(values: NDArray[Any], null: int | str) -> Column:
-    """The column with None for what stands in for it."""
+    """Return the column with None in place of its null value."""
     if values.dtype == object:
         return lambda rows: [None if value == null else value for value in values[rows].tolist()]
     return lambda rows: np.ma.masked_equal(values[rows], null)
 
 
 def columns_of(dataset: Dataset) -> dict[str, Table]:
-    """Every table by its name."""
+    """Return every table by its name."""
     videos, frames, sets, labels = dataset.videos, dataset.frames, dataset.sets, dataset.labels
     ids, label_ids, later = dataset.frame_ids, texts(dataset.info.label_space.ids), dataset.schema > 1
     member: dict[str, Column] = {
@@ -121,7 +121,7 @@ def _said(records: tuple[Any, ...], name: str, rows: slice) -> list[Any]:
 
 
 def variant_columns(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """The tables of variants and of what each set says beside its members, where there is anything to say."""
+    """Return the tables of variants and of facts about each set, if there are any."""
     sets, variants = dataset.sets, dataset.variants
     out: dict[str, dict[str, Any]] = {}
     if variants is not None:

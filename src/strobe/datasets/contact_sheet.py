@@ -1,4 +1,4 @@
-"""Contact sheets: one row per set, its frames by distance, the anchor marked, labels and boxes on them."""
+"""Contact sheets: one row per set, its frames by distance, with the anchor marked, labels and boxes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ ANCHOR, _REJECTED, BOX = (0, 114, 178), (213, 94, 0), (240, 228, 66)
 
 
 def choose_sets(dataset: Dataset, how_many: int, *, named: Sequence[str] = ()) -> list[int]:
-    """The named sets, or so many spread evenly over the dataset."""
+    """Return the named sets, or a number of sets spread evenly over the dataset."""
     if named:
         place = {str(name): row for row, name in enumerate(dataset.sets.set_id)}
         missing = [name for name in named if name not in place]
@@ -47,14 +47,14 @@ def draw_sheet(
     kept: NDArray[np.bool_] | None = None,
     progress: Progress,
 ) -> int:
-    """Draw the sets into a PNG (or what the ending says); how many frames could not be read comes back.
+    """Draw the sets into an image file, by default PNG. Returns the number of unreadable frames.
 
-    `n_columns` distances are shown, spread evenly; `kept` (one per set row) marks what review rejected. Images that
-    stand alone lie side by side.
+    `n_columns` distances are shown, spread evenly. `kept` (one per set row) marks members that review rejected. Sets
+    with only an anchor are shown side by side.
     """
     from PIL import Image, ImageDraw
 
-    _format(path)  # before any work is done
+    _format(path)  # fails before any work is done
     columns = _columns(dataset, sets, n_columns)
     tile_wh = (_TILE_W, _tile_height(dataset, sets))
     width = 2 * _MARGIN + len(columns) * (_TILE_W + _GAP) - _GAP
@@ -96,7 +96,7 @@ def font_of(size: int) -> Any:
 
 
 def _tile_height(dataset: Dataset, sets: Sequence[int]) -> int:
-    """As high as the frames ask for at the tile's width, within reason."""
+    """Return the tile height that the frames need at the tile's width, within limits."""
     rows = dataset.sets.frame[np.isin(dataset.sets.set, sets)]
     known = rows[dataset.frames.width[rows] > 0]
     if not len(known):
@@ -106,7 +106,7 @@ def _tile_height(dataset: Dataset, sets: Sequence[int]) -> int:
 
 
 def _columns(dataset: Dataset, sets: Sequence[int], n_columns: int) -> list[float]:
-    """The distances shown: all of them, or some spread evenly with the anchor's among them."""
+    """Return the distances to show: all, or an even selection that includes the anchor's."""
     found = [float(value) for value in np.unique(dataset.sets.distance[np.isin(dataset.sets.set, sets)])]
     expect(1 <= n_columns <= 101, "--columns", "1 to 101", n_columns)
     if len(found) <= n_columns:
@@ -135,7 +135,7 @@ def _draw_picture(
     at: tuple[int, int],
     tile_wh: tuple[int, int],
 ) -> bool:
-    """An image that stands alone, its label and name below it; whether it could not be read comes back."""
+    """Draw a single image with its label and name below. Returns whether it could not be read."""
     frame = int(dataset.sets.anchor_frame[place])
     tile, problem = _tile(dataset, source, frame, tile_wh)
     sheet.paste(tile, at)
@@ -202,7 +202,7 @@ def _draw_set(
 
 
 def _tile(dataset: Dataset, source: FrameSource, frame: int, tile_wh: tuple[int, int]) -> tuple[Any, bool]:
-    """The frame fitted into a tile with its boxes; a grey tile that says so where it cannot be read."""
+    """Return the frame fitted into a tile with its boxes, or a grey tile with a note if it is unreadable."""
     from PIL import Image, ImageDraw
 
     tile = Image.new("RGB", tile_wh, EMPTY)
@@ -223,7 +223,7 @@ def _tile(dataset: Dataset, source: FrameSource, frame: int, tile_wh: tuple[int,
 
 
 def write_line(pen: Any, at: tuple[int, int], text: str, *, size: int, fill: tuple[int, int, int], room: int) -> None:
-    """The text on one line, cut with an ellipsis where there is no more room."""
+    """Return the text on one line, shortened with an ellipsis to fit."""
     font, shown = font_of(size), printable(text, limit=200)
     while len(shown) > 1 and pen.textlength(shown, font=font) > room:
         shown = shown[:-2].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""A dataset card: README.md with the front matter hubs read, and what a stranger must know, all from the dataset."""
+"""A dataset card: README.md with the front matter that hubs read and a description, all from the dataset."""
 
 import json
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ _LABELS = {"frame": "A member is scored with its own labels.", "anchor": "A memb
 
 
 def export_card(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """README.md alone."""
+    """Return README.md alone."""
     use = f"    strobe inspect {_word(dataset.name)}\n    strobe eval {_word(dataset.name)} -m MODEL -o run/\n"
     return Outgoing(files={"README.md": card(dataset, use=use)})
 
 
 def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -> str:
-    """The card's text; `use` is the block of commands or code shown, `more` goes into the front matter."""
+    """Return the card's text. `use` is the block of commands or code to show, `more` is added to the front matter."""
     front = {**_front(dataset), **(more or {})}
-    # JSON is YAML: whatever a name holds, it stays one value.
+    # JSON is valid YAML, so a name with any characters stays a single value.
     head = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items())
     made = printable(dataset.info.provenance.get("made_by", "unknown"), limit=200)
     classes = ", ".join(printable(name, limit=60) for name in dataset.info.label_space.names[:40])
@@ -52,7 +52,7 @@ def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -
 
 
 def description(dataset: Dataset) -> str:
-    """What it is, in two sentences."""
+    """Describe the dataset in two sentences."""
     info = dataset.info
     what = "anchor images and images that should get the same answer"
     if info.axis == "frame-offset" and info.k:

@@ -1,7 +1,7 @@
-"""COCO JSON with the fields of COCO video: videos, images with video_id and frame_id, annotations with instance_id.
+"""COCO JSON with the COCO video fields: videos, images with video_id and frame_id, annotations with instance_id.
 
-Beyond COCO, an image lists the categories it shows (`category_ids`: classification needs no boxes), and `sets` lists
-the perturbation sets. Boxes are x, y, width, height as COCO has them.
+As extensions of COCO, an image lists the categories it shows (`category_ids`, because classification needs no boxes),
+and `sets` lists the perturbation sets. Boxes are x, y, width, height, as in COCO.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["export_coco"]
 
 
 def export_coco(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """annotations.json and images/; category and image ids are places in the tables plus one."""
+    """Return annotations.json and images/. Category and image ids are table positions plus one."""
     used = np.unique(dataset.sets.frame).tolist()
     refuse_rendered(dataset, used, mode=media)
     names = {row: _file_name(dataset, row) for row in used}

@@ -52,23 +52,26 @@ _CONTEXT: dict[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-"""As the specification gives it."""
+"""Given by the specification."""
 
 _TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
 _KEYS = {"videos": "video_id", "frames": "frame_id", "variants": "variant", "set_info": "set_id"}
-"""What names a row. Columns of one name mean the same: references are left out, for mlcroissant 1.1 would join the
-tables by them and then reads only the first record set asked for."""
+"""The key column of each table. Columns with one name mean the same.
+
+References are left out, because mlcroissant 1.1 would join the tables by them and then read only the first requested
+record set.
+"""
 
 
 def export_croissant(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """croissant.json, dataset.json and the tables as they lie in the folder; images go to media/ on request.
+    """Return croissant.json, dataset.json and the tables as stored. Images go to media/ on request.
 
-    With the dataset's own folder as the target only croissant.json is new there.
+    If the target is the dataset's own folder, only croissant.json is added.
     """
     if dataset.root is None:
         raise StrobeError(f"the dataset {printable(dataset.name)} has no folder")
     names = [name for name in schemas(dataset.schema) if (dataset.root / f"{name}.parquet").is_file()]
-    # In the order they are written in: with dataset.json the folder is a dataset, and whole.
+    # In write order: dataset.json comes last, because it makes the folder a complete dataset.
     files: dict[str, str | bytes] = {}
     files |= {
         name: inside(dataset.root, name).read_bytes() for name in (*(f"{one}.parquet" for one in names), "dataset.json")

@@ -1,8 +1,8 @@
-"""A crop set: every image people kept, cut to its box, as `<class>/<same file name>`, and manifest.json beside them.
+"""A crop set: every kept image, cropped to its box, as `<class>/<same file name>`, and manifest.json.
 
-A JPEG becomes a JPEG of quality 100 without chroma subsampling, so that its name stays true and next to nothing is lost
-a second time; every other image is stored without loss, as PNG where its own ending has no such form. Pixels are
-those every model gets: upright, RGB, 8 bits.
+A JPEG stays a JPEG, with quality 100 and without chroma subsampling, so that its name stays valid and little more is
+lost. Every other image is stored losslessly, as PNG if its own format has no lossless form. Pixels are those that every
+model gets: upright, RGB, 8 bits.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ __all__ = ["MANIFEST", "export_crops"]
 
 MANIFEST = "manifest.json"
 _UNFINISHED = ".crops.json"
-"""What lies in a folder whose crops are not all there yet: of what they are."""
+"""The file in an unfinished crop folder that records the source of the crops."""
 
 _JPEG = (".jpg", ".jpeg")
 _WITHOUT_LOSS: dict[str, dict[str, Any]] = {
@@ -38,12 +38,12 @@ _WITHOUT_LOSS: dict[str, dict[str, Any]] = {
     ".tiff": {"format": "tiff", "compression": "tiff_lzw"},
     ".webp": {"format": "webp", "lossless": True, "exact": True},
 }
-"""The endings that can hold any pixels as they are, and how each is written."""
+"""Lossless formats by suffix, and how each is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Crop:
-    """One image to cut: its row, where it goes, and what of it is taken in whole pixels, the far corner exclusive."""
+    """One image to crop: its row, its target, and the region in whole pixels, far corner exclusive."""
 
     row: int
     file: str
@@ -55,10 +55,10 @@ class _Crop:
 def export_crops(
     dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource, target: Path, *, progress: Progress
 ) -> dict[str, Any]:
-    """Write the crops of the images that are kept, then the manifest, which comes back.
+    """Write the crops of the kept images, then the manifest, and return the manifest.
 
-    A crop is written whole or not at all; the same command goes on where it was interrupted, and a finished crop set is
-    left as it is. A folder that holds anything else is refused.
+    Each crop is written atomically. The same command resumes after an interruption, and leaves a finished crop set
+    unchanged. A folder with other content is refused.
     """
     crops = _planned(dataset, pictures, source)
     plan = _digest(dataset, crops)
@@ -91,7 +91,10 @@ def export_crops(
 
 
 def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -> list[_Crop]:
-    """What is to be cut, in the order of the images; two of one name in one class, and boxes outside, are refused."""
+    """Return the crops to make, in image order.
+
+    Duplicate names in a class, and boxes outside the image, are refused.
+    """
     place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
     found: dict[str, _Crop] = {}
     for one in pictures:
@@ -103,7 +106,7 @@ def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -
             height, width = source.read(row).shape[:2]
             size_wh = width, height
         check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row]))
-        # Every pixel that the box touches.
+        # Include every pixel that the box touches.
         x0, y0, x1, y1 = one.xyxy
         cut = (math.floor(x0), math.floor(y0), math.ceil(x1), math.ceil(y1))
         file = f"{_folder_of(one.label)}/{_name(dataset, row)}"
@@ -124,7 +127,7 @@ def _folder_of(label: str) -> str:
 
 
 def _name(dataset: Dataset, row: int) -> str:
-    """The picture's own file name (a video's frame: with its folders in front) and the ending of what is in it."""
+    """Return the image's file name (for a video frame, with its folders) and the suffix of its actual format."""
     key = PurePosixPath(str(dataset.frames.key[row]))
     is_frame = str(dataset.videos.kind[dataset.frames.video[row]]) == "video"
     name = "__".join(key.parts).replace("/", "") if is_frame else key.name
@@ -137,13 +140,13 @@ def _name(dataset: Dataset, row: int) -> str:
 
 
 def _digest(dataset: Dataset, crops: Sequence[_Crop]) -> str:
-    """What the crops are made of: images, boxes, and who drew them."""
+    """Return the sources of the crops: images, boxes, and the authors of the boxes."""
     rows = [[crop.file, crop.cut, str(dataset.frames.sha256[crop.row]), asdict(crop.about)] for crop in crops]
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_others(target: Path, plan: str) -> None:
-    """Raise StrobeError unless the folder is new, empty, or holds these very crops, finished or not."""
+    """Raise StrobeError unless the folder is new, empty, or holds these same crops, finished or not."""
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; choose a folder for the crops")
     if not target.is_dir() or all(path.name == LOCK for path in target.iterdir()):
@@ -172,7 +175,7 @@ def _encoded(pixels: Image, ending: str) -> bytes:
 
 
 def _described(dataset: Dataset, crop: _Crop, target: Path) -> dict[str, Any]:
-    """A crop's entry in the manifest."""
+    """Return a crop's entry in the manifest."""
     frames, about, space = dataset.frames, crop.about, dataset.info.label_space
     (width, height), (x0, y0, x1, y1) = crop.size_wh, crop.cut
     return {

@@ -1,4 +1,4 @@
-"""Every table of a dataset as CSV, for spreadsheets and other languages. Unknown is an empty cell."""
+"""Every table of a dataset as CSV, for spreadsheets and other languages. Unknown values are empty cells."""
 
 import csv
 import io
@@ -14,8 +14,10 @@ __all__ = ["export_csv"]
 
 
 def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """TABLE.csv for every table, and classes.csv; lists are joined with |. Media that are brought keep their names, but
-    for packed ones, which become PNG."""
+    """Return TABLE.csv for every table, and classes.csv, with lists joined by |.
+
+    Exported media keep their names, except packed ones, which become PNG.
+    """
     files: dict[str, str | bytes] = {}
     space = dataset.info.label_space
     tables = {name: table.whole() for name, table in columns_of(dataset).items()}
@@ -39,5 +41,5 @@ def _cell(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return repr(value)  # the shortest text that reads back as the same number
+        return repr(value)  # the shortest text that parses to the same number
     return "|".join(str(_cell(one)) for one in value) if isinstance(value, list) else value

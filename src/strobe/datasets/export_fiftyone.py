@@ -1,7 +1,7 @@
-"""FiftyOne's own folder (`fiftyone.types.FiftyOneDataset`): metadata.json, samples.json and, on request, data/.
+"""FiftyOne's own folder format (`fiftyone.types.FiftyOneDataset`): metadata.json, samples.json and, on request, data/.
 
-A sample is a frame. Its field `ground_truth` holds the labels and `boxes` the boxes; `sets`, `distances` and the tag
-`anchor` say to which perturbation sets it belongs. Ids come from the frames, so that the same dataset is the same file.
+A sample is a frame. Its field `ground_truth` holds the labels, and `boxes` the boxes. `sets`, `distances` and the tag
+`anchor` give its perturbation sets. Ids are derived from the frames, so that the same dataset gives the same file.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from strobe.datasets.media import MediaSource
 __all__ = ["export_fiftyone"]
 
 _VERSION = "1.0.0"
-"""The version of FiftyOne whose documents these are; later ones bring them up to their own when they load them."""
+"""The FiftyOne version of these documents. Later versions migrate them on loading."""
 
 _FIELDS, _LABELS = "fiftyone.core.fields.", "fiftyone.core.labels."
 
 
 def export_fiftyone(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """The two documents; images lie in data/, or stay where they are and are named by their whole path."""
+    """Return the two documents. Images go to data/, or stay in place and are referenced by absolute path."""
     used = np.unique(dataset.sets.frame).tolist()
     refuse_rendered(dataset, used, mode="copy")
     if bare := sum(not dataset.frames.media[row] for row in used):
@@ -88,7 +88,7 @@ def _samples(dataset: Dataset, used: list[int], paths: dict[int, str]) -> list[d
 
 
 def _boxes(dataset: Dataset) -> dict[int, list[dict[str, Any]]]:
-    """Detections of each frame: corner and size as shares of the image, as FiftyOne has them."""
+    """Return each frame's detections: corner and size as fractions of the image, as in FiftyOne."""
     found: dict[int, list[dict[str, Any]]] = {}
     boxes, frames = dataset.boxes, dataset.frames
     if boxes is None:

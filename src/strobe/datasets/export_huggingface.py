@@ -1,7 +1,7 @@
-"""A folder for Hugging Face `datasets`: Parquet with the images inside, a table of the sets, and README.md.
+"""A folder for Hugging Face `datasets`: Parquet with embedded images, a table of the sets, and README.md.
 
-`load_dataset(FOLDER, "frames", split="test")` gives decoded images with their labels, boxes and sets; "sets" has a row
-per member. The features are in the Parquet files, so that nothing is guessed.
+`load_dataset(FOLDER, "frames", split="test")` returns decoded images with their labels, boxes and sets. "sets" has a
+row per member. The features are stored in the Parquet files, so that nothing is guessed.
 """
 
 import io
@@ -26,9 +26,9 @@ from strobe.datasets.export_media import Outgoing
 __all__ = ["export_huggingface", "write_frames"]
 
 _SHARD_BYTES = 200_000_000
-"""A file of frames is closed when its images come to this."""
+"""A file of frames is closed when its images reach this size."""
 _GROUP = 100
-"""Rows read at once; images are large."""
+"""Rows read at once, because images are large."""
 
 _USE = """
     from datasets import load_dataset
@@ -38,7 +38,7 @@ _USE = """
 
 
 def export_huggingface(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """README.md and the table of the sets; `write_frames` writes the images before them."""
+    """Return README.md and the table of the sets. `write_frames` writes the images first."""
     where = {"frames": f"frames/{_stem(dataset)}-*.parquet", "sets": "sets/sets.parquet"}
     configs = [
         {"config_name": name, "default": name == "frames", "data_files": [{"split": "test", "path": path}]}
@@ -52,16 +52,16 @@ def export_huggingface(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # no
 
 
 def write_frames(dataset: Dataset, source: FrameSource, target: Path, *, progress: Progress) -> list[Path]:
-    """Write the files of frames, each whole or not at all; one that is there already is left as it is.
+    """Write the files of frames, each atomically. Existing files are left unchanged.
 
-    Their names hold the dataset's digest: files of another dataset are never taken for these.
+    Their names contain the dataset's digest, so files of another dataset are never reused.
     """
     used = np.unique(dataset.sets.frame).tolist()
     schema = _schema(dataset)
     rows = _FrameTable(dataset)
     written = []
     with progress.task("images", len(used)) as advance:
-        # The files are cut by count, so that where each begins is known without reading what lies before it.
+        # Files are split by count, so that the start of each is known without reading the earlier ones.
         for number, part in enumerate(_parts(used, dataset)):
             path = target / "frames" / f"{_stem(dataset)}-{number:05d}.parquet"
             written.append(path)
@@ -82,7 +82,7 @@ def _stem(dataset: Dataset) -> str:
 
 
 def _parts(used: list[int], dataset: Dataset) -> Iterator[list[int]]:
-    """Rows in files of about the same size, by the pixels they have: a PNG takes up to three bytes for each."""
+    """Split rows into files of similar size, estimated from pixels: a PNG takes up to three bytes for each."""
     part: list[int] = []
     size = 0
     for row in used:
@@ -96,7 +96,7 @@ def _parts(used: list[int], dataset: Dataset) -> Iterator[list[int]]:
 
 
 def _encoded(source: FrameSource, row: int) -> bytes:
-    """The stored file; PNG of the pixels where the frame is none."""
+    """Return the stored file, or a PNG of the pixels if the frame has none."""
     return source.read_encoded(row) or _png(source.read(row))
 
 
@@ -121,7 +121,7 @@ class _FrameTable:
                 self._boxes.setdefault(row, []).append(place)
 
     def of(self, row: int, content: bytes) -> dict[str, Any]:
-        """One row, the image's file inside."""
+        """Return one row, with the image file embedded."""
         frames, key = self._dataset.frames, str(self._dataset.frames.key[row])
         seconds = float(frames.time_s[row])
         out: dict[str, Any] = {
@@ -147,7 +147,7 @@ class _FrameTable:
 
 
 def _schema(dataset: Dataset) -> pa.Schema:
-    """The columns, and beside them what `datasets` is to make of each."""
+    """Return the columns, and the `datasets` feature type of each."""
     text, whole, number = pa.string(), pa.int64(), pa.float64()
     classes = {"names": list(dataset.info.label_space.names), "_type": "ClassLabel"}
     kinds = {name: {"dtype": name, "_type": "Value"} for name in ("string", "int64", "float64", "bool")}
@@ -182,7 +182,7 @@ def _schema(dataset: Dataset) -> pa.Schema:
 
 
 def _sets(dataset: Dataset) -> pa.Table:
-    """A row per member, with what its set says of itself."""
+    """Return a row per member, with its set's facts."""
     sets, ids = dataset.sets, dataset.frame_ids()
     of_set = {name: list(values) for name, values in variant_columns(dataset).get("set_info", {}).items()}
     of_set.pop("set_id", None)

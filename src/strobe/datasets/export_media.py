@@ -1,4 +1,4 @@
-"""What an export writes, and putting a dataset's stored frames at the places another format wants them."""
+"""The files of an export, and how a dataset's stored frames are placed in another format's layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ __all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A dataset in another format: the files to write, and where each frame's image goes, both relative.
+    """A dataset in another format: the files to write, and each frame's image path, both relative.
 
-    `also` are patterns of files that are written besides.
+    `also` are patterns of further files that are written.
     """
 
     files: Mapping[str, str | bytes]
@@ -30,9 +30,9 @@ class Outgoing:
 
 
 def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode: MediaMode, progress: Progress) -> None:
-    """Copy or hard-link the stored file of each frame row to target/NAME; what is there in full is left alone.
+    """Copy or hard-link the stored file of each frame row to target/NAME. Complete files are left unchanged.
 
-    A packed frame becomes a PNG, unless its NAME says that it is to stay packed.
+    A packed frame becomes a PNG, unless NAME has the suffix of a packed frame.
     """
     if mode == "none" or not names:
         return
@@ -58,7 +58,7 @@ def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode:
 
 
 def picture_name(media: str) -> str:
-    """What a stored frame is called where others are to open it: a packed one is a PNG there.
+    """Return a stored frame's file name for other programs. A packed frame becomes a PNG.
 
     >>> picture_name("media/dog/000012.zst"), picture_name("media/dog/000012.jpg")
     ('media/dog/000012.png', 'media/dog/000012.jpg')
@@ -67,7 +67,7 @@ def picture_name(media: str) -> str:
 
 
 def refuse_rendered(dataset: Dataset, rows: Sequence[int], *, mode: MediaMode) -> None:
-    """Raise StrobeError where images are asked for by a format that wants a file for every frame."""
+    """Raise StrobeError if images are requested for a dataset without a file for every frame."""
     rendered = sum(bool(dataset.frames.recipe[row]) for row in rows)
     if rendered and mode != "none":
         raise StrobeError(

@@ -1,7 +1,7 @@
 """The layout of the ImageNet-Vid-Robust release: metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG.
 
-The JSON is written as the release wrote it (one space of indent, no line break at the end), so that the release comes
-back byte for byte after import and export.
+The JSON is formatted like the release (an indent of one space, no final line break), so that import and export
+reproduce the release byte for byte.
 """
 
 import json
@@ -22,7 +22,7 @@ _K = 10
 
 
 def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """The release's files. Refuses a dataset the format cannot hold."""
+    """Return the release's files. Refuses a dataset that the format cannot hold."""
     if dataset.info.label_space.ids != space("imagenet-vid").ids:
         raise InvalidValue(
             f"imagenet-vid-robust holds the 30 classes of imagenet-vid; {printable(dataset.name)} has those of "
@@ -53,7 +53,7 @@ def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noq
 
 
 def _name(dataset: Dataset, row: int) -> str:
-    """The frame's own key where it is val/<video>/<number>.<ending>, else one made from its video and index."""
+    """Return the frame's key if it is val/<video>/<number>.<suffix>, else one made from its video and index."""
     key, index = str(dataset.frames.key[row]), int(dataset.frames.index[row])
     found = re.fullmatch(r"val/[^/]+/(\d+)\.\w+", key)
     if found and int(found[1]) == index and "/../" not in key:

@@ -1,6 +1,6 @@
 """COCO video JSON: videos, images with video_id and frame_id, annotations with instance_id or track_id.
 
-The form of YouTube-VIS (videos with file_names, annotations with one box per frame) is read too.
+The YouTube-VIS form (videos with file_names, annotations with one box per frame) is supported too.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ __all__ = ["import_coco_vid"]
 
 
 _MOST = 10**9
-"""No frame number, size or track is as large as this; a larger one is damage."""
+"""The upper limit for frame numbers, sizes and tracks. Larger values mean a damaged file."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Clip:
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
     boxes: dict[int, list[FrameBox]] = field(default_factory=lambda: defaultdict(list))
     flat: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Labels without a box: of the image as a whole, or of boxes without an area."""
+    """Labels without a box: of the whole image, or of boxes without an area."""
 
 
 def import_coco_vid(
@@ -53,7 +53,7 @@ def import_coco_vid(
     draw: ImportSampling,
     how: ImportOptions,
 ) -> ImportedDataset:
-    """Candidate sets with labels, boxes and tracks; `images` is the folder file names are relative to."""
+    """Make candidate sets with labels, boxes and tracks. File names are relative to the folder `images`."""
     if source.is_dir():
         raise StrobeError(f"{printable(source)} is a folder; give the COCO video JSON and --images FOLDER")
     data = read_json(source)
@@ -75,7 +75,7 @@ def import_coco_vid(
     root = images or _image_folder(source, clips)
     if how.media != "none" and not root.is_dir():
         raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
-    # Labels alone (category_ids) make no detection dataset.
+    # Labels alone (category_ids) do not make a detection dataset.
     origin = Origin(
         name=source.stem, format="coco-vid", label_space=chosen, media_root=root, with_boxes=bool(data["annotations"]),
         facts={"source": source.name},
@@ -86,14 +86,14 @@ def import_coco_vid(
 
 
 def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
-    """Where the images lie if nobody says so: beside the JSON, or in images/ there, as `strobe export` writes them."""
+    """Return the default image folder: next to the JSON, or images/ there, as `strobe export` writes them."""
     first = next((key for clip in clips.values() for key in clip.keys.values()), "")
     inside = source.parent / "images"
     return inside if inside.is_dir() and not (source.parent / first).is_file() else source.parent
 
 
 def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tuple[dict[Any, int], LabelSpace]:
-    """The class of each category id, and the space."""
+    """Return the class of each category id, and the space."""
     names: dict[Any, str] = {}
     for place, category in enumerate(categories):
         where = f"categories[{place}]"
@@ -170,14 +170,14 @@ def _frame_of(image: Mapping[str, Any]) -> Any:
 
 
 def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], classes: Mapping[Any, int]) -> int:
-    """Put every box on its frame; how many had no area comes back."""
+    """Put every box on its frame. Returns the number of boxes without an area."""
     owner = {
         image["id"]: (clips[image["video_id"]], _frame_of(image))
         for image in data.get("images") or ()
         if isinstance(image, dict) and "id" in image and image.get("video_id") in clips
     }
     for place, image in enumerate(data.get("images") or ()):
-        # Not of COCO's own: what `strobe export` writes for labels that have no box.
+        # An extension of COCO that `strobe export` writes for labels without a box.
         try:
             for number in image.get("category_ids") or ():
                 clip, index = owner[image["id"]]

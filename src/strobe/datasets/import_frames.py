@@ -1,7 +1,7 @@
-"""A folder of frames per video: SRC/<video>/<frame>.jpg, with labels, boxes and anchors from elsewhere.
+"""A folder of frames per video: SRC/<video>/<frame>.jpg, with labels, boxes and anchors from other files.
 
-The index of a frame is the number its name ends in, where every name of the video has one of its own (so that a missing
-frame stays a gap), else its place in the order of names.
+A frame's index is the number at the end of its name, if every name in the video has a distinct one, so that a missing
+frame stays a gap. Otherwise it is the position in name order.
 """
 
 import re
@@ -29,11 +29,11 @@ __all__ = ["IMAGE_ENDINGS", "NamesAt", "find_frames", "import_frames"]
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 
 NamesAt = Callable[[int, Fraction | None], Sequence[str]]
-"""The label names that hold for a frame, given its index and, where fps is known, its time in seconds."""
+"""Returns a frame's label names, from its index and, if fps is known, its time in seconds."""
 
 
 def find_frames(source: Path) -> dict[str, dict[int, str]]:
-    """Video name → index → path relative to the source. Videos are the folders that hold images, at any depth."""
+    """Return video name → index → path relative to the source. Videos are folders that hold images, at any depth."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give a folder with one folder of frames per video")
     by_folder: dict[Path, list[Path]] = {}
@@ -81,7 +81,7 @@ def import_frames(
     draw: ImportSampling,
     how: ImportOptions,
 ) -> ImportedDataset:
-    """Candidate sets; a frame's boxes name its classes too."""
+    """Return candidate sets. A frame's boxes also give its classes."""
     videos = [
         SourceVideo(
             name=video,

@@ -31,7 +31,7 @@ RUNGS: Mapping[str, str] = {
     "only_bg_t": "ground",
     "only_bg_b": "box",
 }
-"""The variations and what they are called here; those from `no_fg` on do not show the object."""
+"""The variations and their names in strobe. Those from `no_fg` on do not show the object."""
 
 _CONTROLS = ("no_fg", "only_bg_t", "only_bg_b")
 _NUMBERED = re.compile(r"(\d\d)_.+")
@@ -39,8 +39,10 @@ _PICTURE = re.compile(r"n\d{8}_\d+")
 
 
 def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
-    """The images of `original` with every variation that is there; a variation's file belongs to the original whose
-    foreground its name names."""
+    """Return the images of `original` with all available variations.
+
+    A variation's file belongs to the original whose foreground its name contains.
+    """
     if not source.is_dir():
         raise StrobeError(
             f"no such folder: {printable(source)}; give the folder of ImageNet-9, with {ORIGINAL}/val in it"
@@ -79,7 +81,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
             if whole is None:
                 strays.setdefault(variation, []).append(key)
                 continue
-            if RUNGS[variation] in rungs[whole]:  # rungs are compared image by image: one of each
+            if RUNGS[variation] in rungs[whole]:  # rungs are compared image by image, so each has one
                 again.setdefault(variation, []).append(key)
                 continue
             rungs[whole][RUNGS[variation]] = [f"{variation}/{key}"]
@@ -130,7 +132,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
 
 
 def _variation(source: Path, name: str) -> dict[str, Path]:
-    """The files of a variation as `<class>/<file>`; nothing where it is not there. `val` may be left out."""
+    """Return a variation's files as `<class>/<file>`, empty if it is missing. `val` may be omitted."""
     place = source / name
     if not place.is_dir():
         return {}
@@ -138,7 +140,7 @@ def _variation(source: Path, name: str) -> dict[str, Path]:
 
 
 def _label(key: str, folder: Path, n_classes: int) -> int:
-    """The class of a file: the number its folder begins with."""
+    """Return a file's class from the number at the start of its folder's name."""
     name = key.partition("/")[0]
     found = _NUMBERED.fullmatch(name)
     if found is None or int(found[1]) >= n_classes:
@@ -149,8 +151,9 @@ def _label(key: str, folder: Path, n_classes: int) -> int:
 
 
 def _foreground(key: str) -> str:
-    """The image whose object a file shows: the first ImageNet image its name names (the one after `fg`, where it
-    says so), else its name without the ending.
+    """Return the image whose object a file shows.
+
+    It is the first ImageNet image in its name (the one after `fg`, if marked), else its name without the suffix.
 
     >>> _foreground("00_dog/fg_n02085620_7_bg_n01440764_10.JPEG"), _foreground("00_dog/n02085620_7.JPEG")
     ('n02085620_7', 'n02085620_7')

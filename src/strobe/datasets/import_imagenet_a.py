@@ -28,7 +28,10 @@ _WORDNET_ID = re.compile(r"n\d{8}")
 
 
 def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, how: ImportOptions) -> ImportedDataset:
-    """One set per image, its anchor alone; a model chooses among the 200 classes unless another space is named."""
+    """Make one set per image, with only an anchor.
+
+    Models choose among the 200 classes unless another space is named.
+    """
     files = class_files(source, what="ImageNet-A")
     chosen = _classes([key.partition("/")[0] for key in files], label_space or IMAGENET_A, source)
     stills = [Still(key=key, labels=(chosen.index(key.partition("/")[0]),)) for key in files]
@@ -46,7 +49,7 @@ def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, ho
 
 
 def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
-    """The shipped space of that name, which must have every folder."""
+    """Return the shipped space of that name, which must contain every folder's class."""
     chosen = space(named)
     for name in folders:
         if name not in chosen:
@@ -63,7 +66,7 @@ def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """What a manifest says of one crop: the original's key and hash, the box, the share of the image it takes."""
+    """A manifest's entry for one crop: the original's key and hash, the box, and its share of the image."""
 
     key: str
     source_sha256: str | None
@@ -74,9 +77,10 @@ class _Cut:
 def import_crops(
     source: Path, originals: Path, target: Path, *, label_space: str | None, how: ImportOptions
 ) -> ImportedDataset:
-    """A set per image that has a crop: the whole its anchor, the crop its member; once more as models usually see it.
+    """Make a set per image with a crop: the whole image is the anchor, the crop its member.
 
-    Originals are `<class>/<same file name>` below `originals`, or what the manifest of the crops says.
+    A control shows the image again as models usually prepare it. Originals are `<class>/<same file name>` below
+    `originals`, or the files named in the crops' manifest.
     """
     crops, wholes = class_files(source, what="the crops"), class_files(originals, what="the originals")
     said = _manifest(source)
@@ -130,7 +134,7 @@ def _original(
     key: str, cut: _Cut | None, source: Path, originals: Path, wholes: Mapping[str, Path],
     by_stem: Mapping[str, Sequence[str]],
 ) -> str:  # fmt: skip
-    """The original of a crop: as its manifest says, else of the same name; its ending may be another."""
+    """Return a crop's original: from the manifest, else by the same name, possibly with another suffix."""
     wanted = key if cut is None else "/".join(PurePosixPath(cut.key).parts[-2:])
     if wanted in wholes:
         return wanted
@@ -144,7 +148,7 @@ def _original(
 
 
 def _unchanged(path: Path, sha256: str | None, manifest: Path) -> tuple[int, int]:
-    """Width and height of a file that is what the manifest says of it."""
+    """Return width and height of a file, after checking that it matches the manifest."""
     digest, size_wh = image_size_and_hash(path)
     if sha256 and digest != sha256:
         raise InvalidFile(path, f"not the file that {printable(manifest)} names", hint="its sha256 is another")
@@ -152,7 +156,7 @@ def _unchanged(path: Path, sha256: str | None, manifest: Path) -> tuple[int, int
 
 
 def _manifest(source: Path) -> dict[str, _Cut]:
-    """What manifest.json says of the crops, by file; nothing where there is none."""
+    """Return the crops' manifest.json by file. Empty if there is none."""
     path = source / MANIFEST
     if not path.is_file():
         return {}
@@ -183,5 +187,5 @@ def _cut(row: Any) -> tuple[str, _Cut]:
         x0, y0, x1, y1 = (float(side) for side in sides)
     except OverflowError as error:
         raise InvalidValue(f"xyxy: expected four numbers, got {printable(sides, limit=60)}") from error
-    Box(xyxy=(x0, y0, x1, y1), label=0)  # checked at birth
+    Box(xyxy=(x0, y0, x1, y1), label=0)  # the record validates itself on creation
     return row["file"], _Cut(key=row["key"], source_sha256=given, xyxy=(x0, y0, x1, y1), sha256=row["sha256"])

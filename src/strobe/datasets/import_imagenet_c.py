@@ -34,7 +34,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagenetCOptions:
-    """Which part of it: corruptions (none named: all), severities, and at most so many images, drawn by a seed."""
+    """The selection: corruptions (empty: all), severities, and a maximum number of images, sampled by a seed."""
 
     corruptions: tuple[str, ...] = ()
     severities: tuple[int, ...] = SEVERITIES
@@ -46,7 +46,7 @@ class ImagenetCOptions:
         expect(self.pictures is None or self.pictures >= 1, "--pictures", ">= 1", self.pictures)
 
     def of_corruptions(self, found: Collection[str], source: Path) -> list[str]:
-        """The corruptions wanted, sorted; one that is not there is an error."""
+        """Return the selected corruptions, sorted. A missing one is an error."""
         if not found:
             raise StrobeError(
                 f"{printable(source)}: no corruptions in it; expected <corruption>/<severity>/<class>/<file>, or .npy "
@@ -58,7 +58,7 @@ class ImagenetCOptions:
         return sorted(self.corruptions or found)
 
     def of_pictures(self, keys: Sequence[str]) -> list[str]:
-        """The images wanted, in order."""
+        """Return the selected images, in order."""
         if self.pictures is None or self.pictures >= len(keys):
             return list(keys)
         chosen = np.random.default_rng(self.seed).choice(len(keys), self.pictures, replace=False)
@@ -67,7 +67,7 @@ class ImagenetCOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picture:
-    """A clean image: its name, its classes, and the key of what a corruption made of it, where there is one."""
+    """A clean image: its name, its classes, and the key of each corrupted version that exists."""
 
     key: str
     labels: tuple[int, ...]
@@ -75,7 +75,7 @@ class _Picture:
 
 
 Place = Callable[[str, Path], None]
-"""Puts the image of a key at a path."""
+"""Writes the image of a key to a path."""
 
 
 def import_corrupted(
@@ -87,7 +87,7 @@ def import_corrupted(
     classes: Callable[[Sequence[str]], LabelSpace],
     how: ImportOptions,
 ) -> ImportedDataset:
-    """The folder layout. `classes` gives the label space of the class folders' names."""
+    """Import the folder layout. `classes` returns the label space for the class folders' names."""
     folders = _severity_folders(source)
     corruptions = wanted.of_corruptions({name for name, _ in folders}, source)
     missing = [
@@ -142,7 +142,7 @@ def import_corrupted(
 def import_arrays(
     source: Path, clean: Path, target: Path, *, wanted: ImagenetCOptions, classes: Sequence[str], how: ImportOptions
 ) -> ImportedDataset:
-    """The .npy layout: every file holds the images of severity 1, then those of 2, …; they are stored as PNG."""
+    """Import the .npy layout. Every file holds the images of severity 1, then those of 2, …, and they become PNG."""
     labels = _array(source / "labels.npy", 1)
     images = _array(clean, 4)
     n = len(images)
@@ -194,7 +194,7 @@ def _dataset(
     how: ImportOptions,
     name: str,
 ) -> Dataset:
-    """The sets, and their images at target/media, where `place` puts them unless media stay behind."""
+    """Return the sets, with images written to target/media by `place` unless media stay at the source."""
     stored = how.media != "none"
     severities = sorted(set(wanted.severities))
     levels = tuple(float(severity) for severity in severities)
@@ -266,12 +266,12 @@ def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
 
 
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
-    """A .npy file of bytes, read from the disk as it is needed."""
+    """Memory-map a .npy file of bytes."""
     try:
         array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
-    except Exception as error:  # its header is Python, and breaks in as many ways
+    except Exception as error:  # its header is Python and can be damaged in many ways
         raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
     pictures = n_dimensions == 4
     if not isinstance(array, np.ndarray):

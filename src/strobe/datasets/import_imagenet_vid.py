@@ -1,7 +1,7 @@
 """ImageNet-Vid as ILSVRC ships it: Data/VID/<split>/<video>/<n>.JPEG and Annotations/VID/<split>/<video>/<n>.xml.
 
-Every object of a frame gives a label, a box and a track. Corners are taken as they are written. One anchor per video is
-drawn among the frames that show something of the thirty classes.
+Every object in a frame gives a label, a box and a track. Corners are read unchanged. One anchor per video is sampled
+among the frames that show any of the thirty classes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ __all__ = ["import_imagenet_vid", "read_annotation"]
 def import_imagenet_vid(
     source: Path, target: Path, *, split: str, draw: ImportSampling, how: ImportOptions
 ) -> ImportedDataset:
-    """Candidate sets with labels, boxes and tracks. Frames are listed by their annotations, so images may be away."""
+    """Make candidate sets with labels, boxes and tracks. Annotations list the frames, so images may be missing."""
     root = _root(source)
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
     if not annotations.is_dir():
@@ -67,7 +67,7 @@ def _root(source: Path) -> Path:
 
 
 def _video_folders(annotations: Path) -> Iterator[Path]:
-    """The folders that hold XML files; the training split has one more level than the validation split."""
+    """Return the folders that hold XML files. The training split has one more level than the validation split."""
     for folder in sorted(path for path in annotations.iterdir() if path.is_dir()):
         if any(folder.glob("*.xml")):
             yield folder
@@ -90,7 +90,7 @@ def _see(top: Path, keys: Mapping[int, str], index: int) -> FrameContents:
 
 
 def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
-    """One frame's XML; a document with a DTD or entities is refused, whatever it says."""
+    """Parse one frame's XML. A document with a DTD or entities is refused."""
     etree = require("defusedxml.ElementTree", what="reading XML annotations", extra="video")
     common = require("defusedxml.common", what="reading XML annotations", extra="video")
     try:
@@ -114,7 +114,7 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
         boxes.append((label, (x0, y0, x1, y1), int(track)))
     size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
     return FrameContents(
-        # An object squeezed to a line by the frame's edge is still there to be named, but no box to be found.
+        # An object squeezed to a line at the frame's edge still counts as a label, but not as a box to detect.
         labels=tuple(dict.fromkeys(label for label, _, _ in boxes)),
         boxes=tuple(
             FrameBox(label=label, xyxy=xyxy, track=track)

@@ -1,4 +1,4 @@
-"""MNIST: 70,000 digits, each a set of its own, as LeCun's files have them."""
+"""MNIST in LeCun's file format: 70,000 digits, each its own set."""
 
 import hashlib
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 _FILES = {"train": "train", "test": "t10k"}
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
-"""Pictures (N, 28, 28), white on black, and the digit on each (N,)."""
+"""Images (N, 28, 28), white on black, and the digit on each (N,)."""
 
 
 def read_digits(files: Sequence[Path], split: str) -> Digits:
-    """The digits of a split, from the four files."""
+    """Read the digits of a split from the four files."""
     expect(split in SPLITS, "split", " or ".join(SPLITS), split)
     by_name = {path.name: path for path in files}
     images = _idx(by_name[f"{_FILES[split]}-images.idx3-ubyte"], 3)
@@ -41,7 +41,7 @@ def read_digits(files: Sequence[Path], split: str) -> Digits:
 
 
 def _idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
-    """A file of bytes behind a header that says its shape."""
+    """Read a file of bytes whose header gives the shape."""
     content = regular(path).read_bytes()
     head = 4 + 4 * n_dimensions
     if len(content) < head or content[:4] != bytes([0, 0, 8, n_dimensions]):
@@ -62,7 +62,7 @@ def digits_dataset(
     target: Path | None = None,
     how: ImportOptions | None = None,
 ) -> Dataset:
-    """One set per digit, its anchor alone; `rows` are some of them. With a target images go to target/media."""
+    """Make one set per digit, with only an anchor. `rows` selects digits. With a target, images go to target/media."""
     images, labels = digits
     bring = how or ImportOptions(media="none")
     stored = target is not None and bring.media != "none"
@@ -95,7 +95,7 @@ def digits_dataset(
 def import_mnist(
     files: Sequence[Path], target: Path, *, split: str, pictures: int | None, seed: int, how: ImportOptions
 ) -> ImportedDataset:
-    """A split of MNIST as a dataset folder, or so many of its digits drawn by the seed; tables are the caller's."""
+    """Write a split of MNIST, or a seeded sample of it, as a dataset folder. The caller writes the tables."""
     digits = read_digits(files, split)
     count = len(digits[0])
     expect(pictures is None or 1 <= pictures <= count, "--pictures", f"1 to {count:,}", pictures)

@@ -1,8 +1,8 @@
-"""ObjectNet: SRC/images/<folder>/<file> with a red border, and which of ILSVRC's classes each folder shows.
+"""ObjectNet: SRC/images/<folder>/<file> with a red border, and the ILSVRC classes that each folder shows.
 
-Models of ILSVRC-2012 can name some of ObjectNet's 313 kinds. Which, the archive says in mappings/ (kind by folder, and
-ILSVRC's classes by kind), or a CSV of one's own: folder,label. An image is right as any class of its kind, and models
-choose among all classes of the map.
+ILSVRC-2012 models can name some of ObjectNet's 313 object types. The archive lists them in mappings/ (type by folder,
+and ILSVRC classes by type), or you provide a CSV: folder,label. Any class of an image's type is right. Models choose
+among all classes of the map.
 """
 
 import csv
@@ -28,13 +28,13 @@ __all__ = ["import_objectnet"]
 
 _KINDS, _CLASSES = "folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json"
 _RED = (200, 60)
-"""A border is red where its red is at least, and its green and blue are at most so much, on the average."""
+"""A border counts as red if its mean red is at least, and its mean green and blue are at most, these values."""
 
 
 def import_objectnet(
     source: Path, target: Path, *, classes: Path | None, border: int, how: ImportOptions
 ) -> ImportedDataset:
-    """One set per image of a folder in the map, its anchor alone, without `border` pixels on each side."""
+    """Make one set per image of a mapped folder, with only an anchor, after removing `border` pixels on each side."""
     expect(0 <= border <= 64, "--border", "0–64 pixels", border)
     images = source / "images" if (source / "images").is_dir() else source
     files = class_files(images, what="ObjectNet")
@@ -87,7 +87,7 @@ def import_objectnet(
 
 
 def _bring(path: Path, place: Path, border: int, how: ImportOptions) -> bool:
-    """Put the image there without its border, as PNG; whether it had no red one. What is there already is kept."""
+    """Store the image without its border, as PNG, unless it exists. Returns whether the border was not red."""
     if place.is_file():
         return False
     pixels = decode_image(regular(path).read_bytes(), name=path)
@@ -110,7 +110,7 @@ def _is_red(pixels: Image) -> bool:
 
 
 def _map(source: Path, images: Path, given: Path | None) -> dict[str, tuple[int, ...]]:
-    """ILSVRC's classes, by their places, of each folder that has any."""
+    """Return the ILSVRC class positions of each folder that has any."""
     if given is not None:
         return _of_csv(given)
     for folder in (source / "mappings", images.parent / "mappings"):
@@ -154,7 +154,7 @@ def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _place(said: str, words: Mapping[frozenset[str], int], every: LabelSpace) -> int:
-    """The class that goes by these words: by all of them, else by the first."""
+    """Return the class with these synonyms: all of them, else the first."""
     parts: Sequence[str] = [part.strip() for part in said.split(",")]
     place = words.get(frozenset(part.casefold() for part in parts))
     return every.index(parts[0]) if place is None else place

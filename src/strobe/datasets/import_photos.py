@@ -1,6 +1,6 @@
-"""Labelled stills, one photo one source: sets of an anchor alone, for accuracy and as the start of other studies.
+"""Labelled still images, each its own source: sets with only an anchor, for accuracy and as input to other studies.
 
-Where classes come from is the caller's: folders, a CSV, or the files that ILSVRC's validation images come with.
+The caller supplies the classes: from folders, a CSV, or the files that accompany ILSVRC's validation images.
 """
 
 import csv
@@ -31,7 +31,7 @@ _VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Still:
-    """A photo: its path below the source, its classes, the boxes on it."""
+    """A photo: its path below the source, its classes, and its boxes."""
 
     key: str
     labels: tuple[int, ...]
@@ -49,9 +49,9 @@ def import_photos(
     format: str = "photos",
     name: str | None = None,
 ) -> ImportedDataset:
-    """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write.
+    """Make one set per photo, with only an anchor. Media go to target/media, and the caller writes the tables.
 
-    The dataset is called as its folder is unless it has a `name`.
+    The dataset takes its folder's name unless `name` is given.
     """
     files = how.files(source, target, [still.key for still in stills])
     grown = DatasetBuilder()
@@ -79,11 +79,11 @@ def import_photos(
 
 
 def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | None:
-    """The WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` among the keys, by the file that says so below `source`.
+    """Return the WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` key, from a class file below `source`.
 
-    Known are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
-    ILSVRC2012_validation_ground_truth.txt with its meta.mat. None where the photos are no such images, or lie in
-    folders that are WordNet ids and so say it themselves.
+    Supported are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
+    ILSVRC2012_validation_ground_truth.txt with its meta.mat. Returns None if the photos are not such images, or if
+    their folders are named by WordNet ids.
     """
     numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
     if len(numbers) < len(keys) or {Path(key).parent.name for key in keys} <= set(space("ilsvrc-2012").ids):
@@ -112,7 +112,7 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
 
 
 def _classes_by_number(source: Path) -> tuple[Path, dict[str, str]] | None:
-    """The file with the classes and the WordNet id by eight-digit number."""
+    """Return the file with the classes, and the WordNet id by eight-digit number."""
     for path in sorted(source.rglob("LOC_val_solution.csv")):
         with regular(path).open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if len(row) > 1]
@@ -132,11 +132,11 @@ def _lines(path: Path) -> list[str]:
 
 
 def _devkit_ids(path: Path) -> dict[str, str]:
-    """The devkit's own class numbers, whose order is not that of the WordNet ids, as WordNet ids."""
+    """Map the devkit's class numbers, whose order differs from that of the WordNet ids, to WordNet ids."""
     meta = next(iter(sorted([*path.parent.rglob("meta.mat"), *path.parent.parent.rglob("meta.mat")])), None)
     if meta is None:
         raise InvalidFile(path, "its class numbers are the devkit's own", hint="put the devkit's meta.mat beside it")
-    try:  # in a process of its own: scipy's reader dies of some damaged files
+    try:  # in a separate process: scipy's reader crashes on some damaged files
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(_synsets, regular(meta)).result()
     except InvalidFile:
@@ -148,6 +148,6 @@ def _devkit_ids(path: Path) -> dict[str, str]:
 def _synsets(meta: Path) -> dict[str, str]:
     from scipy.io import loadmat
 
-    with warnings.catch_warnings(action="ignore"):  # of a damaged file we say one line ourselves
+    with warnings.catch_warnings(action="ignore"):  # strobe reports a damaged file in one line
         table = loadmat(meta, squeeze_me=True)["synsets"]
     return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}

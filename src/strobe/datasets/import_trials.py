@@ -1,7 +1,7 @@
-"""Trials of people who named images elsewhere: CSV in the columns of model-vs-human, one row an answer.
+"""Human classification trials from other experiments: CSV with model-vs-human's columns, one row per answer.
 
-`subj, object_response, category, imagename` are needed; `rt` (seconds), `condition`, `session` and `trial` are taken
-where they are there.
+`subj, object_response, category, imagename` are required. `rt` (seconds), `condition`, `session` and `trial` are
+optional.
 """
 
 import csv
@@ -32,19 +32,19 @@ _SAID: Mapping[str, Literal["none", "unsure", "late"]] = {
     "na": "late", "late": "late", "none": "none", "none of these": "none", "unsure": "unsure", "dont know": "unsure",
     "don't know": "unsure", "cannot tell": "unsure",
 }  # fmt: skip
-"""What a response may be that is no class."""
+"""Responses that are not a class."""
 
 _PREFIX = re.compile(r"\d+_([A-Za-z0-9-]+)_(s\d+|dnn)_")
-"""The trial, the experiment and the person in front of a picture's own name: 0001_edg_s01_0_oven_00_oven10.png."""
+"""The trial, experiment and subject before an image's own name: 0001_edg_s01_0_oven_00_oven10.png."""
 
 _LONGEST = 86_400
 _SLOW = 100
-"""Seconds; who takes longer over every other image was probably timed in milliseconds."""
+"""Seconds. If every other answer takes longer, times are probably in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFiles:
-    """What goes with the CSV: the folder of the images, and all classes people could choose from."""
+    """Files that accompany the CSV: the image folder, and all classes that people could choose from."""
 
     images: Path | None = None
     classes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class TrialFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """How answers are signed: the check of a person's name, and the time of an answer that says none."""
+    """How answers are signed: the check of a person's name, and the time for answers without one."""
 
     person: Callable[[str], str]
     at: str
@@ -61,7 +61,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One row: who called which image what, and where the row stands."""
+    """One row: who gave which answer for which image, and the row's position."""
 
     path: Path
     line: int
@@ -74,19 +74,19 @@ class Trial:
 
     @property
     def where(self) -> str:
-        """The row in words."""
+        """Describe the row."""
         return f"{printable(self.path.name)} line {self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trials:
-    """The rows of one CSV file, or of all in a folder, checked against each other."""
+    """The rows of one CSV file, or of all in a folder, checked for consistency."""
 
     source: Path
     rows: tuple[Trial, ...]
 
     def imported(self, target: Path, *, files: TrialFiles, signed: Signed, how: ImportOptions) -> ImportedDataset:
-        """One set per image, its anchor alone, with what people called it. Tables are the caller's to write."""
+        """Make one set per image, with only an anchor and people's answers. The caller writes the tables."""
         classes = self._classes(files, target)
         first = {trial.picture: trial for trial in reversed(self.rows)}
         paths = {} if files.images is None else _find(files.images, sorted(first))
@@ -146,7 +146,7 @@ class Trials:
         label = "" if said else classes.ids[self._label(trial, "object_response", trial.response, classes)]
         fields = (trial.person, trial.picture, said, label, trial.condition, trial.seconds)
         return NameAnswer(
-            # Made of the content, so that reading the same file again adds nothing.
+            # The id is derived from the content, so importing the same file again adds nothing.
             answer_id=hashlib.sha256(repr(fields).encode()).hexdigest()[:32],
             annotator=trial.person,
             at=at,
@@ -159,7 +159,7 @@ class Trials:
 
 
 def read_trials(source: Path, signed: Signed) -> Trials:
-    """The rows of a CSV file, or of all in a folder; an error names file and line."""
+    """Return the rows of a CSV file, or of all in a folder. Errors name file and line."""
     paths = sorted(source.rglob("*.csv")) if source.is_dir() else [source]
     if not source.exists():
         raise StrobeError(f"no such file or folder: {printable(source)}; give a CSV of trials, or a folder of them")
@@ -173,7 +173,7 @@ def read_trials(source: Path, signed: Signed) -> Trials:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a file by the names of its columns, with the line each ends on."""
+    """Yield a file's rows by column name, with the line each ends on."""
     with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
         names = [name.strip().lower() for name in next(reader, [])]
@@ -195,7 +195,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *, prefixed: bool) -> Iterator[Trial]:
-    """The rows as trials; nobody answers twice, has two names or shares one, and an image has one class."""
+    """Return the rows as trials. Checks that answers and names are unique per person and each image has one class."""
     answered: dict[tuple[str, str], Trial] = {}
     numbered: dict[tuple[str, str, str], Trial] = {}
     shown: dict[str, Trial] = {}
@@ -241,7 +241,7 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
 
 
 class _Tokens:
-    """Who is who in the names of images: within a session of an experiment s01 is one person, under one name."""
+    """Identify subjects in image names: within a session of an experiment, s01 is one person with one name."""
 
     def __init__(self) -> None:
         self._person: dict[tuple[str, str, str], Trial] = {}
@@ -277,12 +277,12 @@ def _seconds(text: str) -> float | None:
 
 
 def _condition(text: str) -> str:
-    # A control here is an image shown to see who looks; the control condition of an experiment is none.
+    # A control here is an attention check, unlike an experiment's control condition.
     return "control condition" if text.lower() == "control" else text
 
 
 def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
-    """The file of every image below the folder, by its name with or without what stands in front of it."""
+    """Return the file of every image below the folder, by its name with and without the prefix."""
     if not folder.is_dir():
         raise StrobeError(f"--images: no such folder: {printable(folder)}")
     found: dict[str, str] = {}

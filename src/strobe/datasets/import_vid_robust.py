@@ -17,7 +17,10 @@ _K = 10
 
 
 def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
-    """The released sets; members carry their own labels. Media go to target/media, tables are the caller's to write."""
+    """Import the released sets. Members have their own labels.
+
+    Media go to target/media, and the caller writes the tables.
+    """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
     pmsets_path, labels_path = _find(source, "pmsets.json"), _find(source, "labels.json")

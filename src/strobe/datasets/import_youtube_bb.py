@@ -1,8 +1,9 @@
 """Youtube-BoundingBoxes: its CSV (no header) and a folder of videos named by their YouTube id.
 
-Detection rows are `youtube_id,timestamp_ms,class_id,class_name,object_id,object_presence,xmin,xmax,ymin,ymax`,
-classification rows the first four and `object_presence`. Labels stand once a second, so members are scored with their
-anchor's. Decoding is not done here: what comes back is which moment of which video is an anchor, and its labels.
+Detection rows are `youtube_id,timestamp_ms,class_id,class_name,object_id,object_presence,xmin,xmax,ymin,ymax`.
+Classification rows have the first four columns and `object_presence`. Labels exist once per second, so members are
+scored with their anchor's. This module does not decode. It returns which moment of which video is an anchor, and its
+labels.
 """
 
 import csv
@@ -27,7 +28,7 @@ _VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".m4v", ".flv", ".avi", ".ts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """An anchor by its time, and what the annotators saw there."""
+    """An anchor by its time, and its annotated labels."""
 
     video: str
     time_ms: int
@@ -36,7 +37,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YoutubeBb:
-    """The anchors of the videos that are there (by YouTube id), and lines about what is not."""
+    """The anchors of the available videos (by YouTube id), and notes about missing ones."""
 
     videos: Mapping[str, Path]
     anchors: tuple[Moment, ...]
@@ -44,7 +45,7 @@ class YoutubeBb:
 
 
 def find_csv(source: Path) -> Path:
-    """The one CSV of a folder, or the file itself."""
+    """Return the only CSV in a folder, or the file itself."""
     if source.is_file():
         return source
     if not source.is_dir():
@@ -59,7 +60,7 @@ def find_csv(source: Path) -> Path:
 
 
 def find_videos(folder: Path) -> dict[str, Path]:
-    """Videos by YouTube id: files named <id>.mp4 (or mkv, webm, …), at any depth."""
+    """Return videos by YouTube id: files named <id>.mp4 (or mkv, webm, …), at any depth."""
     if not folder.is_dir():
         raise StrobeError(f"no such folder: {printable(folder)}; name the folder of the videos with --videos")
     found: dict[str, Path] = {}
@@ -76,9 +77,9 @@ def find_videos(folder: Path) -> dict[str, Path]:
 
 
 def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | None, seed: int) -> YoutubeBb:
-    """The anchors: given ones (CSV `ytid,time_ms,label`), or one labelled moment per video, drawn.
+    """Return the anchors: given ones (CSV `ytid,time_ms,label`), or one sampled labelled moment per video.
 
-    Videos the table does not know, and those of the table that are not there, are counted in the notes.
+    The notes count videos that the table does not list, and listed videos that are missing.
     """
     seen = _moments(table)
     if anchors is None:
@@ -120,7 +121,7 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
-    """Video → time in ms → the classes present, in the order of the file."""
+    """Return video → time in ms → the classes present, in file order."""
     names = set(space("youtube-bb").names)
     out: dict[str, dict[int, tuple[str, ...]]] = {}
     for where, row in _rows(path):
@@ -152,7 +153,7 @@ def _drawn(video: str, moments: Mapping[int, tuple[str, ...]], seed: int) -> Mom
 
 
 def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
-    """The label names of every listed moment (YouTube id, ms), from a CSV `ytid,time_ms,label` in which 22 is car."""
+    """Return the labels of every listed moment (YouTube id, ms), from a CSV `ytid,time_ms,label` in which 22 is car."""
     labels = space("youtube-bb")
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for where, row in _rows(path):
@@ -171,7 +172,7 @@ def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
 
 
 def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Iterator[Moment]:
-    """Anchors of the list, with its labels and those of the table at the same moment."""
+    """Return the listed anchors, with their labels and those of the table at the same moment."""
     for (video, time_ms), names in listed_anchors(path).items():
         also = seen.get(video, {}).get(time_ms, ())
         yield Moment(video=video, time_ms=time_ms, labels=tuple(dict.fromkeys((*names, *also))))

@@ -22,14 +22,14 @@ from strobe.datasets.sampled import ImportedDataset
 __all__ = ["YtbbFiles", "import_ytbb_robust"]
 
 _K = 10
-_AT = "2019-01-01T00:00:00Z"  # the release does not say when; a fixed time keeps the import deterministic
+_AT = "2019-01-01T00:00:00Z"  # the release gives no dates; a fixed time keeps the import deterministic
 _ANNOTATOR = "release"
 _KEY = re.compile(r"^(?P<clip>(?P<ytid>.{11})_(?P<ms>\d{1,12}))/frame-(?P<index>\d{1,12})\.jpg$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YtbbFiles:
-    """Where the parts of the release lie; None lets the importer look for the usual names below the source folder."""
+    """The paths of the release's parts. None searches for the usual names below the source folder."""
 
     anchors: Path | None = None
     pairs: Path | None = None
@@ -37,7 +37,10 @@ class YtbbFiles:
 
 
 def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions) -> ImportedDataset:
-    """Candidate sets and the release's votes; the reviewed sets follow from them. Members carry the anchor's labels."""
+    """Make candidate sets and the release's votes, from which the reviewed sets follow.
+
+    Members get the anchor's labels.
+    """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the ytbb-robust release")
     anchors_path = files.anchors or _find(
@@ -83,7 +86,7 @@ def _assemble(
     def add(key: str, anchor_labels: list[int]) -> int:
         _, ytid, index = _split(anchors_path, key)
         if ytid not in videos:
-            # Youtube ids name the video for everyone; the files themselves are re-encoded at will by their host.
+            # YouTube ids identify a video for everyone, while its files are re-encoded by the host at any time.
             videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid)
         other = by_index.setdefault((ytid, index), key)
         if other != key:
@@ -141,7 +144,7 @@ def _first(source: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _on_disk(path: Path, root: Path, anchors: dict[str, Annotation]) -> dict[str, dict[str, Annotation | None]]:
-    """The frames within reach of each anchor that lie in its folder, with no word said of them."""
+    """Return the frames near each anchor that are in its folder and have no annotation."""
     out: dict[str, dict[str, Annotation | None]] = {}
     for anchor in anchors:
         clip, _, index = _split(path, anchor)

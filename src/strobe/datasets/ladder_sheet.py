@@ -1,4 +1,4 @@
-"""A few ladders as one image: a row each, from the whole image down to its controls, as a model gets them."""
+"""Draw a few background ladders as one image: a row each, from the whole image to its controls, as models see them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ _GROUPS = (
     ("the background changed, nothing magnified", ("grey", "blur", "plain", "same", "other", "object")),
     ("controls", ("removed", "ground")),
 )
-"""The columns, by what they have in common; a rung that shows the image as it is has none."""
+"""The columns in groups. A rung that shows the unchanged image has none."""
 
 
 def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[LadderPicture], path: Path) -> None:
@@ -67,7 +67,7 @@ def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[Ladde
 
 
 def _frames(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """By image the frame of every column: `whole`, a rung, or a crop at its context."""
+    """Return the frame of every column by image: `whole`, a rung, or a crop at its context."""
     sets, variants = dataset.sets, dataset.variants
     found: dict[str, dict[str, int]] = {}
     for row, place in enumerate(sets.set.tolist()):
@@ -82,14 +82,14 @@ def _frames(dataset: Dataset) -> dict[str, dict[str, int]]:
 
 
 def _columns(names: Sequence[str], frames: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """The columns of a group that some image has."""
+    """Return a group's columns that at least one image has."""
     have = {name for own in frames.values() for name in own}
     crops = sorted((name for name in have if name.startswith("crop ")), key=lambda name: float(name[5:]))
     return [column for name in names for column in (crops if name == "crop" else [name]) if column in have]
 
 
 def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[dict[str, int], int]:
-    """Where each column begins, and how wide all are."""
+    """Return where each column begins, and the total width."""
     found, x = {}, _MARGIN
     for _, columns in groups:
         for column in columns:
@@ -100,7 +100,7 @@ def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[dict[str, int]
 
 
 def _chosen(pictures: Sequence[LadderPicture], frames: Mapping[str, Mapping[str, int]]) -> list[LadderPicture]:
-    """Those with most rungs, and of these some spread over the sizes of their objects."""
+    """Return the images with most rungs, spread over the sizes of their objects."""
     many = sorted((len(frames[one.picture]) for one in pictures), reverse=True)
     full = [one for one in pictures if len(frames[one.picture]) >= many[min(_ROWS, len(many)) - 1]]
     full.sort(key=lambda one: (one.area_share or 0, one.picture))
@@ -134,7 +134,7 @@ def _write_head(dataset: Dataset, pen: Any, one: LadderPicture, anchor: int, y: 
 
 
 def _tile(source: FrameSource, frame: int) -> Any:
-    """The frame squashed to a tile; a grey one where it cannot be read."""
+    """Return the frame resized to a tile, ignoring aspect ratio. A grey tile if it is unreadable."""
     from PIL import Image
 
     try:

@@ -1,4 +1,4 @@
-"""`ladder.parquet`: what is known of every image of a background ladder, those left out among them."""
+"""`ladder.parquet`: facts about every image of a background ladder, including those left out."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 
 
 def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
-    """Write the table, whole or not at all: equal content gives equal bytes."""
+    """Write the table atomically. Equal content gives equal bytes."""
     rows = [
         {
             "picture": one.picture, "frame_id": one.frame_id, "width": one.size_wh[0], "height": one.size_wh[1],
@@ -48,7 +48,7 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
 
 
 def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
-    """The images of the ladder in a dataset folder, in its order; None where it holds none."""
+    """Return the ladder's images in a dataset folder, in order. None if it holds no ladder."""
     settle(folder)
     path = inside(folder, LADDER_FILE)
     if not path.is_file():

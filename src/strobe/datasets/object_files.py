@@ -1,4 +1,4 @@
-"""Boxes and masks of images from files of others: which of them is whose, and what it says."""
+"""Match boxes and masks from other sources to images, and read them."""
 
 import csv
 from collections.abc import Collection, Sequence
@@ -16,9 +16,9 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """By image the name that is its: without endings the whole key, or the longest tail of it that is a name.
+    """Match each image to a name: without suffixes, the full key or its longest tail that is a name.
 
-    Two images with one name are refused: nobody could say whose it is.
+    Two images with one name are refused, because the match would be ambiguous.
 
     >>> matched(["dog/a.jpg", "cat/b.jpg"], ["a.png", "cat/b.png"], what="masks")
     {'dog/a.jpg': 'a.png', 'cat/b.jpg': 'cat/b.png'}
@@ -46,7 +46,7 @@ def _stem(name: str) -> tuple[str, ...]:
 
 
 def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
-    """The mask of every image that has one in the folder, a PNG named as its image."""
+    """Return the mask of every image that has one in the folder, a PNG with the image's name."""
     if not folder.is_dir():
         raise StrobeError(f"--masks: no such folder: {printable(folder)}")
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix.lower() == ".png"]
@@ -62,10 +62,10 @@ def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
 
 
 def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int]:
-    """The box of every image the file has one for, and how many of its boxes are of no image.
+    """Return the box of every image in the file, and the number of boxes that match no image.
 
-    A CSV with the columns key, x0, y0, x1, y1, or the manifest.json of a crop set. An image that stands in it twice is
-    refused.
+    The file is a CSV with the columns key, x0, y0, x1, y1, or the manifest.json of a crop set. An image that occurs
+    twice is refused.
     """
     rows = _of_manifest(path) if path.suffix.lower() == ".json" else _of_csv(path)
     boxes: dict[str, Corners] = {}

@@ -1,4 +1,4 @@
-"""PNG frames by FFmpeg's decoder, in half of Pillow's time, for those whose pixels can be checked (ADR 20)."""
+"""Decode PNG frames with FFmpeg in half of Pillow's time, for frames whose pixels can be verified (ADR 20)."""
 
 import struct
 from typing import Any
@@ -14,17 +14,19 @@ __all__ = ["is_plain_png", "quick_png"]
 _CHUNKS = frozenset(
     {b"IHDR", b"IDAT", b"IEND", b"pHYs", b"gAMA", b"cHRM", b"sRGB", b"tIME", b"tEXt", b"sBIT", b"eXIf", b"tRNS"}
 )
-"""What FFmpeg is given: no chunk in which a kilobyte can mean gigabytes (profiles and texts are compressed)."""
+"""The chunk types passed to FFmpeg. Compressed profiles and texts, which could expand to gigabytes, are excluded."""
 
 _HEAD = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _LEAST = 1 << 16
-"""Smaller files are not worth a decoder of their own."""
+"""Smaller files do not justify opening a decoder."""
 
 
 def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
-    """The pixels of a plain PNG (8 bits, RGB, not interlaced), which the caller must check; None for all others.
+    """Return the pixels of a plain PNG (8 bits, RGB, not interlaced), which the caller must verify.
 
-    Where PyAV is not installed, and for what it cannot decode, Pillow is asked as ever.
+    None for all others.
+
+    Pillow handles files that PyAV cannot decode, and all files if PyAV is not installed.
     """
     if len(data) < _LEAST or not data.startswith(_HEAD):
         return None
@@ -48,7 +50,7 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
 
 
 def is_plain_png(data: bytes) -> bool:
-    """Whether all chunks of a PNG lie inside it, and are of kinds that unpack to no more than its image."""
+    """Return whether all chunks are inside the file, and of types that unpack to no more than the image."""
     place = 8
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)

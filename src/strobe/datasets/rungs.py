@@ -1,7 +1,7 @@
-"""Pictures that come with rungs made elsewhere (crops, other grounds, the object alone): a set per image and rung.
+"""Images with variants made by others (crops, other backgrounds, the object alone): a set per image and rung.
 
-The whole image is the anchor of all its sets and their group. Whole and rungs are marked as a model's input, so that
-every one is fitted alike, resized whole and never cropped: what a rung changes is then all that changes.
+The whole image is the anchor and group of all its sets. Whole images and rungs are marked as model inputs: each is
+resized whole and never cropped. So the rung's own change is the only difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ from strobe.datasets.sampled import ImportedDataset
 __all__ = ["LadderRelease", "WholeImage", "class_files", "import_rungs", "rung", "twice"]
 
 USUAL = "usual"
-"""The control that shows the whole image once more, as each model prepares its images itself."""
+"""The control that shows the whole image again with each model's own preprocessing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeImage:
-    """An image as it is: its key, its classes, boxes on it, and the keys of what was made of it, by rung."""
+    """An original image: its key, classes, boxes, and the keys of its variants by rung."""
 
     key: str
     labels: tuple[int, ...]
@@ -36,7 +36,7 @@ class WholeImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderRelease:
-    """What is brought: its format, the name and licence its dataset gets, the rungs it may have, its classes."""
+    """The imported format: its dataset's name and licence, its possible rungs, its classes."""
 
     format: str
     name: str
@@ -47,7 +47,7 @@ class LadderRelease:
 
 
 def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = "", said: Mapping[str, str]) -> Variant:
-    """A rung of a ladder of backgrounds that others made, with one nominal level; `said` is what else is known."""
+    """A rung of a background ladder made by others, with one nominal level. `said` holds further facts."""
     return Variant(
         variant=name, axis=axis, unit=unit, ordered=False, levels=(1.0,), role="control" if control else "same",
         fields={"kind": "background", "rung": name, "fit": "squash", **said},
@@ -55,7 +55,10 @@ def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = ""
 
 
 def class_files(source: Path, *, what: str) -> dict[str, Path]:
-    """Every image of `SRC/<class>/<file>` by that name, sorted; one line where there is none, or one lies elsewhere."""
+    """Return every image of `SRC/<class>/<file>` by that name, sorted.
+
+    Raises an error if there is none or one is misplaced.
+    """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of {what}, <class>/<file>")
     found = {path.relative_to(source).as_posix(): path for path in _images(source)}
@@ -82,9 +85,9 @@ def _images(folder: Path) -> Iterator[Path]:
 def import_rungs(
     wholes: Sequence[WholeImage], origins: Mapping[str, Path], target: Path, *, of: LadderRelease, how: ImportOptions
 ) -> ImportedDataset:
-    """The sets of these images; `origins` says where the file of each key lies. A rung an image lacks has no set.
+    """Return the sets of these images. `origins` maps keys to files. A rung that an image lacks has no set.
 
-    With a rung `usual` every image is its own, not marked as an input.
+    With a rung `usual`, every image is its own variant, not marked as an input.
     """
     stored = how.media != "none"
     used = {name for whole in wholes for name in whole.rungs} | {USUAL}
@@ -142,7 +145,7 @@ def import_rungs(
 
 
 def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A line where files of different names hold the same bytes: such an image counts twice."""
+    """Return a note if files with different names hold the same bytes, because such an image counts twice."""
     same = [keys for keys in hashes.values() if len(keys) > 1]
     if same:
         first, second = same[0][:2]
