@@ -1,4 +1,4 @@
-"""A simulated hand-held camera over a still: the frames it would see, and where boxes and masks go in them."""
+"""A simulated hand-held camera over a still image: the frames it would record, and where boxes and masks move."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ __all__ = ["RenderedPath", "render_path", "still", "to_linear", "to_srgb"]
 
 _MOST_SUBFRAMES = 24
 _LEAST_BOX_PX = 1.0
-"""A box with less than a pixel left in view is gone."""
+"""A box with less than a pixel left in view is dropped."""
 
 
 def _srgb_tables() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     levels = np.arange(256) / 255
     linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
-    # 65,536 steps: even in the blacks, where sRGB is steepest, a step is a twentieth of an 8-bit level.
+    # With 65,536 steps, a step is a twentieth of an 8-bit level even in the blacks, where sRGB is steepest.
     light = np.arange(65536) / 65535
     srgb = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
     return linear.astype(np.float32), np.rint(srgb * 255).astype(np.uint8)
@@ -34,7 +34,7 @@ _LINEAR, _SRGB = _srgb_tables()
 
 
 def to_linear(pixels: Image) -> NDArray[np.float32]:
-    """8-bit sRGB as linear light in [0, 1]: light adds up, sRGB values do not.
+    """Convert 8-bit sRGB to linear light in [0, 1], because light is additive and sRGB values are not.
 
     >>> import numpy as np
     >>> to_linear(np.array([0, 255], np.uint8)).tolist()
@@ -44,17 +44,17 @@ def to_linear(pixels: Image) -> NDArray[np.float32]:
 
 
 def to_srgb(light: NDArray[np.float32]) -> Image:
-    """Linear light as 8-bit sRGB, clipped."""
+    """Convert linear light to 8-bit sRGB, clipped."""
     return np.asarray(_SRGB[np.rint(np.clip(light, 0, 1) * 65535).astype(np.uint16)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPath:
-    """What the camera saw: 2k + 1 frames, the anchor in the middle.
+    """The rendered clip: 2k + 1 frames, with the anchor in the middle.
 
-    `frames` (T, H, W, 3); `boxes` per frame, clipped to it; `masks` (T, H, W) the objects' numbers, or None;
-    `pict_types` empty text where no encoder was used; `poses` at the middle of each exposure; `mirrored` the largest
-    share of any frame that lay beyond the photo and was filled with its mirror image.
+    `frames` is (T, H, W, 3). `boxes` are per frame, clipped to it. `masks` (T, H, W) holds the objects' numbers, or is
+    None. `pict_types` are empty texts if no encoder was used. `poses` are those at the middle of each exposure.
+    `mirrored` is the largest share of any frame beyond the photo, which is filled with the photo's mirror image.
     """
 
     frames: NDArray[np.uint8]
@@ -67,7 +67,7 @@ class RenderedPath:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How a photo lies under the camera: the frame's size, and the border around the anchor's view, in pixels."""
+    """How a photo is placed under the camera: the frame's size, and the border around the anchor's view, in pixels."""
 
     size_wh: tuple[int, int]
     border_xy: tuple[int, int]
@@ -79,20 +79,20 @@ class _View:
 
 def _view_of(photo_wh: tuple[int, int], camera: CameraOptions) -> _View:
     width, height = photo_wh
-    # Beyond this the frames of a sliver of a photo would not fit into memory.
+    # Beyond this, the frames of a very narrow photo would not fit into memory.
     expect(max(photo_wh) <= 16 * min(photo_wh), "photo", "at most 16 times as long as wide", photo_wh)
     inner = camera.size / min(width, height)
-    # Even sides, because H.264 stores colour at half the resolution.
+    # Even side lengths, because H.264 stores colour at half the resolution.
     size = (max(2, 2 * round(width * inner / 2)), max(2, 2 * round(height * inner / 2)))
     grow = camera.margin / (1 - 2 * camera.margin)
     return _View(size, (round(size[0] * grow), round(size[1] * grow)))
 
 
 def still(photo: Image, camera: CameraOptions) -> Image:
-    """The anchor's view with the camera at rest and a perfect sensor: what every frame is when all effects are off.
+    """Return the anchor's view with a resting camera and a perfect sensor. Without effects, every frame equals it.
 
-    With `supersample=1` this is Pillow's Lanczos resize of the photo, cropped to the view; with 2 the photo is
-    resized to twice the size and halved in linear light, so that moving frames are as sharp as resting ones.
+    With `supersample=1` this is Pillow's Lanczos resize of the photo, cropped to the view. With 2 the photo is resized
+    to twice the size and halved in linear light, so that moving frames are as sharp as resting ones.
     """
     view = _view_of((photo.shape[1], photo.shape[0]), camera)
     base = _resized(photo, view, camera.supersample)
@@ -118,7 +118,7 @@ def _reduced(light: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
 
 
 def _corners(matrix: Floats, size_wh: tuple[float, float], origin: tuple[float, float] = (0.0, 0.0)) -> Floats:
-    """Where the four corners of a rectangle go, (4, 2)."""
+    """Return where the four corners of a rectangle are mapped to, (4, 2)."""
     (x, y), (width, height) = origin, size_wh
     points = np.array([[x, y, 1], [x + width, y, 1], [x, y + height, 1], [x + width, y + height, 1]])
     mapped = points @ matrix.T
@@ -133,9 +133,9 @@ def render_path(
     boxes: Sequence[Box] = (),
     mask: NDArray[np.uint8] | None = None,
 ) -> RenderedPath:
-    """The clip a hand-held camera would take of a photo: 2k + 1 frames, at rest on it in the middle one.
+    """Render the clip that a hand-held camera would take of a photo: 2k + 1 frames, at rest in the middle one.
 
-    `boxes` are in pixels of the photo; each becomes the upright hull of its four mapped corners at the middle of the
+    `boxes` are in pixels of the photo. Each becomes the upright hull of its four mapped corners at the middle of the
     exposure, clipped to the frame. `mask` (H, W) numbers the photo's objects from 1 and is sampled at the nearest
     pixel. The same arguments and the same state of `rng` give the same bytes.
 
@@ -150,7 +150,7 @@ def render_path(
     motion_rng, noise_rng, codec_rng = rng.spawn(3)
     path = CameraPath(camera, motion_rng)
     view = _view_of((photo.shape[1], photo.shape[0]), camera)
-    # An encoder always opens with a key frame. Frames before the first one that counts make it fall anywhere.
+    # An encoder always starts with a key frame. Discarded frames at the start let key frames fall anywhere.
     lead_in = int(codec_rng.integers(camera.gop)) if camera.h264_crf is not None else 0
     offsets = range(-camera.k - lead_in, camera.k + 1)
     exposures = [_exposure_times(path, camera, offset, view) for offset in offsets]
@@ -180,7 +180,7 @@ def render_path(
 
 
 def _exposure_times(path: CameraPath, camera: CameraOptions, offset: int, view: _View) -> list[float]:
-    """The moments to add up for one frame: enough that no corner jumps more than a pixel between two of them."""
+    """Return the moments to average for one frame, so dense that no corner moves more than a pixel between two."""
     middle, open_s = offset / camera.fps, camera.blur / camera.fps
     if open_s == 0 or (camera.clean_anchor and offset == 0):
         return [middle]
@@ -191,13 +191,13 @@ def _exposure_times(path: CameraPath, camera: CameraOptions, offset: int, view: 
 
 
 class _Sensor:
-    """The photo, ready to be looked at from any of the given poses."""
+    """The photo, ready to be rendered from any of the given poses."""
 
     def __init__(self, photo: Image, view: _View, camera: CameraOptions, poses: Sequence[Pose]) -> None:
         self._view, self._camera = view, camera
         corners = np.concatenate([_corners(pose.to_photo(view.size_wh), view.size_wh) for pose in poses])
         beyond = np.array([*-corners.min(axis=0), *(corners.max(axis=0) - view.size_wh)]) - [*view.border_xy] * 2
-        # Two pixels more than the farthest corner, for the interpolation's reach.
+        # Two pixels beyond the farthest corner, for the interpolation's radius.
         left, top, right, bottom = (int(max(0, np.ceil(side)) + 2) for side in beyond)
         ss = camera.supersample
         pad = ((top * ss, bottom * ss), (left * ss, right * ss), (0, 0))
@@ -205,7 +205,7 @@ class _Sensor:
         self._origin = (view.border_xy[0] + left, view.border_xy[1] + top)
 
     def expose(self, poses: Sequence[Pose], middle: Pose, noise_rng: np.random.Generator | None) -> Image:
-        """One frame: light from every pose added up, then the sensor's gain and noise."""
+        """Render one frame: light from every pose is summed, then the sensor's gain and noise are applied."""
         ss = self._camera.supersample
         looks = [self._look(pose) for pose in poses]
         if len(looks) == 1 and ss == 1 and not middle.exposure and (noise_rng is None or not self._camera.noise):
@@ -233,16 +233,16 @@ class _Sensor:
         return np.asarray(image)
 
     def _noise(self, light: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Photons come one by one (variance grows with light); reading them out adds a little everywhere."""
+        """Add shot noise, whose variance grows with light, and a little read noise everywhere."""
         grey = float(_LINEAR[118])
-        # Light per 8-bit level at mid-grey turns the option's levels into light.
+        # Light per 8-bit level at mid-grey converts the option's levels to light.
         at_grey = self._camera.noise * self._camera.strength * float(_LINEAR[119] - _LINEAR[117]) / 2
         variance = at_grey**2 * (0.9 * np.clip(light, 0, 1) / grey + 0.1)
         return np.asarray(np.sqrt(variance) * rng.standard_normal(light.shape, dtype=np.float32), dtype=np.float32)
 
 
 def _photo_to_frame(pose: Pose, photo_wh: tuple[int, int], view: _View) -> Floats:
-    """The map from pixels of the photo as it came to pixels of the frame."""
+    """Return the map from pixels of the original photo to pixels of the frame."""
     across, down = view.photo_wh[0] / photo_wh[0], view.photo_wh[1] / photo_wh[1]
     onto_view = np.array([[across, 0, -view.border_xy[0]], [0, down, -view.border_xy[1]], [0, 0, 1.0]])
     return np.asarray(np.linalg.inv(pose.to_photo(view.size_wh)) @ onto_view, dtype=np.float64)
@@ -263,7 +263,7 @@ def _boxes_seen(boxes: Sequence[Box], pose: Pose, photo: Image, view: _View) -> 
 
 
 def _mask_seen(mask: NDArray[np.uint8], pose: Pose, view: _View) -> NDArray[np.uint8]:
-    # Pillow fills with 0 beyond the mask: what is mirrored there is no object.
+    # Pillow fills with 0 beyond the mask, because mirrored content there is not an object.
     matrix = np.linalg.inv(_photo_to_frame(pose, (mask.shape[1], mask.shape[0]), view))
     matrix /= matrix[2, 2]
     image = PillowImage.fromarray(mask).transform(
@@ -273,10 +273,10 @@ def _mask_seen(mask: NDArray[np.uint8], pose: Pose, view: _View) -> NDArray[np.u
 
 
 def _mirrored_share(pose: Pose, view: _View) -> float:
-    """The share of a frame that lies beyond the photo, counted on a grid of 33 × 33 points."""
+    """Return the share of a frame beyond the photo, counted on a grid of 33 × 33 points."""
     grid = np.stack(np.meshgrid(np.linspace(0, view.size_wh[0], 33), np.linspace(0, view.size_wh[1], 33)), axis=-1)
     points = np.concatenate([grid.reshape(-1, 2), np.ones((33 * 33, 1))], axis=1) @ pose.to_photo(view.size_wh).T
     points = points[:, :2] / points[:, 2:] + view.border_xy
-    # A hair of slack: the zero pose touches the edge exactly where there is no margin.
+    # A small tolerance: without a margin, the zero pose touches the edge exactly.
     outside = (points < -1e-9) | (points > np.array(view.photo_wh) + 1e-9)
     return float(outside.any(axis=1).mean())

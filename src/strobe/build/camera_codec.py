@@ -1,4 +1,4 @@
-"""A clip through a real H.264 encoder and back."""
+"""Encode a clip with a real H.264 encoder and decode it again."""
 
 import io
 from fractions import Fraction
@@ -15,7 +15,7 @@ from strobe.core.records import PictType
 
 __all__ = ["h264_round_trip"]
 
-# BT.601, studio range: what encoders and players assume of small video that does not say.
+# BT.601, studio range: what encoders and players assume for small video without colour metadata.
 _TO_YUV = np.array(
     [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], dtype=np.float32
 ) / np.float32(255)
@@ -26,10 +26,10 @@ _ZERO = np.array([16, 128, 128], dtype=np.float32)
 def h264_round_trip(
     frames: NDArray[np.uint8], *, fps: int, crf: int, gop: int
 ) -> tuple[NDArray[np.uint8], tuple[PictType, ...]]:
-    """The frames (T, H, W, 3) as a viewer of the encoded clip sees them, and each one's type (I, P or B).
+    """Return the frames (T, H, W, 3) as a viewer of the encoded clip sees them, and each frame's type (I, P or B).
 
-    x264 runs on one thread, and colour is converted here with proper rounding (the library's own quick conversion
-    darkens every frame by a level): the same frames give the same pixels wherever the same libraries run.
+    x264 runs on one thread, and colour is converted here with proper rounding, because the library's fast conversion
+    darkens every frame by a level. So the same frames give the same pixels wherever the same libraries run.
     """
     av = require("av", what="the H.264 round trip", extra="video")
     count, height, width = frames.shape[:3]
@@ -37,7 +37,7 @@ def h264_round_trip(
     buffer = io.BytesIO()
     try:
         with av.open(buffer, "w", format="mp4") as container:
-            # Without cpu-independent x264's AVX-512 code gives other bits from run to run.
+            # Without cpu-independent, x264's AVX-512 code gives different bits from run to run.
             tuning = f"keyint={gop}:scenecut=0:cpu-independent=1"
             settings = {"crf": str(crf), "preset": "medium", "threads": "1", "x264-params": tuning}
             stream = container.add_stream("libx264", rate=fps, options=settings)
@@ -64,7 +64,7 @@ def h264_round_trip(
 
 
 def _to_yuv420(pixels: Image) -> NDArray[np.uint8]:
-    """Planes stacked as PyAV wants them: luma, then the two chroma planes at half the resolution."""
+    """Return the planes stacked as PyAV expects: luma, then the two chroma planes at half the resolution."""
     height, width = pixels.shape[:2]
     yuv = pixels.astype(np.float32) @ _TO_YUV.T + _ZERO
     chroma = yuv[:, :, 1:].reshape(height // 2, 2, width // 2, 2, 2).mean(axis=(1, 3))

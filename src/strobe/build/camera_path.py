@@ -1,4 +1,4 @@
-"""Where a hand-held camera points: smooth seeded paths, and the plane-to-plane maps they stand for."""
+"""The motion of a hand-held camera: smooth seeded paths, and the homographies they correspond to."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,24 @@ __all__ = ["CameraOptions", "CameraPath", "Pose"]
 _DRIFT_HZ = (0.3, 1.2)
 """A hand that follows something moves about once a second."""
 _SHAKE_HZ = (5.0, 11.0)
-"""Physiological tremor lies at 5 to 12 cycles a second."""
+"""Physiological tremor is at 5 to 12 cycles a second."""
 _FOCAL = 1.2
-"""Focal length over the longer side: the view of a phone's main camera."""
+"""Focal length over the longer side, as in a phone's main camera."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameraOptions:
-    """How the camera moves and what its sensor does. An amplitude of 0 switches that effect off.
+    """How the camera moves and what its sensor does. An amplitude of 0 disables that effect.
 
-    Amplitudes are the farthest the camera strays from the anchor within ±k frames; each path strays between half of
-    that and all of it. `strength` scales every one of them, and the noise.
+    Amplitudes are the maximum deviation from the anchor within ±k frames. Each path reaches between half of it and all
+    of it. `strength` scales all amplitudes and the noise.
 
-    `size` is the shorter side of a frame; `margin` the share of each side of the photo that lies outside the anchor's
-    view, room for the camera to move in (what still lies beyond the photo is mirrored). `shift` and `shake` are
-    shares of the shorter side, `zoom` a share of the scale, `roll` (in the picture's plane) and `tilt` (out of it)
-    degrees, `blur` the share of the frame interval the shutter stays open, `exposure` stops, `noise` the standard
-    deviation at mid-grey in 8-bit levels. `clean_anchor` keeps blur and noise off the anchor. `h264_crf` sends the
-    clip through a real encoder (0 is finest, 51 coarsest), with a key frame every `gop` frames.
+    `size` is the shorter side of a frame. `margin` is the share of each side of the photo outside the anchor's view, as
+    room for the camera to move (anything beyond the photo is mirrored). `shift` and `shake` are shares of the shorter
+    side, and `zoom` is a share of the scale. `roll` (in the image plane) and `tilt` (out of it) are in degrees. `blur`
+    is the share of the frame interval during which the shutter is open. `exposure` is in stops. `noise` is the standard
+    deviation at mid-grey in 8-bit levels. `clean_anchor` keeps blur and noise off the anchor. `h264_crf` encodes the
+    clip with a real encoder (0 is finest, 51 coarsest), with a key frame every `gop` frames.
 
     >>> CameraOptions(k=3, shift=0.0).shift
     0.0
@@ -72,9 +72,10 @@ class CameraOptions:
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """The camera at one moment, relative to the anchor: the zero pose looks straight at the photo.
+    """The camera at one moment, relative to the anchor. The zero pose looks straight at the photo.
 
-    `x`, `y` in shares of the shorter side, `zoom` in natural logarithms, angles in radians, `exposure` in stops.
+    `x` and `y` are shares of the shorter side, `zoom` is a natural logarithm, angles are in radians, `exposure` is in
+    stops.
     """
 
     x: float = 0.0
@@ -86,7 +87,7 @@ class Pose:
     exposure: float = 0.0
 
     def to_photo(self, size_wh: tuple[int, int]) -> Floats:
-        """The 3×3 map from pixels of the frame to pixels of the anchor's view, both with the corner at (0, 0).
+        """Return the 3×3 map from frame pixels to pixels of the anchor's view, both with the corner at (0, 0).
 
         >>> Pose(x=0.5).to_photo((4, 4)).tolist()
         [[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
@@ -101,13 +102,13 @@ class Pose:
         )
         tilted = np.eye(3)
         if self.pitch or self.yaw:
-            # Turning a camera about its own centre maps image to image by K·R·K⁻¹, whatever is in the image.
+            # Rotating a camera about its centre maps image to image by K·R·K⁻¹, whatever the scene.
             focal = _FOCAL * max(width, height)
             lens = np.diag([focal, focal, 1.0])
             cp, sp, cy, sy = np.cos(self.pitch), np.sin(self.pitch), np.cos(self.yaw), np.sin(self.yaw)
             turn = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]]) @ np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
             tilted = lens @ turn @ np.diag([1 / focal, 1 / focal, 1.0])
-            # The turn also swings the view sideways; that part belongs to `shift`, so the centre stays where it is.
+            # The rotation also moves the view sideways. That part belongs to `shift`, so the centre is kept in place.
             moved = tilted @ np.array([0.0, 0.0, 1.0])
             tilted = np.array([[1, 0, -moved[0] / moved[2]], [0, 1, -moved[1] / moved[2]], [0, 0, 1.0]]) @ tilted
         whole = centre @ plane @ tilted @ back
@@ -115,9 +116,9 @@ class Pose:
 
 
 class CameraPath:
-    """A pose for every moment; the zero pose at moment 0, the anchor's.
+    """A pose for every moment, with the zero pose at moment 0, the anchor's.
 
-    Each effect draws from a generator of its own, so that switching one off leaves the others as they were.
+    Each effect has its own random generator, so that disabling one leaves the others unchanged.
     """
 
     def __init__(self, camera: CameraOptions, rng: np.random.Generator) -> None:
@@ -134,7 +135,7 @@ class CameraPath:
     def _waves(
         self, rng: np.random.Generator, axes: int, hertz: tuple[float, float], amplitude: float
     ) -> tuple[Floats, Floats, Floats]:
-        """Three sines per axis, scaled so that the farthest frame within ±k strays by half the amplitude or more."""
+        """Return three sines per axis, scaled so that the maximum within ±k is at least half the amplitude."""
         speed = 2 * np.pi * rng.uniform(*hertz, size=(axes, 3))
         phase = rng.uniform(0, 2 * np.pi, size=(axes, 3))
         height = rng.uniform(0.4, 1.0, size=(axes, 3))
@@ -144,7 +145,7 @@ class CameraPath:
         return speed, phase, height * (reach / farthest if farthest > 1e-12 else 0.0)
 
     def pose(self, time_s: float) -> Pose:
-        """Where the camera points `time_s` seconds after the anchor."""
+        """Return the camera's pose `time_s` seconds after the anchor."""
         moment = np.array([time_s])
         shift, zoom, roll, tilt, shake, exposure = (
             _sum_of_sines(moment, *waves)[:, 0]
@@ -154,7 +155,7 @@ class CameraPath:
             x=float(shift[0] + shake[0]),
             y=float(shift[1] + shake[1]),
             zoom=float(zoom[0]),
-            # A tremor turns the wrist too: half as many radians as it shifts shares of the side.
+            # Tremor turns the wrist too: the angle in radians is half the shift in shares of the side.
             roll=float(roll[0] + shake[2] / 2),
             pitch=float(tilt[0]),
             yaw=float(tilt[1]),
@@ -163,6 +164,6 @@ class CameraPath:
 
 
 def _sum_of_sines(time_s: Floats, speed: Floats, phase: Floats, height: Floats) -> Floats:
-    """(axes, T): the waves' sum, 0 at moment 0."""
+    """Return the sum of the waves, (axes, T), which is 0 at moment 0."""
     angle = speed[:, :, None] * time_s + phase[:, :, None]
     return np.asarray((height[:, :, None] * (np.sin(angle) - np.sin(phase)[:, :, None])).sum(axis=1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The photos to simulate a camera over: which there are, and what is known of each."""
+"""Find the photos for the simulated camera, with their labels, boxes and masks."""
 
 import csv
 import warnings
@@ -19,21 +19,21 @@ from strobe.core.true_boxes import fit_boxes
 __all__ = ["SUFFIXES", "Photo", "find_photos", "fitted_photos", "photo_files"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
-"""Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
+"""Files with these suffixes count as photos in a folder. A file named explicitly is tried with any suffix."""
 
 _ORIENTATION = 0x0112
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Photo:
-    """A still, its name in the dataset, its labels (places in the label space), boxes in its pixels, and its mask."""
+    """A still image, its name in the dataset, its labels (label space positions), boxes in its pixels, and its mask."""
 
     path: Path
     name: str
     labels: tuple[int, ...]
     boxes: tuple[Box, ...] = ()
     size_wh: tuple[int, int] = (0, 0)
-    """The size that the file of boxes gives; (0, 0) where it gives none."""
+    """The size given in the boxes file, or (0, 0) if it gives none."""
     mask: Path | None = None
 
     def __post_init__(self) -> None:
@@ -42,12 +42,12 @@ class Photo:
 
 @dataclass(slots=True)
 class _CsvRows:
-    """Text rows of a CSV by the photo they are about, with line numbers for messages."""
+    """Text rows of a CSV by photo, with line numbers for messages."""
 
     path: Path
     by_photo: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The photos' sizes by the file's own word."""
+    """The photos' sizes given in the file."""
 
 
 def find_photos(
@@ -59,13 +59,13 @@ def find_photos(
     masks: Path | None = None,
     label_space: str | None = None,
 ) -> tuple[list[Photo], LabelSpace]:
-    """Every photo under the sources, sorted by name, and the space of their labels.
+    """Return every photo under the sources, sorted by name, and their label space.
 
-    Labels come from a CSV (`file,label`, several rows for several right answers) or are given by name, else from the
-    boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from `label`, the classes every
-    photo shows, else from the folder below a source that a photo lies in. `masks` is a folder of PNG files named like
-    the photos, whose pixels number the objects from 1; a photo may have none. `label_space` names a shipped space;
-    without it the labels found make up a space of their own, in alphabetical order.
+    Labels come from a CSV (`file,label`, several rows for several right answers) or a mapping by name. Otherwise they
+    come from the boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON). Otherwise `label` gives
+    the classes of every photo. Otherwise the label is the photo's folder below the source. `masks` is a folder of PNG
+    files named like the photos, whose pixels number the objects from 1; a photo may have none. `label_space` names a
+    shipped space. Without it, the labels found make up a new space, in alphabetical order.
     """
     files = photo_files(sources)
     given = labels if isinstance(labels, Mapping) else {}
@@ -94,7 +94,7 @@ def find_photos(
 
 
 def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tuple[str, ...]]:
-    """The photos with their boxes held against the images' sizes, and lines about what was scaled, cut or left out."""
+    """Return the photos with boxes checked against image sizes, and notes about scaled, clipped or dropped ones."""
     owner = [place for place, photo in enumerate(photos) for _ in photo.boxes]
     sizes = {place: upright_size(photos[place].path) for place in dict.fromkeys(owner)}
     with in_file(boxes):
@@ -114,7 +114,7 @@ def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tu
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Width and height of a photo as it is looked at; (0, 0) where it cannot be read, which is reported elsewhere."""
+    """Return a photo's width and height when upright. (0, 0) if it is unreadable, which is reported elsewhere."""
     from PIL import Image as Pillow
 
     try:
@@ -127,7 +127,7 @@ def upright_size(path: Path) -> tuple[int, int]:
 
 
 def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
-    """The photos among the sources by their name in the dataset."""
+    """Return the photos among the sources by their name in the dataset."""
     found: dict[str, Path] = {}
     for source in sources:
         if source.is_dir():
@@ -177,7 +177,7 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
 
 
 def _meant(name: str, files: Mapping[str, Path]) -> str:
-    """What to do about a name that is no photo's."""
+    """Return advice for a name that matches no photo."""
     near = sorted(known for known in files if Path(known).name == Path(name).name)
     meant = f" (did you mean {printable(near[0])}?)" if near else ""
     return f"names are relative to the photo folder{meant}"
@@ -196,7 +196,7 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _CsvRows:
         for place, note in enumerate(data["annotations"]):
             name, (x, y, width, height) = names[note["image_id"]], map(float, note["bbox"])
             if name not in files:
-                # A COCO file often speaks of more images than were copied out of it: those are not our business.
+                # A COCO file often lists more images than were copied from it, and those are ignored.
                 continue
             corners = {"x0": x, "y0": y, "x1": x + width, "y1": y + height}
             cells = {key: repr(value) for key, value in corners.items()} | {"label": labels[note["category_id"]]}

@@ -1,4 +1,4 @@
-"""From photos to perturbation sets: clips, each rendered on its own, and the dataset put together from them."""
+"""Turn photos into perturbation sets: clips rendered independently, and the dataset assembled from them."""
 
 import hashlib
 import json
@@ -29,18 +29,18 @@ from strobe.core.tables import Hints
 __all__ = ["ClipJob", "ClipResult", "put_together", "simulate_clip"]
 
 WORK = ".simulate"
-"""The folder in the dataset's where finished clips are noted, so that the same command goes on after a stop."""
+"""The subfolder that records finished clips, so that the same command resumes after an interruption."""
 
 _NOTE_VERSION = 4
-"""Raised when notes hold something new, so that older ones are made again."""
+"""Increased when records gain new content, so that older ones are made again."""
 
 Decode = Callable[[bytes, Path], Image]
-"""Bytes of a file and its name to an upright RGB image; supplied by the workflow."""
+"""Decodes a file's bytes, given its name, to an upright RGB image. The workflow supplies it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipJob:
-    """One clip to render: a photo, the how-manieth clip of it (from 0), the camera, the seed, and where it all goes."""
+    """One clip to render: a photo, the clip's number within its photo (from 0), the camera, the seed and the target."""
 
     photo: Photo
     number: int
@@ -51,17 +51,17 @@ class ClipJob:
 
     @property
     def first_index(self) -> int:
-        """Where the clip begins in its photo's video.
+        """The clip's first frame index in its photo's video.
 
-        All clips of a photo are stretches of one video, so that intervals know that they are not independent; the
-        stretches lie a clip's length apart, so that no window of time reaches from one into the next.
+        All clips of a photo are segments of one video, so that confidence intervals treat them as dependent. Segments
+        are a clip's length apart, so that no time window spans two of them.
         """
         return self.number * 2 * (2 * self.camera.k + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipResult:
-    """What came of a job: the note of a finished clip, or the reason there is none."""
+    """The result of a job: the record of a finished clip, or the reason there is none."""
 
     job: ClipJob
     note: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class ClipResult:
 
 
 def simulate_clip(job: ClipJob) -> ClipResult:
-    """Render one clip and store its frames, unless that was done before. Never raises for a photo that is bad."""
+    """Render one clip and store its frames, unless already done. Never raises for a bad photo."""
     try:
         data = job.photo.path.read_bytes()
         identity = _identity(job, hashlib.sha256(data).hexdigest())
@@ -91,13 +91,13 @@ def simulate_clip(job: ClipJob) -> ClipResult:
 
 
 def _identity(job: ClipJob, photo_sha256: str) -> str:
-    """The id of the photo's video: photo, camera and seed, and nothing of where they lie."""
+    """Return the video id of the photo: derived from photo, camera and seed, independent of their paths."""
     text = json.dumps([photo_sha256, asdict(job.camera), job.seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _inputs(job: ClipJob, identity: str) -> str:
-    """Changes when anything does that the note depends on; labels are not in it, they are looked up afresh."""
+    """Return a digest of everything the record depends on. Labels are excluded, because they are looked up again."""
     mask = sha256_of_file(job.photo.mask) if job.photo.mask else None
     text = json.dumps(
         [_NOTE_VERSION, identity, job.number, job.photo.name, [asdict(box) for box in job.photo.boxes], mask]
@@ -115,7 +115,7 @@ def _finished(note_path: Path, inputs: str, folder: Path) -> dict[str, Any] | No
 def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
     photo = job.decode(data, job.photo.path)
     mask = _read_mask(job, photo)
-    # The camera's options stay out of the seed, so that switching one effect off leaves the others as they were.
+    # The camera's options are not part of the seed, so that disabling one effect leaves the others unchanged.
     rng = np.random.default_rng([job.seed % 2**64, job.number, int(hashlib.sha256(data).hexdigest()[:16], 16)])
     seen = render_path(photo, job.camera, rng, boxes=job.photo.boxes, mask=mask)
     names = [f"{job.photo.name}/{job.first_index + place:06d}.png" for place in range(len(seen.frames))]
@@ -137,7 +137,7 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
 
 
 def _hints(frames: NDArray[np.uint8]) -> list[list[float]]:
-    """What the pixels suggest of each frame against the anchor, zeros for the anchor itself."""
+    """Return the hints of each frame against the anchor, with zeros for the anchor itself."""
     anchor = len(frames) // 2
     features = {place: features_of(pixels) for place, pixels in enumerate(frames)}
     members = [place for place in features if place != anchor]
@@ -171,12 +171,13 @@ def put_together(
     seed: int,
     licence: str = "",
 ) -> Dataset:
-    """The dataset of all finished clips, in the order given."""
+    """Return the dataset of all finished clips, in the given order."""
     pairs = [(clip.job, clip.note) for clip in clips if clip.note is not None]
     if not pairs:
         raise StrobeError("no photo could be used; nothing was written")
     grown = DatasetBuilder()
-    last = {note["video_id"]: job for job, note in pairs}  # a photo's clips come in order: its last one ends the video
+    # a photo's clips come in order, so its last one ends the video
+    last = {note["video_id"]: job for job, note in pairs}
     codec = "h264" if camera.h264_crf is not None else ""
     videos = {
         video_id: grown.video(

@@ -1,8 +1,8 @@
-"""Frames by their place in presentation order: only the needed stretch is decoded, and the pixels are exact.
+"""Read frames by position in presentation order. Only the needed segment is decoded, and the pixels are exact.
 
-Seeking is checked, never trusted: decoding starts at the last key packet that is not after the first wanted frame,
-and every frame that comes must be the next one of the index. Where one does not, decoding starts one key earlier, and
-in the end from the start of the file.
+Seeks are verified, never trusted. Decoding starts at the last key packet at or before the first wanted frame, and every
+decoded frame must be the next one in the index. If one is not, decoding restarts one key packet earlier, and in the end
+from the start of the file.
 """
 
 import bisect
@@ -23,14 +23,14 @@ from strobe.core.tables import NO_PTS
 __all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 
 _WORTH_A_SEEK = 8
-"""A gap of fewer frames than this before the next key is decoded through: a seek costs about as much."""
+"""A shorter gap before the next key frame is decoded, because a seek costs about as much."""
 
 _PICT_TYPES: dict[int, PictType] = {1: "I", 2: "P", 3: "B", 5: "I", 6: "P", 7: "B"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedFrame:
-    """One frame: its place in presentation order, its exact time and its pixels, upright and with square pixels."""
+    """One frame: its position in presentation order, its exact time and its pixels, upright and with square pixels."""
 
     index: int
     pts: int | None
@@ -40,16 +40,16 @@ class DecodedFrame:
 
 
 class Reader:
-    """Reads frames of one video through one open container. Not for use from two threads at once.
+    """Reads frames of one video through one open container. Not thread-safe.
 
-    `decoded` counts the frames the decoder produced, `missing` holds wanted places no attempt could give (damaged),
-    `mistrusted` turns True where frames came that the index does not know: then index by decoding and start again.
+    `decoded` counts frames from the decoder. `missing` holds wanted positions that no attempt could decode (damaged).
+    `mistrusted` becomes True if frames appear that the index does not have. Then index by decoding and start again.
     """
 
     def __init__(
         self, index: VideoIndex, limits: Limits | None = None, *, opened: tuple[Any, Any] | None = None
     ) -> None:
-        """`opened` is a container and its stream to go on with; otherwise the file is opened."""
+        """`opened` is a container and its stream to continue with. Otherwise the file is opened."""
         self.index = index
         self.decoded = 0
         self.missing: set[int] = set()
@@ -62,7 +62,7 @@ class Reader:
 
     @classmethod
     def open(cls, path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> "Reader":
-        """A reader of a video that is indexed on the way: the file is opened once (opening takes a while)."""
+        """Return a reader of a video and index it too, opening the file only once, because opening is slow."""
         limits = limits or Limits()
         index, container, stream = open_indexed(path, limits, by_decoding=by_decoding)
         return cls(index, limits, opened=(container, stream))
@@ -78,7 +78,10 @@ class Reader:
         self.close()
 
     def frames(self, wanted: Iterable[int]) -> Iterator[DecodedFrame]:
-        """The frames at these places, in ascending order; a damaged frame is left out and kept in `missing`."""
+        """Yield the frames at these positions, in ascending order.
+
+        Damaged frames are skipped and recorded in `missing`.
+        """
         todo = sorted(set(wanted))
         if not todo:
             return
@@ -90,7 +93,7 @@ class Reader:
             yield from self._run(run)
 
     def _runs(self, todo: list[int]) -> Iterator[list[int]]:
-        """Wanted places in groups, split where seeking to a later key saves decoding."""
+        """Group the wanted positions, split where seeking to a later key frame saves decoding."""
         run = [todo[0]]
         for place in todo[1:]:
             key = self._key_before(place)
@@ -105,7 +108,7 @@ class Reader:
         return found if found >= 0 else None
 
     def _run(self, run: list[int]) -> Iterator[DecodedFrame]:
-        """One stretch, from ever earlier starts until every wanted frame has come."""
+        """Decode one segment, from progressively earlier starts until every wanted frame has been found."""
         left = run
         for frames in self._starts(run[0]):
             for decoded in self._checked(frames, left):
@@ -119,15 +122,15 @@ class Reader:
         self.missing.update(left)
 
     def _starts(self, first: int) -> Iterator[tuple[int, Iterator[Any]]]:
-        """Ways to begin before `first`: (place of the first frame to come, the frames)."""
+        """Yield starting points before `first`: (position of the first frame, the frames)."""
         near = self._key_before(first)
         if near is None or near == 0:
-            return  # the start of the file is the only way
+            return  # only decoding from the start is possible
         for number in (near, near - 1):
             if number < 1:
                 return
             key = self.index.keys[number]
-            # Containers differ in which of the two a seek goes by; the packet landed on tells.
+            # Containers differ in which timestamp a seek uses, so the packet reached decides.
             for target in dict.fromkeys((key.pts, key.dts)):
                 if target is None:
                     continue
@@ -137,7 +140,7 @@ class Reader:
                     break
 
     def _seek(self, target: int, key: Key) -> tuple[int, Iterator[Any]] | None:
-        """Seek, and see where it landed: on this key or on an earlier one, else None."""
+        """Seek and return the key packet reached, this one or an earlier one, else None."""
         import av
 
         self._fresh = False
@@ -163,7 +166,7 @@ class Reader:
         yield from decode_all(self._container, self._stream, [])
 
     def _checked(self, start: tuple[int, Iterator[Any]], left: list[int]) -> Iterator[DecodedFrame]:
-        """The wanted ones among frames that must follow the index without a gap; ends at the first that does not."""
+        """Yield the wanted frames while they follow the index without a gap. Stops at the first mismatch."""
         place, frames = start
         floor, wanted = int(self.index.pts[place]), set(left)
         for frame in frames:
@@ -171,7 +174,7 @@ class Reader:
             if frame.pts is None:
                 return
             if frame.pts < floor:
-                continue  # leading images whose references lie before the key
+                continue  # leading images whose references precede the key frame
             if frame.is_corrupt or place >= len(self.index) or frame.pts != int(self.index.pts[place]):
                 return
             if place in wanted:
@@ -181,7 +184,7 @@ class Reader:
             place += 1
 
     def _from_start(self, wanted: list[int]) -> Iterator[DecodedFrame]:
-        """The wanted ones by timestamp, decoding everything from the start; damaged ones do not come."""
+        """Yield the wanted frames by timestamp, decoding everything from the start, without damaged frames."""
         self._rewind()
         pts = self.index.pts
         left = {int(pts[place]): place for place in wanted}
@@ -200,7 +203,7 @@ class Reader:
                 return
 
     def _by_count(self, todo: list[int]) -> Iterator[DecodedFrame]:
-        """The wanted ones by counting undamaged frames from the start, as the index did."""
+        """Yield the wanted frames by counting undamaged frames from the start, as the index did."""
         self._rewind()
         wanted, place = set(todo), 0
         for frame in decode_all(self._container, self._stream, []):
@@ -216,7 +219,7 @@ class Reader:
         self.missing.update(wanted)
 
     def _rewind(self) -> None:
-        """Stand at the start of the file. Opened anew: seeking to the start is not exact in every container."""
+        """Rewind by reopening the file, because seeking to the start is not exact in every container."""
         if not self._fresh:
             self._container.close()
             self._container, self._stream = open_video(self.index.path, self._limits)
@@ -246,7 +249,7 @@ class Reader:
 
 
 def rgb_of(frame: Any) -> Image:
-    """The frame's pixels as 8-bit RGB, as coded: neither turned nor made square.
+    """Return the frame's pixels as 8-bit RGB as coded, neither rotated nor made square.
 
     The same bytes as PyAV's plain `to_ndarray(format="rgb24")`, on one thread.
     """
@@ -258,7 +261,7 @@ def rgb_of(frame: Any) -> Image:
 
 
 def square_size(width: int, height: int, sample_aspect: Fraction) -> tuple[int, int]:
-    """The size at which pixels are square: the squeezed side grows, so that no pixel is thrown away.
+    """Return the size with square pixels. The compressed side grows, so that no pixel is lost.
 
     >>> square_size(720, 576, Fraction(16, 15)), square_size(720, 480, Fraction(8, 9))
     ((768, 576), (720, 540))
@@ -269,7 +272,7 @@ def square_size(width: int, height: int, sample_aspect: Fraction) -> tuple[int, 
 
 
 def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
-    """The image turned and mirrored as its display matrix (a, b, c, d) says: x' = ax + cy, y' = bx + dy.
+    """Rotate and mirror the image by its display matrix (a, b, c, d): x' = ax + cy, y' = bx + dy.
 
     >>> phone = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
     >>> upright(phone, (0, 1, -1, 0))[:, :, 0].tolist()
@@ -278,7 +281,7 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
     if matrix is None:
         return image
     a, b, c, d = matrix
-    if abs(b) > abs(a):  # lying on its side
+    if abs(b) > abs(a):  # rotated by 90°
         image, flip_x, flip_y = image.transpose(1, 0, 2), c < 0, b < 0
     else:
         flip_x, flip_y = a < 0, d < 0
@@ -290,8 +293,8 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
 def _display_matrix(frame: Any) -> tuple[int, ...] | None:
     import av.sidedata.sidedata as found
 
-    # Not `frame.side_data`: the frame would keep it, and it the frame, with all its pixels, until the garbage collector
-    # comes by, which thinks a few hundred objects no matter.
+    # Not `frame.side_data`: it creates a reference cycle that keeps the frame and its pixels until the garbage
+    # collector runs, which a few hundred objects do not trigger.
     container: Any = found.SideDataContainer
     data = container(frame).get("DISPLAYMATRIX")
     if data is None:
@@ -301,7 +304,7 @@ def _display_matrix(frame: Any) -> tuple[int, ...] | None:
 
 
 def _sample_aspect(stream: Any) -> Fraction:
-    """Width over height of a pixel; 1 where the file says nothing, or nothing believable."""
+    """Return a pixel's width over its height. 1 if the file gives no plausible value."""
     for ratio in (stream.sample_aspect_ratio, stream.codec_context.sample_aspect_ratio):
         if ratio and Fraction(1, 8) <= ratio <= 8:
             return Fraction(ratio)

@@ -1,7 +1,8 @@
-"""One video's share of a build: choose anchors, decode, store frames, compute hints, and write down what was made.
+"""One video's part of a build: choose anchors, decode, store frames, compute hints, and record the result.
 
-The work of a video is one job. Its result is a folder of media and one small JSON file (the fragment), each put in
-place whole, the fragment last: a job that was killed leaves nothing that counts, a job that is done is not done again.
+The work on a video is one job. Its result is a folder of media and one small JSON file (the fragment). Each is moved
+into place atomically, the fragment last. So a killed job leaves nothing that counts, and a finished job is not
+repeated.
 """
 
 import hashlib
@@ -45,15 +46,15 @@ __all__ = [
 
 _SCHEMA = 1
 WORK_FOLDER = ".build"
-"""Inside the dataset folder: fragments of finished videos, and half-made media."""
+"""Inside the dataset folder: fragments of finished videos, and incomplete media."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractJob:
-    """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover.
+    """The work on one video. `anchors` may be given. Otherwise they are sampled from the frames that `labels` cover.
 
-    What is made is written to `aside` where that is given, for another to put in the destination (`land`); `done` is
-    then what lies there from before.
+    If `aside` is given, output is written there, and another process moves it to the destination (`land`). `done` is
+    then the earlier result at the destination.
     """
 
     path: Path
@@ -69,18 +70,18 @@ class ExtractJob:
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
     file_digest: bool = False
-    """Whether a frame's digest is that of its file: pixels of a JPEG may differ from decoder to decoder."""
+    """Whether a frame's digest is that of its file, because a JPEG's pixels may differ between decoders."""
     aside: Path | None = None
     done: "Fragment | None" = None
 
     @property
     def media(self) -> tuple[Path, Path]:
-        """Where its media are gathered, and where they take their place then."""
+        """The folder where its media are collected, and their final folder."""
         root = self.aside or self.destination
         return root / WORK_FOLDER / f"{self.media_folder}.half", root / "media" / self.media_folder
 
     def digest(self, video_sha256: str) -> str:
-        """Changes when anything does that changes the result: not where the files lie, not what labels are called."""
+        """A digest of everything that changes the result, which excludes file paths and label names."""
         spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [
@@ -92,7 +93,7 @@ class ExtractJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoRow:
-    """What is known of a video."""
+    """The facts about a video."""
 
     video_id: str
     sha256: str
@@ -105,7 +106,7 @@ class VideoRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
-    """What is known of a frame; `media` is empty where it stays in the video."""
+    """The facts about a frame. `media` is empty if it stays in the video."""
 
     index: int
     pts: int | None
@@ -119,7 +120,7 @@ class FrameRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRow:
-    """An anchor, its members in order (the anchor among them), and their hints in the same order (or none)."""
+    """An anchor, its members in order including the anchor, and their hints in the same order (or none)."""
 
     anchor: int
     members: tuple[int, ...]
@@ -139,7 +140,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractOutcome:
-    """How a job went: a fragment, or the one line why not. `reused` where it had been done before."""
+    """A job's outcome: a fragment, or a one-line reason for failure. `reused` marks a job done before."""
 
     name: str
     fragment: Fragment | None = None
@@ -149,15 +150,15 @@ class ExtractOutcome:
 
 
 def versions() -> dict[str, str]:
-    """The decoder: what pixels may depend on."""
+    """Return the decoder's version, on which pixels may depend."""
     av = require("av", what="reading video", extra="video")
     return {"pyav": str(av.__version__), "libavcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 
 
 def run_job(job: ExtractJob, progress: Progress | None = None) -> ExtractOutcome:
-    """Do one video. A video that cannot be used becomes an Outcome with a problem; only writing can fail for all.
+    """Process one video. An unusable video gives an outcome with a problem. Only write errors end the whole build.
 
-    `progress` counts the frames, for a caller that does one video and in its own process.
+    `progress` counts frames, for a caller that processes one video in its own process.
     """
     from strobe.core.errors import CannotWrite
 
@@ -166,13 +167,13 @@ def run_job(job: ExtractJob, progress: Progress | None = None) -> ExtractOutcome
     except (CannotWrite, KeyboardInterrupt):
         raise
     except InvalidFile as error:
-        # The path names a machine; the dataset says the file's name only.
+        # The path would identify a machine, so the dataset records only the file's name.
         return ExtractOutcome(name=job.name, problem=printable(str(error).replace(str(job.path), job.path.name)))
     except StrobeError as error:
         return ExtractOutcome(name=job.name, problem=printable(f"{job.path.name}: {error}"))
     except MemoryError:
         return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: out of memory; use fewer --workers")
-    except Exception as error:  # a decoder can fail in any way on a damaged file; the other videos go on
+    except Exception as error:  # a decoder can fail in any way on a damaged file, and the other videos continue
         problem = f"{job.path.name}: {type(error).__name__} while decoding ({error})"
         return ExtractOutcome(name=job.name, problem=printable(problem))
 
@@ -197,19 +198,19 @@ def _run(job: ExtractJob, say: Progress) -> ExtractOutcome:
 
 
 def done_before(job: ExtractJob) -> Fragment | None:
-    """What was made of the video before, if it still lies there whole; whether it is what is wanted, `job` says."""
+    """Return the earlier result for the video if its files are complete. The caller checks that it matches `job`."""
     old = fragment_of(job.destination / WORK_FOLDER / f"{job.media_folder}.json")
     return old if old is not None and _media_whole(job, old) else None
 
 
 def _note(job: ExtractJob, fragment: Fragment) -> None:
-    """Write down that the video is done, after its media."""
+    """Record that the video is done, after its media."""
     path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
     write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
 
 
 def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write down what another made of the job and keep its media, as the job itself would have."""
+    """Record another process's result for the job and store its media, as the job itself would have."""
     aside, final = job.media
     if not job.reference:
         with _writing(final):
@@ -230,13 +231,13 @@ def _refuse_missing(path: Path) -> None:
 
 
 def fragment_of(path: Path) -> Fragment | None:
-    """The fragment in a file, or None where there is none as it was written."""
+    """Return the fragment in a file. None if it is missing or damaged."""
     note = read_sealed(path)
     return decode(Fragment, note) if note is not None and note["schema"] == _SCHEMA else None
 
 
 def _media_whole(job: ExtractJob, fragment: Fragment) -> bool:
-    """Whether every stored frame is there with the size that was written."""
+    """Return whether every stored frame exists with its recorded size."""
     try:
         return all(
             (job.destination / row.media).stat().st_size == row.media_bytes for row in fragment.frames if row.media
@@ -297,7 +298,7 @@ def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Pro
 
 
 class _HintMaker:
-    """Hints of every set, made as soon as its last frame has come; what no later set needs is let go."""
+    """Computes the hints of every set as soon as its last frame arrives, and frees frames that no later set needs."""
 
     def __init__(self, windows: Mapping[int, range]) -> None:
         self._open = deque(sorted(windows.items()))
@@ -305,12 +306,12 @@ class _HintMaker:
         self._done: dict[int, list[PairHints]] = {}
 
     def add(self, frame: DecodedFrame) -> None:
-        """Take one frame; frames come in order."""
+        """Add one frame. Frames must come in order."""
         self._close(before=frame.index)
         self._features[frame.index] = features_of(frame.image)
 
     def finish(self) -> dict[int, list[PairHints]]:
-        """Hints per anchor, in the order of its members."""
+        """Return hints per anchor, in the order of its members."""
         self._close(before=None)
         return self._done
 
@@ -326,7 +327,7 @@ class _HintMaker:
 
 
 class _FrameWriter:
-    """Hashes, encodes and writes frames beside the decoder, into a folder that takes its place when all are there."""
+    """Hashes, encodes and writes frames while others are decoded, into a folder that is moved into place at the end."""
 
     def __init__(self, job: ExtractJob) -> None:
         self._job = job
@@ -348,13 +349,13 @@ class _FrameWriter:
         shutil.rmtree(self._aside, ignore_errors=True)
 
     def add(self, frame: DecodedFrame) -> None:
-        """Take one frame; waits where too many are on their way, so that memory stays flat."""
+        """Add one frame. Blocks if too many are pending, so that memory stays bounded."""
         self._pending.append(self._pool.submit(self._store, frame))
         while len(self._pending) > self._job.threads + 2:
             self._rows.append(self._pending.popleft().result())
 
     def finish(self) -> list[FrameRow]:
-        """Put the media in place; the rows of all frames come back in order."""
+        """Move the media into place, and return the rows of all frames in order."""
         while self._pending:
             self._rows.append(self._pending.popleft().result())
         if not self._job.reference:
@@ -389,7 +390,7 @@ class _FrameWriter:
 
 
 def _put_in_place(aside: Path, final: Path) -> None:
-    # All at the end: the first one makes the disk write most of the others, too.
+    # All at the end, because the first sync makes the disk write most of the others too.
     for path in aside.iterdir():
         with path.open("rb+") as file:
             os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""From fragments to a dataset: rows of all videos in one order, labels and boxes laid over them, hints applied."""
+"""Assemble a dataset from fragments: rows of all videos in one order, labels and boxes attached, hints applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ from strobe.core.tables import Hints
 __all__ = ["Gathered", "drop_by_hints", "gather", "label_space_of"]
 
 _SLOW_FPS = 15
-"""At this rate k frames last twice as long as at the 30 a second that k = 10 was chosen for."""
+"""At this rate, k frames last twice as long as at the 30 frames per second that k = 10 was chosen for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """A dataset, and lines about what did not go in."""
+    """A dataset, and notes about what was left out."""
 
     dataset: Dataset
     notes: tuple[str, ...]
@@ -35,7 +35,7 @@ class Gathered:
 def label_space_of(
     name: str, labels: Mapping[str, Sequence[LabelRow]], boxes: Mapping[str, Sequence[BoxRow]]
 ) -> LabelSpace:
-    """The classes that were named, in alphabetical order."""
+    """Return the named classes in alphabetical order."""
     found = {row.label for rows in labels.values() for row in rows}
     found |= {row.label for rows in boxes.values() for row in rows}
     return LabelSpace.of_names(name, sorted(found))
@@ -55,11 +55,11 @@ def gather(
     licence: str = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> Gathered:
-    """The dataset of all fragments, sorted by video name, whatever order they were made in.
+    """Return the dataset of all fragments, sorted by video name, independent of the order in which they were made.
 
-    `k` None takes the largest offset there is (sets made by time). `label_source` None scores members with their own
-    labels where every member has one, else with their anchor's; where boxes alone give labels, members without a box
-    are left out instead. `paths` are the videos frames are to be decoded from.
+    `k=None` takes the largest offset present (sets made by time). `label_source=None` scores members with their own
+    labels if every member has one, else with their anchor's. If labels come from boxes alone, members without a box are
+    excluded instead. `paths` are the videos to decode frames from.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.video.name)
     grown = DatasetBuilder()
@@ -74,7 +74,7 @@ def gather(
         boxed, outside = _boxes_by_frame(fragment, boxes.get(video.name, ()))
         elsewhere += outside
         for frame in fragment.frames:
-            # Boxes alone say what is in a frame, too. Crowds count: the class is there.
+            # Boxes also give a frame's classes. Crowds count, because the class is present.
             mine, said = boxed.get(frame.index, ()), labels_at(labels.get(video.name, ()), frame.index, frame.time_s)
             named = {label_space.index(text) for text in ([box.label for box in mine] if labelled_by_boxes else said)}
             rows[frame.index] = row = grown.frame(
@@ -113,7 +113,7 @@ def gather(
 
 
 def _by_the_labels_there_are(dataset: Dataset, labelled_by_boxes: bool, notes: list[str]) -> Dataset:
-    """The dataset with the label rule its labels allow."""
+    """Return the dataset with the label rule that its labels allow."""
     sets = dataset.sets
     own = np.isin(sets.frame, dataset.labels.frame)
     if own.all():
@@ -132,9 +132,9 @@ def _by_the_labels_there_are(dataset: Dataset, labelled_by_boxes: bool, notes: l
 
 
 def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
-    """Lines about sets that reach less far than k says, or much further in time than it sounds."""
+    """Return notes about sets that reach less far than k, or cover much more time than k suggests."""
     anchors = [(one.anchor, fragment.video.n_frames) for fragment in ordered for one in fragment.sets]
-    # Videos shorter than k have a line of their own.
+    # Videos shorter than k have their own note.
     short = sum(n_frames > k and (anchor < k or anchor + k >= n_frames) for anchor, n_frames in anchors)
     notes = [f"{short} of {len(anchors)} set(s) are cut short by an end of their video"] if short else []
     slow = [(fragment.video.fps, fragment.video.name) for fragment in ordered if fragment.video.fps]
@@ -149,9 +149,9 @@ def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
 
 
 def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str, int]]:
-    """The dataset without the members the rules drop, and how many each rule dropped. Anchors always stay.
+    """Return the dataset without the members that the rules drop, and each rule's count. Anchors always stay.
 
-    Dropped frames keep their place in the frames table: smoothing over time still sees them.
+    Dropped frames keep their row in the frames table, so that temporal smoothing still uses them.
     """
     if dataset.hints is None:
         raise InvalidValue("dropping by hints needs hints; leave --no-hints away")
@@ -171,7 +171,7 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
 
 
 def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[int, list[BoxRow]], int]:
-    """The boxes of each frame, and how many are on frames that are in no set."""
+    """Return the boxes of each frame, and the number on frames that are in no set."""
     there, n_frames = {row.index for row in fragment.frames}, fragment.video.n_frames
     found: dict[int, list[BoxRow]] = {}
     for box in boxes:

@@ -1,4 +1,4 @@
-"""Hints for datasets whose frames were not decoded here: read the images of every set and compare them."""
+"""Compute hints for datasets that were not decoded here, by reading and comparing the images of every set."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _UNKNOWN = PairHints(cut=np.nan, blur=np.nan, motion=np.nan, exposure=np.nan)
 
 
 def hints_table(pairs: Sequence[PairHints]) -> Hints:
-    """The table of these hints, in this order."""
+    """Return the table of these hints, in this order."""
     numbers = {
         name: np.array([getattr(pair, name) for pair in pairs], dtype=np.float64)
         for name in ("cut", "blur", "motion", "exposure")
@@ -25,16 +25,16 @@ def hints_table(pairs: Sequence[PairHints]) -> Hints:
 
 
 def hints_of(dataset: Dataset, source: FrameSource, *, progress: Progress | None = None) -> tuple[Hints, int]:
-    """The hints of every row of the dataset's sets, and how many images could not be read.
+    """Return the hints of every row of the dataset's sets, and the number of unreadable images.
 
-    A member that cannot be read, or whose anchor cannot, has hints that are NaN.
+    The hints are NaN if the member or its anchor is unreadable.
     """
     sets, n_unread = dataset.sets, 0
     pairs = [_UNKNOWN] * len(sets.set)
     starts = np.flatnonzero(np.diff(sets.set, prepend=-1))
     with (progress or Silent()).task("hints", len(pairs)) as advance:
         for rows in np.split(np.arange(len(pairs)), starts[1:]):
-            # One set at a time, so that memory stays flat. Distances order the members as time does.
+            # One set at a time, so that memory stays bounded. Distances order the members like time.
             features = {}
             for row in rows.tolist():
                 try:

@@ -1,6 +1,6 @@
-"""What the pixels of a pair suggest to a reviewer: cut, blur, motion, exposure, near-duplicate. Never a verdict.
+"""Pixel-based hints for reviewers about a pair: cut, blur, motion, exposure, near-duplicate. Never a verdict.
 
-Everything is computed on small grey copies, a few milliseconds a pair, and is the same on every machine.
+All are computed on small grey copies in a few milliseconds per pair, and are the same on every machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,25 +17,25 @@ from strobe.core.tables import Hints
 __all__ = ["DropRules", "FrameFeatures", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
 
 _THUMB = 160
-"""The longer side of the grey copy that motion and duplicates are measured on."""
+"""The longer side of the grey copy used for motion and duplicates."""
 
 _BLOCK = 8
-"""The side of a block of the half-size copy, and ..."""
+"""The side of a block in the half-size copy."""
 _REACH = 3
-"""... how far a block may have moved in it, beyond the motion of the whole frame."""
+"""How far a block may have moved in it, beyond the motion of the whole frame."""
 
 _LINES = 160
 """Sharpness is measured along about this many rows and columns at full resolution."""
 
 DUPLICATE_MEAN, DUPLICATE_BLOCK = 0.5, 1.5
-"""A pair is a near-duplicate if grey levels (of 255) differ by less than this on average, and in every block."""
+"""A near-duplicate pair differs in grey levels (of 255) by less than the first on average, the second in any block."""
 
 Grey = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFeatures:
-    """What hints need of one frame: small copies, mean luma in [0, 1], sharpness, colour histogram."""
+    """The data of one frame for hints: small copies, mean luma in [0, 1], sharpness, colour histogram."""
 
     grey: Grey
     half: Grey
@@ -48,7 +48,7 @@ class FrameFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairHints:
-    """Hints of one (anchor, member) pair; the fields are those of the dataset's hints table."""
+    """Hints of one (anchor, member) pair. The fields are those of the dataset's hints table."""
 
     cut: float = 0.0
     blur: float = 0.0
@@ -59,9 +59,10 @@ class PairHints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRules:
-    """Which hints drop a member, and from where on; None leaves a hint alone.
+    """The thresholds at which hints drop a member. None ignores a hint.
 
-    `cut` and `motion` drop at or above the value; `blur` and `exposure` drop changes of at least this size either way.
+    `cut` and `motion` drop at or above the value. `blur` and `exposure` drop changes of at least this size in either
+    direction.
     """
 
     cut: float | None = None
@@ -77,11 +78,11 @@ class DropRules:
 
     @property
     def any(self) -> bool:
-        """Whether anything can be dropped at all."""
+        """Whether any rule is set."""
         return self != DropRules()
 
     def dropped(self, hints: Hints) -> dict[str, NDArray[np.bool_]]:
-        """Per rule, the rows it drops. Rows may fall under several rules."""
+        """Return the rows that each rule drops. Rows may match several rules."""
         out: dict[str, NDArray[np.bool_]] = {}
         for name in ("cut", "blur", "motion", "exposure"):
             threshold = getattr(self, name)
@@ -93,12 +94,12 @@ class DropRules:
 
 
 def features_of(image: Image) -> FrameFeatures:
-    """The small copies and numbers of one frame."""
+    """Return the small copies and numbers of one frame."""
     from PIL import Image as Pillow
 
     height, width = image.shape[:2]
     factor = max(1, round(max(height, width) / _THUMB))
-    # Every second row is enough for an average of many, at half the cost.
+    # Every second row is enough for the mean of many, at half the cost.
     rows = image if factor < 4 or factor % 2 else np.ascontiguousarray(image[::2])
     small = np.asarray(Pillow.fromarray(rows).reduce((factor, factor * len(rows) // height or 1))).astype(np.float32)
     grey = small @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
@@ -123,7 +124,7 @@ def _halved(grey: Grey) -> Grey:
 
 
 def _sharpness(plane: NDArray[np.uint8]) -> float:
-    """Root mean square of the second differences along some rows and columns, a 640th of the frame apart."""
+    """Return the RMS of the second differences along some rows and columns, a 640th of the frame apart."""
     step = max(1, round(max(plane.shape) / 640))
     rows = plane[:: max(1, plane.shape[0] // _LINES)].astype(np.int16)
     columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16).T
@@ -133,14 +134,14 @@ def _sharpness(plane: NDArray[np.uint8]) -> float:
         flat = second.ravel().astype(np.float32)
         energy += float(flat @ flat)
         count += flat.size
-    # Rounding to whole levels alone gives 1/12 · (1 + 4 + 1): it is not sharpness.
+    # Rounding to integer levels alone gives 1/12 · (1 + 4 + 1), which is not sharpness.
     return float(np.sqrt(max(0.0, energy / max(1, count) - 0.5)))
 
 
 def cut_score(before: FrameFeatures, after: FrameFeatures) -> float:
-    """How much two neighbouring frames look like two scenes, in [0, 1].
+    """Return how likely two neighbouring frames are different scenes, in [0, 1].
 
-    High only where both the colours and the layout change: motion keeps the colours, a flash keeps the layout.
+    High only if both the colours and the layout change: motion keeps the colours, a flash keeps the layout.
     """
     if before.grey.shape != after.grey.shape:
         return 1.0
@@ -152,7 +153,7 @@ def cut_score(before: FrameFeatures, after: FrameFeatures) -> float:
 
 
 def pair_hints(anchor: FrameFeatures, member: FrameFeatures, *, cut: float) -> PairHints:
-    """The hints of a pair; `cut` is the highest cut score on the way from one to the other."""
+    """Return the hints of a pair. `cut` is the highest cut score between them."""
     blur = float(np.log2((member.sharpness + 0.1) / (anchor.sharpness + 0.1)))
     exposure = member.luma - anchor.luma
     if anchor.grey.shape != member.grey.shape:
@@ -164,9 +165,9 @@ def pair_hints(anchor: FrameFeatures, member: FrameFeatures, *, cut: float) -> P
 
 
 def set_hints(features: Mapping[int, FrameFeatures], anchor: int, members: Sequence[int]) -> list[PairHints]:
-    """The hints of every member (by frame index) against the anchor; zeros for the anchor itself.
+    """Return the hints of every member (by frame index) against the anchor, with zeros for the anchor itself.
 
-    The cut score of a member is the highest between neighbouring frames on its way to the anchor.
+    A member's cut score is the highest between neighbouring frames from it to the anchor.
     """
     order = sorted({anchor, *members})
     middle = order.index(anchor)
@@ -190,12 +191,12 @@ def _largest_block(difference: Grey) -> float:
 
 
 def _motion(anchor: FrameFeatures, member: FrameFeatures) -> float:
-    """Mean displacement in per cent of the diagonal: the whole frame's shift, and what blocks moved beyond it."""
+    """Return the mean displacement in per cent of the diagonal: the whole frame's shift plus the blocks' own motion."""
     whole = _shift(anchor, member)
     moved, weight = _blocks(anchor.half, member.half, whole)
     if not weight.sum() > 0:
         return 0.0
-    lengths = np.hypot(moved[..., 0], moved[..., 1]) * 2  # the half-size copy counts double
+    lengths = np.hypot(moved[..., 0], moved[..., 1]) * 2  # displacements in the half-size copy count double
     return float((lengths * weight).sum() / weight.sum()) * 100 / anchor.diagonal
 
 
@@ -206,7 +207,7 @@ def _spectrum(grey: Grey) -> NDArray[np.complex64]:
 
 
 def _shift(anchor: FrameFeatures, member: FrameFeatures) -> tuple[int, int]:
-    """The shift (down, right) that best lays one over the other, by phase correlation; none where it does not help."""
+    """Return the (down, right) shift that best aligns the two, by phase correlation. Zero if it does not help."""
     a, b = anchor.grey, member.grey
     cross = np.conj(anchor.spectrum) * member.spectrum
     surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-3), s=a.shape)
@@ -218,7 +219,7 @@ def _shift(anchor: FrameFeatures, member: FrameFeatures) -> tuple[int, int]:
 
 
 def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
-    """Mean difference where `a`, shifted, and `b` overlap."""
+    """Return the mean difference where `a`, shifted, and `b` overlap."""
     height, width = a.shape
     of_a = a[max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)]
     of_b = b[max(0, down) : height - max(0, -down), max(0, right) : width - max(0, -right)]
@@ -226,7 +227,7 @@ def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
 
 
 def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Per block of `b`: its displacement from `a` in pixels (down, right), and its weight (how much texture it has)."""
+    """Return each block's displacement from `a` to `b` in pixels (down, right), and its weight, the amount of texture."""
     rows, columns = b.shape[0] // _BLOCK, b.shape[1] // _BLOCK
     if not rows or not columns:
         return np.zeros((1, 1, 2)), np.zeros((1, 1))
@@ -239,12 +240,12 @@ def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float6
     top, left = pad - int(down) - _REACH, pad - int(right) - _REACH
     area = wide[top : top + height + span - 1, left : left + width + span - 1]
     target = b[:height, :width]
-    # (span, span, height, width): `b` against `a` at every shift; turned round so that place grows with the shift.
+    # (span, span, height, width): `b` against `a` at every shift, reversed so that the index grows with the shift.
     shifted = np.lib.stride_tricks.sliding_window_view(area, (height, width))[::-1, ::-1]
     apart = np.abs(shifted - target).reshape(span, span, rows, _BLOCK, columns, _BLOCK)
     cost = apart.sum(axis=5).sum(axis=3).astype(np.float64) / _BLOCK**2
     steps = np.arange(span) - _REACH
-    # A small price for moving: blocks without texture then move with the frame instead of at random.
+    # A small penalty for motion, so that blocks without texture move with the frame instead of at random.
     cost += 0.05 * np.hypot(steps[:, None], steps[None, :])[:, :, None, None]
     best = cost.reshape(span * span, rows, columns).argmin(axis=0)
     moved = np.stack([best // span - _REACH + down, best % span - _REACH + right], axis=-1).astype(np.float64)
@@ -254,7 +255,7 @@ def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float6
 
 
 def _between(cost: NDArray[np.float64], i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The part of a pixel by which the minimum lies beside the best whole shift, from a parabola through three."""
+    """Return the subpixel offset of the minimum from the best integer shift, by a parabola through three points."""
     rows, columns = np.indices(i.shape)
     parts = []
     for axis in (0, 1):

@@ -1,8 +1,7 @@
-"""Which frames a video holds, in presentation order, and where decoding can start: the exact index.
+"""The exact index of a video: its frames in presentation order, and where decoding can start.
 
-A pass over the packets is enough where packets carry true timestamps (mp4, mov, mkv, webm, flv, ts with common
-codecs). Everywhere else, and wherever anything looks odd, the video is decoded once from its start instead: slower,
-and still exact.
+Reading the packets is enough if their timestamps are reliable (mp4, mov, mkv, webm, flv, ts with common codecs).
+Otherwise, or if anything looks odd, the video is decoded once from its start. This is slower and still exact.
 """
 
 from collections import Counter
@@ -23,28 +22,28 @@ from strobe.core.tables import NO_PTS
 __all__ = ["Key", "Limits", "VideoIndex", "check_size", "decode_all", "open_indexed", "open_video", "read_index"]
 
 _SEEKABLE = ("mov", "matroska", "webm", "flv", "mpegts")
-"""Demuxers whose packet timestamps are the presentation order and whose seeks can be checked."""
+"""Demuxers whose packet timestamps give the presentation order and whose seeks can be verified."""
 
 _SEQUENTIAL = (
     "avi", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "mjpeg", "ivf", "obu", "av1", "ogg", "asf", "mxf", "nut", "dv",
     "yuv4mpegpipe", "gif",
 )  # fmt: skip
-"""Demuxers read from the start: timestamps are missing or wrong, or seeking gives wrong pixels without a flag."""
+"""Demuxers read from the start, because timestamps are missing or wrong, or seeking silently gives wrong pixels."""
 
 _AUDIO = ("wav", "mp3", "flac", "aac")
-"""Allowed only so that the message can say that the file has sound and no image."""
+"""Accepted only so that the message can report that the file has sound and no image."""
 
 _ONE_FRAME_PER_PACKET = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "mpeg2video", "prores", "ffv1", "dnxhd")
-"""Codecs in which each packet shows one frame. VP8 is not here: its alternate reference packets show none."""
+"""Codecs in which each packet shows one frame. VP8 is excluded, because its alternate reference packets show none."""
 
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"[playlist]", b"<?xml", b"<MPD", b"<smil", b"<asx", b"v=0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a video may cost. A video beyond a limit is refused with a line that names the limit.
+    """Resource limits for a video. A video beyond a limit is refused with a message that names the limit.
 
-    `max_side` and `max_pixels` bound one frame, `max_frames` and `max_duration_s` the whole video.
+    `max_side` and `max_pixels` limit one frame, `max_frames` and `max_duration_s` the whole video.
     """
 
     max_side: int = 16_384
@@ -59,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A packet decoding can start at: its timestamps and the place of its frame in presentation order."""
+    """A packet at which decoding can start: its timestamps and its frame's position in presentation order."""
 
     pts: int
     dts: int | None
@@ -68,10 +67,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoIndex:
-    """Every frame of a video that is shown, in presentation order.
+    """Every displayed frame of a video, in presentation order.
 
-    `pts` (N,) holds NO_PTS where the container gives none. `keys` are the packets decoding can start at, in order of
-    place; empty where the video has to be decoded from its start. `notes` say in one line each what was odd.
+    `pts` (N,) holds NO_PTS where the container gives none. `keys` are the packets at which decoding can start, in order
+    of position. It is empty if the video must be decoded from its start. `notes` describe irregularities, one line
+    each.
     """
 
     path: Path
@@ -93,12 +93,12 @@ class VideoIndex:
         return bool(self.keys)
 
     def time_s(self, place: int) -> Fraction | None:
-        """The exact time of a frame; the first frame shown is at 0. None where the container gives no times."""
+        """Return the exact time of a frame, with the first frame at 0. None if the container gives no times."""
         pts, first = int(self.pts[place]), int(self.pts[0])
         return None if NO_PTS in (pts, first) else (pts - first) * self.time_base
 
     def times_s(self) -> NDArray[np.float64]:
-        """Times of all frames in seconds, NaN where unknown."""
+        """Return the times of all frames in seconds, NaN where unknown."""
         known = self.pts != NO_PTS
         if not known.any() or not known[0]:
             return np.full(len(self), np.nan)
@@ -107,9 +107,9 @@ class VideoIndex:
 
 
 def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
-    """The opened container and its video stream, local files only, no playlists, one slice thread.
+    """Open the container and its video stream: local files only, no playlists, one slice thread.
 
-    Raises InvalidFile with one line for everything that is not a video that can be read.
+    Raises InvalidFile with one line for any file that is not a readable video.
     """
     av = require("av", what="reading video", extra="video")
     if is_webp(head := _head_of(path)):
@@ -118,10 +118,10 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
         return animation, animation.stream
     allowed = ",".join((*_SEEKABLE, "mp4", *_SEQUENTIAL, *_AUDIO))
     options = {"protocol_whitelist": "file", "format_whitelist": allowed}
-    # PyAV 18 stumbles over a title that is not UTF-8 unless told; PyAV 19 never does and dropped the setting.
+    # PyAV 18 fails on a title that is not UTF-8 without this setting. PyAV 19 never fails and dropped the setting.
     lenient = {"metadata_errors": "replace"} if hasattr(av.container.InputContainer, "metadata_errors") else {}
     try:
-        # Absolute, so that no part of the name can be read as a protocol.
+        # Absolute, so that no part of the name can be parsed as a protocol.
         container = av.open(str(path.absolute()), options=options, **lenient)
     except av.error.FFmpegError as error:
         raise InvalidFile(
@@ -133,7 +133,7 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
         check_size(path, context.width, context.height, limits)
         if stream.duration and stream.time_base and float(stream.duration * stream.time_base) > 1e9:
             raise InvalidFile(path, "claims to last for more than 30 years", hint="the header is damaged")
-        # Automatic threading can deadlock when decoding stops early, and makes the last frame of a truncated file vary.
+        # Automatic threading can deadlock when decoding stops early, and makes a truncated file's last frame vary.
         context.thread_type = "SLICE"
         context.thread_count = 1
     except BaseException:
@@ -143,7 +143,7 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
 
 
 def _head_of(path: Path) -> bytes:
-    """The first bytes of a file that may be a video; InvalidFile for what is none at first sight."""
+    """Return a file's first bytes. Raises InvalidFile if they are clearly not a video's."""
     if path.is_dir():
         raise InvalidFile(path, "is a folder, not a video", hint=f"give its files: {printable(path)}/*.mp4")
     if not path.exists():
@@ -186,13 +186,13 @@ def _video_stream(path: Path, container: Any) -> Any:
 
 
 def _is_cover(stream: Any) -> bool:
-    """Whether the stream is one attached image (an album cover)."""
+    """Return whether the stream is one attached image (an album cover)."""
     disposition = stream.disposition
     return bool(disposition & type(disposition).attached_pic)
 
 
 def check_size(path: Path, width: int, height: int, limits: Limits) -> None:
-    """Raise InvalidFile where a frame is larger than the limits allow."""
+    """Raise InvalidFile if a frame exceeds the limits."""
     if max(width, height) > limits.max_side:
         problem = f"frames of {width}×{height} pixels; the limit is {limits.max_side} pixels a side"
         raise InvalidFile(path, problem, hint="raise it with --max-side, or scale the video down")
@@ -202,9 +202,9 @@ def check_size(path: Path, width: int, height: int, limits: Limits) -> None:
 
 
 def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> VideoIndex:
-    """The exact index of a video: from its packets where they can be trusted, else by decoding it once.
+    """Return the exact index of a video, from its packets if they are reliable, else by decoding it once.
 
-    `by_decoding` decodes in any case; used where the packets turned out not to tell the truth.
+    `by_decoding` always decodes. It is used after the packets turned out to be wrong.
     """
     index, container, _ = open_indexed(path, limits or Limits(), by_decoding=by_decoding)
     container.close()
@@ -212,7 +212,7 @@ def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = 
 
 
 def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tuple[VideoIndex, Any, Any]:
-    """The index with the container and stream it was made from, still open and read to their end."""
+    """Return the index with its container and stream, still open and read to the end."""
     container, stream = open_video(path, limits)
     try:
         pts: NDArray[np.int64] | None = None
@@ -267,9 +267,9 @@ def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, lim
 
 
 def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> list[str]:
-    """A line where a Matroska file, which breaks off without an error, is shorter than its header says."""
+    """Return a note if a Matroska file, which can end early without an error, is shorter than its header states."""
     known = pts[pts != NO_PTS]
-    # Sound may outlast the images.
+    # Sound may be longer than the video.
     if (
         "matroska" not in container.format.name
         or len(container.streams) > 1
@@ -283,14 +283,15 @@ def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> 
 
 
 def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str]]:
-    """Frames per second: the header's, or those of the timestamps where they say otherwise, with a line about it."""
+    """Return the frame rate from the header, or from the timestamps if they disagree, with a note about it."""
     known = pts[pts != NO_PTS]
     said = Fraction(stream.average_rate or stream.guessed_rate or 0)
     seconds = int(known[-1] - known[0]) * Fraction(stream.time_base or 0) if len(known) else Fraction(0)
     if seconds <= 0 or (said and len(known) < len(pts)):
         return said or None, []
     seen = (len(known) - 1) / seconds
-    # A frame's length of slack, and a hundredth: timestamps are rounded, and a few frames dropped make no other rate.
+    # A tolerance of one frame plus one percent, because timestamps are rounded and a few dropped frames are no new
+    # rate.
     if said and (abs(seconds - (len(known) - 1) / said) <= 1 / said or abs(seen / said - 1) <= Fraction(1, 100)):
         return said, []
     return seen, [
@@ -306,12 +307,12 @@ def _too_many(path: Path, limits: Limits) -> InvalidFile:
 def _from_packets(
     path: Path, container: Any, stream: Any, limits: Limits
 ) -> tuple[NDArray[np.int64] | None, tuple[Key, ...], str]:
-    """The presentation order from packet timestamps, or None and why they cannot be trusted."""
+    """Return the presentation order from packet timestamps, or None and why they are not reliable."""
     import av
 
     names = container.format.name.split(",")
     codec = stream.codec_context.name
-    # Some decoders are known by the library that does the work.
+    # Some decoders are listed under the name of their library.
     codec = {"libdav1d": "av1", "libaom-av1": "av1", "libvpx-vp9": "vp9"}.get(codec, codec)
     if not any(name in _SEEKABLE for name in names):
         return None, (), f"{names[0]} files do not tell the order of their frames"
@@ -330,7 +331,7 @@ def _from_packets(
             if packet.is_corrupt:
                 return None, (), "it has damaged packets"
             if packet.is_discard:
-                continue  # cut away by an edit list: decoded, never shown
+                continue  # removed by an edit list: decoded, never shown
             if packet.pts is None:
                 return None, (), "it has packets without a timestamp"
             shown.append(packet.pts)
@@ -347,18 +348,18 @@ def _from_packets(
         return None, (), "two frames have the same timestamp"
     places = np.searchsorted(pts, [key[0] for key in keys])
     found = (Key(pts=p, dts=d, place=int(place)) for (p, d), place in zip(keys, places, strict=True))
-    # A first frame that is not at a key (leading images before it) can only come from the start.
+    # A first frame before the first key frame (leading images) is only reachable from the start.
     return pts, tuple(sorted(found, key=lambda key: key.place)), ""
 
 
 def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
-    """Frames as the decoder gives them, from where the container stands to its end.
+    """Yield frames from the decoder, from the container's position to its end.
 
-    A packet that cannot be decoded is passed over, a file that breaks off ends there; `faults` says so.
+    A packet that cannot be decoded is skipped, and a truncated file ends there. `faults` records both.
     """
     import av
 
-    # In a transport stream the flag stands for a gap between packets (two recordings joined): the data may be whole.
+    # In a transport stream the flag marks a gap between packets (two joined recordings), and the data may be intact.
     flags_mean_damage = container.format.name != "mpegts"
     packets = container.demux(stream)
     while True:
@@ -370,11 +371,11 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
             faults.append(f"the file breaks off ({_reason(error)})")
             packet = None
         if packet is not None and packet.is_corrupt and flags_mean_damage:
-            # Half a packet at the end of an avi file decodes to a frame that looks whole and is not.
+            # A truncated packet at the end of an avi file decodes to a frame that looks intact and is not.
             faults.append("a packet is damaged")
             continue
         try:
-            # None drains the decoder: what it holds back are good frames.
+            # None drains the decoder, whose pending frames are good.
             frames = stream.codec_context.decode(None) if packet is None else packet.decode()
         except av.error.EOFError:
             return
@@ -389,7 +390,7 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
 
 
 def _from_frames(path: Path, container: Any, stream: Any, limits: Limits) -> tuple[NDArray[np.int64], list[str]]:
-    """The presentation order by decoding everything; frames flagged corrupt are left out."""
+    """Return the presentation order by decoding everything. Frames flagged corrupt are excluded."""
     pts: list[int] = []
     faults: list[str] = []
     corrupt = 0
@@ -408,7 +409,7 @@ def _from_frames(path: Path, container: Any, stream: Any, limits: Limits) -> tup
 
 
 def _in_order(pts: NDArray[np.int64], notes: list[str]) -> NDArray[np.int64]:
-    """Timestamps that rise with the frames. Avi gives them in coding order: sorted they are the times shown."""
+    """Return timestamps in ascending order. Avi gives them in coding order, and sorting gives display times."""
     if (np.diff(pts) > 0).all():
         return pts
     ordered = np.sort(pts)

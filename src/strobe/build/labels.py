@@ -1,6 +1,6 @@
-"""What people say is in the videos: labels, boxes and given anchors, read from CSV or COCO JSON.
+"""Read people's annotations of videos: labels, boxes and given anchors, from CSV or COCO JSON.
 
-A row names its video by file name, with or without its ending. Times are seconds from the first frame shown.
+A row names its video by file name, with or without its suffix. Times are seconds from the first displayed frame.
 """
 
 import csv
@@ -41,7 +41,7 @@ class LabelRow:
     where: str = ""
 
     def covers(self, frame: int, time_s: Fraction | None) -> bool:
-        """Whether the label holds for this frame.
+        """Return whether the label applies to this frame.
 
         >>> row = LabelRow(video="a", label="dog", start_s=Fraction(1), end_s=Fraction(2))
         >>> row.covers(30, Fraction(1)), row.covers(75, Fraction(5, 2))
@@ -58,7 +58,7 @@ class LabelRow:
 class BoxRow:
     """A labelled box on one frame, in pixels of the upright frame with square pixels.
 
-    `size_wh` is the size of the frame that the file gives; (0, 0) where it gives none.
+    `size_wh` is the frame size given in the file, or (0, 0) if it gives none.
     """
 
     video: str
@@ -73,7 +73,7 @@ class BoxRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorRow:
-    """A given anchor: a frame by its place, or the frame shown at a time."""
+    """A given anchor: a frame by its index, or the frame displayed at a time."""
 
     video: str
     frame: int | None = None
@@ -81,7 +81,7 @@ class AnchorRow:
     where: str = ""
 
     def place(self, index: VideoIndex) -> int:
-        """The frame this names: the last one shown at or before the time."""
+        """Return the frame index: the last one displayed at or before the time."""
         last = len(index) - 1
         if self.frame is not None:
             if self.frame > last:
@@ -91,7 +91,7 @@ class AnchorRow:
         end = times[-1]
         if end is None or self.time_s is None:
             raise InvalidValue(f"{self.where}: the video has no timestamps; name the anchor by its frame")
-        # The last frame is shown for about as long as the one before it.
+        # The last frame is displayed for about as long as the one before it.
         shown = end - (times[-2] or 0) if last else Fraction(1)
         if self.time_s >= end + shown:
             raise InvalidValue(
@@ -101,9 +101,9 @@ class AnchorRow:
 
 
 def read_labels(path: Path) -> tuple[LabelRow, ...]:
-    """Rows of a CSV with the columns video, label and, for a part of the video, frame or start_s and end_s.
+    """Read a CSV with the columns video, label and, for a part of the video, frame or start_s and end_s.
 
-    Several labels: several rows, or `dog|cat` in one.
+    Write several labels as several rows, or as `dog|cat` in one.
     """
     rows = []
     for where, row in _csv_rows(path, needed=("video", "label"), known=("frame", "start_s", "end_s")):
@@ -128,7 +128,7 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
 
 
 def read_anchors(path: Path) -> tuple[AnchorRow, ...]:
-    """Rows of a CSV with the columns video and frame, or video and time_s."""
+    """Read a CSV with the columns video and frame, or video and time_s."""
     rows = []
     for where, row in _csv_rows(path, needed=("video",), known=("frame", "time_s")):
         frame, time = _number(path, where, row, "frame", int), _number(path, where, row, "time_s", Fraction)
@@ -139,7 +139,7 @@ def read_anchors(path: Path) -> tuple[AnchorRow, ...]:
 
 
 def read_boxes(path: Path) -> tuple[BoxRow, ...]:
-    """Boxes from a CSV (video, frame, label, x0, y0, x1, y1[, track, crowd]) or from COCO JSON."""
+    """Read boxes from a CSV (video, frame, label, x0, y0, x1, y1[, track, crowd]) or from COCO JSON."""
     if path.suffix.lower() == ".json":
         return tuple(_coco_boxes(path, read_json(path)))
     rows = []
@@ -180,7 +180,7 @@ def _checked_box(path: Path, box: BoxRow) -> BoxRow:
 
 
 def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
-    """Boxes of a COCO file. An image says which frame it is: video_id and frame_id, or file_name VIDEO/000012.jpg."""
+    """Read boxes from a COCO file. An image gives its frame by video_id and frame_id, or file_name VIDEO/000012.jpg."""
     place = "images"
     try:
         names = {row["id"]: str(row["name"]) for row in data["categories"]}
@@ -232,9 +232,9 @@ AnyRow = TypeVar("AnyRow", bound=_Row)
 def by_video(
     source: Path | Sequence[AnyRow], videos: Mapping[str, Path], *, read: Callable[[Path], Sequence[AnyRow]]
 ) -> dict[str, list[AnyRow]]:
-    """The rows (of a file, or as they are) of each video by its name; an error where they name one not given.
+    """Return the rows (from a file or given directly) of each video by its name. An unknown video is an error.
 
-    A row may also give the file's name or path; what would be two videos is an error that says what to write.
+    A row may also give the file's name or path. If it matches two videos, the error suggests what to write.
     """
     known: dict[str, list[str]] = {}
     for name, path in videos.items():
@@ -267,9 +267,9 @@ def by_video(
 
 
 def eligible_frames(rows: Sequence[LabelRow], index: VideoIndex) -> list[int] | None:
-    """The frames that carry a label, from which anchors are drawn; None for all of them.
+    """Return the frames with a label, from which anchors are sampled. None for all of them.
 
-    Raises InvalidValue where a row lies outside the video.
+    Raises InvalidValue if a row is outside the video.
     """
     for row in rows:
         _check_inside(row, index)
@@ -298,12 +298,15 @@ def _check_inside(row: LabelRow, index: VideoIndex) -> None:
 
 
 def overlong_spans(rows: Sequence[LabelRow], index: VideoIndex) -> list[str]:
-    """A line for every span that ends after the video does: its part inside counts, but it may be about another one."""
+    """Return a note for every span that ends after the video.
+
+    Its part inside counts, but it may be for another video.
+    """
     last = len(index) - 1
     end = index.time_s(last)
     if end is None:
         return []
-    # The last frame is shown for about as long as the one before it; half a millisecond for rounded times.
+    # The last frame is displayed for about as long as the one before it, plus half a millisecond for rounded times.
     over = end + (end - (index.time_s(last - 1) or 0) if last else Fraction(1)) + Fraction(1, 2000)
     spans = {(row.start_s, row.end_s) for row in rows if row.start_s is not None and row.end_s is not None}
     return [
@@ -314,12 +317,12 @@ def overlong_spans(rows: Sequence[LabelRow], index: VideoIndex) -> list[str]:
 
 
 def labels_at(rows: Sequence[LabelRow], frame: int, time_s: Fraction | None) -> list[str]:
-    """The labels that hold for a frame, each once, in the order of the file."""
+    """Return the labels of a frame, each once, in file order."""
     return list(dict.fromkeys(row.label for row in rows if row.covers(frame, time_s)))
 
 
 def _csv_rows(path: Path, *, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
-    """(where, row) of a CSV file; the header is checked first, values are stripped."""
+    """Yield (location, row) of a CSV file. The header is checked first, values are stripped."""
     with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         header = [name.strip() for name in reader.fieldnames or ()]

@@ -14,8 +14,8 @@ __all__ = ["worker_pool"]
 
 @contextmanager
 def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with us: at once on Ctrl-C or an error, and when we are killed."""
-    # spawn: a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
+    """Open a pool whose processes end with this one: at once on Ctrl-C or an error, and also if this one is killed."""
+    # spawn, because a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
     context = multiprocessing.get_context("spawn")
     others = {process.pid for process in multiprocessing.active_children()}
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
@@ -23,7 +23,7 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BaseException:
-        # Ctrl-C or a full disk: nobody waits for work that is half done; it does not count.
+        # On Ctrl-C or a full disk, do not wait for half-done work, because it does not count.
         threading.excepthook = _quiet(usual)
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
@@ -36,7 +36,7 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _quiet(usual: Callable[[threading.ExceptHookArgs], Any]) -> Callable[[threading.ExceptHookArgs], None]:
-    """Say nothing of work that was cancelled before its process went: the pool's own thread stumbles over it."""
+    """Suppress errors of work cancelled before its process ended, which the pool's own thread trips over."""
 
     def hook(told: threading.ExceptHookArgs) -> None:
         if told.exc_type is not InvalidStateError:
@@ -46,7 +46,10 @@ def _quiet(usual: Callable[[threading.ExceptHookArgs], Any]) -> Callable[[thread
 
 
 def _end_with_parent() -> None:
-    """Workers of a killed command must not live on and write beside the one that resumes it; Ctrl-C is the parent's."""
+    """End a worker with its killed parent, so that it does not write alongside the resumed run.
+
+    The parent handles Ctrl-C.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:

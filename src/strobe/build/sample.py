@@ -1,4 +1,4 @@
-"""Which frames become anchors, and which frames around them become candidates."""
+"""Choose the frames that become anchors, and the frames around them that become candidates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["AnchorOptions", "choose_anchors", "window_of"]
 
 _SLACK_MS = 0.5
-"""A member counts at t if it is no farther than t and half a millisecond: times of frames are rounded by containers."""
+"""A member counts at t up to half a millisecond beyond t, because containers round frame times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorOptions:
     """How anchors are chosen and how far their sets reach.
 
-    `anchors_per_video` random anchors whose sets share no frame, or one `every` so many frames; sets reach `k` frames,
-    or `window_ms` milliseconds, before and after.
+    Either `anchors_per_video` random anchors whose sets share no frame, or one anchor `every` so many frames. Sets
+    reach `k` frames, or `window_ms` milliseconds, before and after.
     """
 
     k: int = 10
@@ -39,14 +39,14 @@ class AnchorOptions:
 
 
 def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
-    """The places of an anchor's set, the anchor among them; fewer near the ends of the video."""
+    """Return the frame indices of an anchor's set, including the anchor. There are fewer near the ends of the video."""
     if sampling.window_ms is None:
         return range(max(0, anchor - sampling.k), min(len(index), anchor + sampling.k + 1))
     times = index.times_s()
     if np.isnan(times[anchor]):
         raise InvalidValue("the video has no timestamps; use --k instead of --window")
     near = np.abs(times - times[anchor]) * 1000 <= sampling.window_ms + _SLACK_MS
-    # Frames come in order of time, so those near one of them stand side by side.
+    # Frames are in time order, so those near the anchor are contiguous.
     places = np.flatnonzero(near)
     return range(int(places[0]), int(places[-1]) + 1)
 
@@ -54,10 +54,10 @@ def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
 def choose_anchors(
     index: VideoIndex, sampling: AnchorOptions, *, video_id: str, eligible: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """The anchors of a video, ascending, and a line where there are fewer than asked for.
+    """Return a video's anchors, ascending, and a note if there are fewer than requested.
 
-    Drawn with a seed of its own per video, made from its content: other videos, their order and their names do not
-    move its anchors.
+    Each video has its own seed, derived from its content, so other videos, their order and their names do not affect
+    its anchors.
     """
     allowed = np.arange(len(index)) if eligible is None else np.asarray(eligible, dtype=np.int64)
     if not len(allowed):
@@ -84,10 +84,10 @@ def _apart(
     allowed: np.ndarray[tuple[int], np.dtype[np.int64]],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Random anchors whose sets share no frame."""
+    """Sample random anchors whose sets share no frame."""
     how_many = sampling.anchors_per_video
     if len(allowed) == len(index) and sampling.window_ms is None:
-        # Every choice of anchors 2k + 1 apart is equally likely: draw without the gaps, then put them in.
+        # Every choice of anchors 2k + 1 apart is equally likely: sample without the gaps, then insert them.
         gap = 2 * sampling.k
         how_many = min(how_many, (len(index) + gap) // (gap + 1))
         drawn = np.sort(rng.choice(len(index) - (how_many - 1) * gap, size=how_many, replace=False))

@@ -1,4 +1,4 @@
-"""What was finished of a build, noted so that the same command goes on: JSON that knows its own digest."""
+"""Records of finished build steps, so that the same command resumes: JSON with its own digest."""
 
 import hashlib
 import json
@@ -12,12 +12,12 @@ __all__ = ["read_sealed", "write_sealed"]
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
-    """Write the note with its digest, whole or not at all."""
+    """Write the record with its digest, atomically."""
     write_json(path, {**content, "digest": _digest(content)})
 
 
 def read_sealed(path: Path) -> dict[str, Any] | None:
-    """The note as it was written; None where there is none, or where anything of it is not: it is made again then."""
+    """Return the record as written. None if it is missing or damaged, and then the step is done again."""
     try:
         note = read_json(path)
         return note if isinstance(note, dict) and note.pop("digest", None) == _digest(note) else None

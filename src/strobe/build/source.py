@@ -1,4 +1,4 @@
-"""Frames that stay in their videos: decoded when a model asks for them, checked against the hash of the build."""
+"""Frames that stay in their videos: decoded on request, and checked against the build's hash."""
 
 import bisect
 import threading
@@ -18,26 +18,25 @@ from strobe.core.ports import Image
 __all__ = ["VideoSource"]
 
 _CACHE_BYTES = 12 * 2**20
-"""What kept frames may take: four of 1280×720."""
+"""The memory limit for cached frames: four of 1280×720."""
 
 _GIVEN = 4
-"""So many that somebody had are kept however large they are: another thread may want the same one."""
+"""The number of already requested frames cached at any size, because another thread may want the same one."""
 
 _PASSED = 16
-"""So many that nobody had yet are kept however large they are: who is on the way to one would send the decoder back,
-which is dear."""
+"""The number of not yet requested frames cached at any size, because fetching one later would rewind the decoder."""
 
 _BEFORE = 8
-"""A decoder that jumps begins so many wanted frames early: who wants those is on the way, and would send it back."""
+"""After a jump, the decoder starts this many wanted frames early, as other threads will probably request those."""
 
 _OPEN_VIDEOS = 4
 
 
 class VideoSource:
-    """The frames of a dataset built with --reference, by row. Safe to use from several threads.
+    """The frames of a dataset built with --reference, by row. Thread-safe.
 
-    Rows read in order decode every stretch once. Where several threads wait, the lowest row has its turn first; frames
-    passed on the way to it are kept for a while. A frame whose pixels are not those of the build is an error.
+    Reading rows in order decodes every segment once. If several threads wait, the lowest row is served first. Frames
+    decoded on the way to it are cached for a while. A frame whose pixels differ from the build's is an error.
     """
 
     def __init__(self, dataset: Dataset, *, cache_bytes: int = _CACHE_BYTES) -> None:
@@ -50,14 +49,14 @@ class VideoSource:
         self._given: OrderedDict[int, Image] = OrderedDict()
         self._held = 0
         self._open: OrderedDict[int, _OpenVideo] = OrderedDict()
-        # Rows by video and place in it, and where each video begins among them.
+        # Rows by video and position in it, and the first row of each video.
         self._order = np.lexsort((dataset.frames.index, dataset.frames.video))
         self._begins = np.searchsorted(dataset.frames.video[self._order], np.arange(len(dataset.videos) + 1))
 
     def read(self, row: int) -> Image:
-        """The decoded frame; raises StrobeError where the video is gone, damaged or not the one it was."""
+        """Return the decoded frame. Raises StrobeError if the video is missing, damaged or changed."""
         digest = str(self._dataset.frames.sha256[row])
-        if not digest:  # a video may lie anywhere: what nothing vouches for might be another, and a private one
+        if not digest:  # a video may be anywhere: without a digest it might be a different, private file
             raise StrobeError(
                 f"frame {printable(self._dataset.frames.key[row])}: the dataset does not say which pixels it has, so "
                 "that its video is not read; build the dataset again"
@@ -71,11 +70,11 @@ class VideoSource:
         return image
 
     def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the port's signature)
-        """None: the frame is not a file of its own."""
+        """Return None, because the frame is not a file of its own."""
         return None
 
     def close(self) -> None:
-        """Close the videos and let the kept frames go."""
+        """Close the videos and free the cached frames."""
         with self._turn:
             self._turn.wait_for(lambda: not self._decoding)
             for video in self._open.values():
@@ -86,7 +85,7 @@ class VideoSource:
             self._held = 0
 
     def _image(self, row: int) -> Image:
-        """The frame: a kept one, or decoded when no lower row is waiting."""
+        """Return the frame from the cache, or decode it when no lower row is waiting."""
         with self._turn:
             bisect.insort(self._waiting, row)
             try:
@@ -129,7 +128,7 @@ class VideoSource:
         reader = Reader.open(path)
         n_frames = int(self._dataset.videos.n_frames[video])
         if 0 <= n_frames != len(reader.index):
-            # The build found that packets and frames do not match; so must we.
+            # The build found that packets and frames do not match, so index by decoding here too.
             reader.close()
             reader = Reader.open(path, by_decoding=True)
         rows = self._order[self._begins[video] : self._begins[video + 1]]
@@ -148,7 +147,7 @@ class VideoSource:
         return row in self._passed or row in self._given
 
     def _keep(self, row: int, image: Image) -> None:
-        """Keep a frame the decoder came by, and let old ones go where there are too many."""
+        """Cache a frame that the decoder passed, and evict old ones if there are too many."""
         if self._kept(row):
             return
         self._passed[row] = image
@@ -163,26 +162,26 @@ class VideoSource:
             self._held -= oldest.popitem(last=False)[1].nbytes
 
     def _give(self, row: int) -> Image:
-        """The kept frame, from now on one of those somebody had."""
+        """Return the cached frame, and mark it as requested."""
         image = self._passed.pop(row) if row in self._passed else self._given.pop(row)
         self._given[row] = image
         return image
 
 
 class _OpenVideo:
-    """An open video and where its decoder stands among the frames the dataset wants."""
+    """An open video and its decoder's position among the frames that the dataset wants."""
 
     def __init__(self, reader: Reader, rows: dict[int, int]) -> None:
         self.reader = reader
         self.rows = rows
-        """The dataset's row of each place it wants, in order."""
+        """Return the dataset's row of each wanted position, in order."""
         self._wanted = list(rows)
         self._frames: Iterator[DecodedFrame] | None = None
         self._at = -1
 
     def until(self, index: int) -> Iterator[DecodedFrame]:
-        """Wanted frames up to this one: on from where the decoder stands, or from a little before it after a jump."""
-        # A jump over more than a few dozen wanted frames is cheaper from a key frame near the target.
+        """Yield wanted frames up to this one, from the decoder's position or, after a jump, from shortly before."""
+        # To skip more than a few dozen wanted frames, seeking to a key frame near the target is cheaper.
         first = bisect.bisect_left(self._wanted, index)
         ahead = first - bisect.bisect_right(self._wanted, self._at)
         if self._frames is None or index <= self._at or ahead > 64:

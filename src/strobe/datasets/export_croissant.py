@@ -71,7 +71,7 @@ def export_croissant(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     if dataset.root is None:
         raise StrobeError(f"the dataset {printable(dataset.name)} has no folder")
     names = [name for name in schemas(dataset.schema) if (dataset.root / f"{name}.parquet").is_file()]
-    # In write order: dataset.json comes last, because it makes the folder a complete dataset.
+    # In write order: once dataset.json is written, the folder is a complete dataset.
     files: dict[str, str | bytes] = {}
     files |= {
         name: inside(dataset.root, name).read_bytes() for name in (*(f"{one}.parquet" for one in names), "dataset.json")

@@ -251,7 +251,7 @@ def _images(folder: Path) -> Iterator[Path]:
 
 
 def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
-    """Every `<corruption>/<severity>` folder, one level deeper too: archives come with a folder for each group."""
+    """Return every `<corruption>/<severity>` folder, also one level deeper, as archives have a folder per group."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the corruptions")
     found: dict[tuple[str, int], Path] = {}

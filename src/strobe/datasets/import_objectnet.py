@@ -137,7 +137,7 @@ def _of_csv(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The archive's two files: kind by folder, and ILSVRC's classes, all their words, by kind ("; " between two)."""
+    """Read the archive's two files: type by folder, and ILSVRC classes with synonyms by type ("; " separates two)."""
     kinds, classes = _texts(folder / _KINDS), _texts(folder / _CLASSES)
     every = space("ilsvrc-2012")
     words = {

@@ -39,7 +39,7 @@ _PREFIX = re.compile(r"\d+_([A-Za-z0-9-]+)_(s\d+|dnn)_")
 
 _LONGEST = 86_400
 _SLOW = 100
-"""Seconds. If every other answer takes longer, times are probably in milliseconds."""
+"""Seconds. A longer median response time suggests that times are in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,7 +144,7 @@ def _first(source: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _on_disk(path: Path, root: Path, anchors: dict[str, Annotation]) -> dict[str, dict[str, Annotation | None]]:
-    """Return the frames near each anchor that are in its folder and have no annotation."""
+    """Return the frames near each anchor that exist in its folder, each without an annotation."""
     out: dict[str, dict[str, Annotation | None]] = {}
     for anchor in anchors:
         clip, _, index = _split(path, anchor)

@@ -246,7 +246,7 @@ class MediaSource:
             self._refuse_other_file(row, content)
         image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
-            # its bytes match those written for this pixel digest; this check takes a third of the time of hashing pixels
+            # its bytes match those written for this pixel digest; the check takes a third of the time of hashing pixels
             return image
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
             raise self._other_image(row)

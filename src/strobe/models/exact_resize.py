@@ -22,7 +22,7 @@ BITS = 22
 """Pillow's weights are integers in units of 1 / 2**22."""
 
 _LARGEST = 3 << 20
-"""A frame of more bytes (1280×720 has fewer) is resized where it was decoded: many of them wait in memory at a time."""
+"""Frames of more bytes (1280×720 has fewer) are resized on the CPU, because many of them wait in memory at once."""
 
 _SIZES = 8
 """The maximum number of frame sizes per process that use the device. Each needs setup, and videos have few sizes."""
@@ -165,7 +165,7 @@ def _needed(matrix: Floats) -> tuple[Floats, slice]:
 
 
 def weights(have: int, new: int, interpolation: str) -> Floats:
-    """Pillow's whole-number weights of `have` pixels in each of `new`, as (new, have) floats; its precompute_coeffs.
+    """Return Pillow's integer weights of `have` pixels in each of `new`, (new, have) floats, as in precompute_coeffs.
 
     >>> (weights(4, 2, "bilinear") / 2**22).round(3)
     array([[0.429, 0.429, 0.143, 0.   ],

@@ -28,7 +28,7 @@ class ProcessorPreparation:
         return np.ascontiguousarray(through(self._processor, image, tensors="np"), dtype=np.float32)
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:
-        """An image that is a model's own input: squashed to the size the processor gives, then only normalised."""
+        """Resize a model input to the processor's size, ignoring aspect ratio, and normalise it."""
         size_hw = self._size_hw
         if size_hw not in (None, image.shape[:2]):
             squashed = ImagePlan(size_hw=size_hw, fit="squash", interpolation=self._interpolation)

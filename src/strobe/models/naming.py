@@ -49,7 +49,7 @@ def space_of(
 
 
 def labels_of(model: str, labels: Any, dataset: LabelSpace | None) -> LabelSpace:
-    """The space that `labels` in a settings file means: the name of a shipped one, a list of names or ids, dataset."""
+    """Return the space for `labels` in a settings file: a shipped space, a list of names or ids, or "dataset"."""
     if labels == "dataset" and dataset is not None:
         return dataset
     if isinstance(labels, str) and labels != "dataset":

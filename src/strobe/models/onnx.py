@@ -60,7 +60,7 @@ class OnnxClassifier:
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """The file as a classifier; as a detector where its JSON says `"task": "detection"`, or without one it looks so."""
+    """Load a classifier, or a detector if the JSON sets `"task": "detection"` or, without JSON, the outputs fit one."""
     path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)
     unsaid = options.settings is None and not path.with_suffix(".json").is_file()

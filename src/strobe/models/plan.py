@@ -153,7 +153,7 @@ class ImagePlan:
         return picture.crop((0, top - y0, width, top - y0 + height))
 
     def _reached(self, have: int, new: int, begin: int, end: int) -> slice:
-        """The pixels of a side that the filter looks at for those from `begin` to `end`, and a few more."""
+        """Return the range of input pixels that the filter reads for outputs `begin` to `end`, with a margin."""
         reach = int(_REACH[self.interpolation] * max(1.0, have / new)) + 3
         return slice(max(0, begin - reach), min(have, end + reach))
 

@@ -75,7 +75,7 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
 
 
 def _keyed(spec: ModelSpec, told: PluginObject, *, is_function: bool) -> ModelSpec:
-    """The spec with everything that can change the answers: the file, what it read, the options its factory got."""
+    """Return the spec with everything that can change the answers: the file, files it read, the factory's options."""
     path, options, files = told.path, told.options, told.files_digest()
     if is_function:
         facts: dict[str, Any] = {}

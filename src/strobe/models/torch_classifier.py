@@ -284,7 +284,7 @@ class TorchClassifier:
         return event
 
     def _stream(self) -> Any:
-        """A CUDA stream per calling thread, so that copies, decoding and arithmetic of different batches overlap."""
+        """Return a CUDA stream per calling thread, so that copies, decoding and arithmetic of batches overlap."""
         if not self._cuda:
             return nullcontext()
         if not hasattr(self._own, "stream"):

@@ -90,7 +90,7 @@ class OnnxDetector:
         return out
 
     def _check_units(self, found: layouts.Candidates) -> None:
-        """Raise ModelFailed where all boxes of several images crowd in the corner, as normalised ones do in pixels."""
+        """Raise ModelFailed if all boxes of several images are in the corner, like normalised boxes read as pixels."""
         if self._sure or not len(found.xyxy):
             return
         self._sure = not found.xyxy.max() <= _CORNER  # NaN counts as sure too
