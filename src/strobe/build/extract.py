@@ -81,7 +81,7 @@ class ExtractJob:
         return root / WORK_FOLDER / f"{self.media_folder}.half", root / "media" / self.media_folder
 
     def digest(self, video_sha256: str) -> str:
-        """A digest of everything that changes the result, which excludes file paths and label names."""
+        """Return a digest of everything that changes the result, which excludes file paths and label names."""
         spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [

@@ -227,7 +227,7 @@ def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
 
 
 def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each block's displacement from `a` to `b` in pixels (down, right), and its weight, the amount of texture."""
+    """Return each block's displacement from `a` to `b` in pixels (down, right), and its weight, from its texture."""
     rows, columns = b.shape[0] // _BLOCK, b.shape[1] // _BLOCK
     if not rows or not columns:
         return np.zeros((1, 1, 2)), np.zeros((1, 1))
