@@ -82,13 +82,13 @@ _LATE = {
     "core.records": ("Detections", "Frame", "ModelSpec", "PerturbationSet"),
     "models.plan": ("ImagePlan",),
 }
-"""Where each name lives. It is imported when it is asked for: a start needs none of them, and most need few."""
+"""The module of each name. A name is imported on first use, so that `import strobe` stays fast."""
 
 _HOME = {name: (module, name) for module, names in _LATE.items() for name in names}
 _HOME["Predictions"] = ("core.answers", "ClassAnswers")
 
-# Rooms that share their name with a function. Python binds a package's name in its parent when it is first imported;
-# done here and taken back, the name is the function's ever after (ADR 18).
+# These packages share their name with a function. Python binds a package's name in its parent on the first import. Import
+# them here and delete the binding, so that the name always refers to the function (ADR 18).
 for _room in ("build", "predict", "report"):
     import_module(f"strobe.{_room}")
     del globals()[_room]

@@ -1,5 +1,7 @@
-"""Scores and comparisons as a person at a prompt meets them: the analyses' own records with a short repr, a table for
-notebooks, `to_frame()` and `plot()`. The records stay pure; what draws and tabulates is brought in here, late (ADR 18).
+"""Scores and comparisons as the Python API returns them.
+
+They are the records of the analyses with a short repr, an HTML table for notebooks, `to_frame()` and `plot()`. The
+records themselves stay free of plotting and tables, which are imported here when they are needed (ADR 18).
 """
 
 import html
@@ -28,14 +30,14 @@ Part = Literal["headline", "curve", "class", "offset", "set"]
 
 
 class _Face:
-    """What both scores have: how they show themselves. The first three of `_figures` are the headline."""
+    """How both kinds of scores are displayed. The first three of `_figures` are the headline."""
 
     __slots__ = ()
     model: str
     dataset: Dataset
     sets: ModelSets
 
-    # The next three are each kind of score's own.
+    # Each kind of score implements the next three.
     def _figures(self) -> dict[str, Estimate]:
         raise NotImplementedError
 
@@ -58,9 +60,25 @@ class _Face:
         return html_table(["measure", "value", "n"], rows, caption=about, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
-        """A pandas DataFrame: the `headline` figures, or a row for every k (`curve`), `class`, `offset` or `set`.
+        """Return the figures as a pandas DataFrame.
 
-        Every row names its model, so that frames of several models can be put together with `pandas.concat`.
+        Every row names its model, so frames of several models can be joined with `pandas.concat`.
+
+        Args:
+            what: `headline` has a row per measure. `curve`, `class`, `offset` and `set` have a row per k, class,
+                distance from the anchor and set. Detectors have no `offset`.
+
+        Returns:
+            A pandas DataFrame.
+
+        Raises:
+            StrobeError: The score has no such part, or pandas is not installed.
+
+        >>> import strobe
+        >>> dataset = strobe.example_dataset()
+        >>> score = strobe.score(dataset, {str(key): "cat" for key in dataset.frames.key}, name="always cat")
+        >>> list(score.to_frame("curve").columns)
+        ['model', 'k', 'acc', 'acc_low', 'acc_high', 'drop', 'drop_low', 'drop_high', 'n']
         """
         pandas = require("pandas", what="to_frame()", extra="frames")
         parts = self._parts() if what != "set" else {"set": ()}
@@ -82,7 +100,7 @@ def _text(found: Estimate) -> str:
 
 
 def _row(found: Estimate, prefix: str = "") -> dict[str, Any]:
-    """An estimate as columns: value, low, high and n; with a prefix, the value goes by the prefix alone."""
+    """Return an estimate as columns: value, low, high and n. With a prefix, `value` is named by the prefix."""
     if not prefix:
         return {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
     return {prefix: found.value, f"{prefix}_low": found.low, f"{prefix}_high": found.high}
@@ -90,10 +108,17 @@ def _row(found: Estimate, prefix: str = "") -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClassifierScore(_Face, ClassificationScore):
-    """Everything measured of one classifier. Figures are Estimates (`value`, `low`, `high`, `n`); shares, not per cent.
+    """All figures of one classifier, as `strobe.score` and `strobe.evaluate` return them.
 
-    `acc_orig`, `acc_pmk` and `drop` are the headline; `curve` has a point for every k (`.k`, `.acc`, `.drop`),
-    `per_class` one for every class; `to_json()` is its object in results.json.
+    Figures are Estimates (`value`, `low`, `high`, `n`), as shares and not per cent. `acc_orig`, `acc_pmk` and `drop`
+    are the headline. `curve` has a point for every k (`.k`, `.acc`, `.drop`), and `per_class` one for every class.
+    `to_json()` returns the model's object in results.json.
+
+    >>> import strobe
+    >>> dataset = strobe.example_dataset()
+    >>> score = strobe.score(dataset, {str(key): "cat" for key in dataset.frames.key}, name="always cat")
+    >>> round(score.acc_pmk.value, 3), score.acc_pmk.n, [point.k for point in score.curve]
+    (0.625, 8, [0, 1, 2, 3])
     """
 
     dataset: Dataset = field(compare=False, metadata=UNWRITTEN)
@@ -118,10 +143,18 @@ class ClassifierScore(_Face, ClassificationScore):
         }  # fmt: skip
 
     def plot(self, what: Literal["curve", "offset", "class"] = "curve", *, ax: Any = None) -> Any:
-        """Draw it, on matplotlib's axes `ax` or new ones, and return the axes.
+        """Plot the score.
 
-        `curve`: accuracy when the whole set up to k must be right. `offset`: error at each distance from the anchor.
-        `class`: every class on its anchors (grey) and on whole sets. A second model goes on the same axes with `ax=`.
+        Args:
+            what: `curve` is the accuracy if the anchor and every frame within k must be right. `offset` is the error at
+                each distance from the anchor. `class` is each class on its anchors (grey) and on whole sets.
+            ax: The matplotlib axes to draw on. Pass the axes of another model to compare both. Default: new axes.
+
+        Returns:
+            The matplotlib axes.
+
+        Raises:
+            StrobeError: `what` is unknown, or the run stopped early and has no such figures.
         """
         from strobe.report import axes
 
@@ -143,9 +176,10 @@ class ClassifierScore(_Face, ClassificationScore):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DetectorScore(_Face, DetectionScore):
-    """Everything measured of one detector. Figures are Estimates (`value`, `low`, `high`, `n`); shares, not per cent.
+    """All figures of one detector, as `strobe.score` and `strobe.evaluate` return them.
 
-    `map_orig`, `map_pmk` and `drop` are the headline; `curve` has a point for every k (`.k`, `.map`).
+    Figures are Estimates (`value`, `low`, `high`, `n`), as shares and not per cent. `map_orig`, `map_pmk` and `drop`
+    are the headline. `curve` has a point for every k (`.k`, `.map`).
     """
 
     dataset: Dataset = field(compare=False, metadata=UNWRITTEN)
@@ -169,9 +203,18 @@ class DetectorScore(_Face, DetectionScore):
         }  # fmt: skip
 
     def plot(self, what: Literal["curve", "class"] = "curve", *, ax: Any = None) -> Any:
-        """Draw it, on matplotlib's axes `ax` or new ones, and return the axes.
+        """Plot the score.
 
-        `curve`: mAP on the worst frames within k. `class`: every class on its anchors (grey) and on worst frames.
+        Args:
+            what: `curve` is mAP on the worst frames within k. `class` is each class on its anchors (grey) and on worst
+                frames.
+            ax: The matplotlib axes to draw on. Default: new axes.
+
+        Returns:
+            The matplotlib axes.
+
+        Raises:
+            StrobeError: `what` is unknown.
         """
         from strobe.report import axes
 
@@ -193,7 +236,7 @@ def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets, facts: Datas
 def shown(
     score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts
 ) -> ClassifierScore | DetectorScore:
-    """The score with a face: the same figures, what it was scored on, and notes on what it was not scored on."""
+    """Return the score with its dataset, its sets, and notes on sets that are in no figure."""
     same = {one.name: getattr(score, one.name) for one in fields(score)}
     same["notes"] = (*facts.cautions(), *_unscored(score), *(score.notes or ())) or None
     if isinstance(score, ClassificationScore):
@@ -202,7 +245,7 @@ def shown(
 
 
 def _unscored(score: ClassificationScore | DetectionScore) -> list[str]:
-    """That sets lack predictions, and how far they could move the headline figure."""
+    """Return a note on sets without all predictions, and on how far they could move the headline figure."""
     n = score.unscored.sets
     if not n:
         return []
@@ -214,23 +257,35 @@ def _unscored(score: ClassificationScore | DetectionScore) -> list[str]:
 
 
 def warn_of(score: ClassifierScore | DetectorScore, facts: DatasetFacts) -> None:
-    """Warn of sets that are in no figure where the caller's caller asked for the score."""
+    """Warn of sets that are in no figure. The warning names the line of the user's program."""
     for text in (*facts.cautions(), *_unscored(score)):
         warnings.warn(f"{score.model}: {text}", stacklevel=4)
 
 
 class Comparisons(tuple[Comparison, ...]):
-    """Every pair of models on every measure: a tuple of Comparison, which reads as sentences.
+    """A tuple of Comparison, one for each pair of models and each measure. Its repr is a sentence per comparison.
 
-    `of(measure)` keeps one measure; `to_frame()` is a pandas DataFrame with a row each.
+    `of(measure)` keeps one measure. `to_frame()` returns a pandas DataFrame with a row per comparison.
+
+    >>> import strobe
+    >>> dataset = strobe.example_dataset()
+    >>> keys = [str(key) for key in dataset.frames.key]
+    >>> scores = [strobe.score(dataset, dict.fromkeys(keys, pet), name=pet) for pet in ("cat", "dog")]
+    >>> [(one.a, one.b, one.n_sets) for one in strobe.compare(*scores).of("acc_pmk")]
+    [('cat', 'dog', 8)]
     """
 
     __slots__ = ()
 
     def of(self, measure: str) -> "Comparisons":
-        """The comparisons of one measure: acc_orig, acc_pmk, drop, map_orig, map_pmk, map_drop.
+        """Return the comparisons of one measure.
 
-        `map_drop` is of mAP: detectors may be compared as classifiers too, and `drop` is then that of accuracy.
+        Args:
+            measure: acc_orig, acc_pmk, drop, map_orig, map_pmk or map_drop. `map_drop` is the drop of mAP. Detectors
+                may also be compared as classifiers, and `drop` is then the drop of accuracy.
+
+        Raises:
+            StrobeError: The measure was not compared.
         """
         known = list(dict.fromkeys(one.metric for one in self))
         if measure not in known:
@@ -253,7 +308,7 @@ class Comparisons(tuple[Comparison, ...]):
         return html_table(columns, rows, notes=self._cautions())
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame: a row for each pair and measure."""
+        """Return a pandas DataFrame with a row for each pair of models and each measure."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.DataFrame(
             [
@@ -267,9 +322,24 @@ class Comparisons(tuple[Comparison, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Evaluated:
-    """What came of an evaluation: `scores` by model, the `report`'s path, and why models `failed` or are `left_out`.
+    """The result of `strobe.evaluate`.
 
-    `results` is the record behind results.json; `no_report` says why there is no report where one was asked for.
+    Attributes:
+        run: The run folder.
+        scores: The score of each model by its name. `evaluated[name]` is the same.
+        results: The record that results.json holds.
+        report: The path of report.html, or None.
+        no_report: The reason if a report was requested and could not be written.
+        failed: The error of each model that failed, by its name.
+        left_out: A line for each model of the run that is not in the results.
+
+    >>> import tempfile, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     data = strobe.load_dataset(strobe.save_dataset(strobe.example_dataset(), f"{tmp}/data"))
+    ...     answers = strobe.ClassAnswers.from_labels("always cat", [0] * len(data.frames))
+    ...     evaluated = strobe.evaluate(data, answers, f"{tmp}/run", report=False)
+    >>> list(evaluated.scores), evaluated.failed
+    (['always cat'], {})
     """
 
     run: Path
@@ -282,11 +352,11 @@ class Evaluated:
 
     @property
     def comparisons(self) -> Comparisons:
-        """Every pair of models on every measure."""
+        """The comparison of each pair of models on each measure."""
         return Comparisons(self.results.comparison)
 
     def __getitem__(self, model: str) -> ClassifierScore | DetectorScore:
-        """The score of one model."""
+        """Return the score of one model."""
         if model not in self.scores:
             raise UnknownName("model", model, self.scores, hint=f"there are {', '.join(self.scores) or 'none'}")
         return self.scores[model]
@@ -309,12 +379,12 @@ class Evaluated:
         return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
-        """The models' frames under each other; `what` is as for a score."""
+        """Return the DataFrames of all models as one. `what` is as for `to_frame` of a score."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
 
     def plot(self, what: Literal["curve", "offset"] = "curve", *, ax: Any = None) -> Any:
-        """Every model on the same axes, which are returned."""
+        """Plot every model on the same axes and return the axes."""
         for one in self.scores.values():
             ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector refuses what it does not have
         return ax
@@ -323,7 +393,7 @@ class Evaluated:
 def html_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "", notes: Sequence[str] = ()
 ) -> str:
-    """A small table for a notebook; everything in it is escaped.
+    """Return a small HTML table for a notebook. All text is escaped.
 
     >>> html_table(["a<b"], [["1"]])
     '<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>'

@@ -1,4 +1,4 @@
-"""`gate` and `history`: whether a model passes, and how checkpoints fared over time."""
+"""Judge a model against limits (`gate`, `plan_gate`), and compare checkpoints over time (`history`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -25,7 +25,7 @@ __all__ = ["Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Gated(Gate):
-    """Whether a model passed (`passed`), and what each rule said (`checks`)."""
+    """The result of `strobe.gate`: `passed` is the verdict, `checks` has the result of each rule."""
 
     def __repr__(self) -> str:
         return "\n".join(gate_lines(self))
@@ -42,7 +42,7 @@ class Gated(Gate):
 
 
 class GatePlans(tuple[GatePlan, ...]):
-    """How many videos each limit takes: a tuple of GatePlan, which reads as tables."""
+    """The result of `strobe.plan_gate`: a tuple of GatePlan, one per limit. Its repr is a table."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class GatePlans(tuple[GatePlan, ...]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Checkpoints(History):
-    """Checkpoints over time: `steps` in order, `to_frame()`, `plot()`."""
+    """The result of `strobe.history`: `steps` has the checkpoints in order."""
 
     def __repr__(self) -> str:
         return "\n".join(history_lines(self))
@@ -63,7 +63,7 @@ class Checkpoints(History):
         return html_table(head, rows, caption=f"{self.dataset}, k = {self.k}", notes=notes)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row for each step."""
+        """Return a pandas DataFrame with a row for each step."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         rows = [
             {
@@ -81,7 +81,7 @@ class Checkpoints(History):
         return pandas.DataFrame(rows)
 
     def plot(self) -> Any:
-        """Draw them on a new figure of pyplot's, and return its axes (of two tasks: the last one's)."""
+        """Plot the steps on a new pyplot figure and return its axes (with two tasks, those of the last one)."""
         from strobe.report.style import look
 
         with look(10):
@@ -108,13 +108,39 @@ def gate(
     allow_missing: bool = False,
     dataset: str | Path | None = None,
 ) -> Gated:
-    """Hold a model of a run folder against limits: `max_loss={"acc_pmk": 1}` (points), `min={"acc_pmk": 50}` (%).
+    """Judge whether a model of a run folder stays within limits.
 
-    The baseline is the model of the same name in the run `against`, or another model of the same run. Of several, a
-    loss is held against each: give the last run and one that stays the same, so that small losses do not add up
-    unseen. `passed` is the verdict; `fail_on` and `unsure` say how sure one must be, as `strobe gate --help` does.
-    `videos` is a file of video names to judge it on, or "all"; by default these are the videos that the run was scored
-    on.
+    Args:
+        run: The run folder with the model.
+        against: One or several run folders with a baseline, on the same dataset. A loss is compared with each of them.
+            Pass the last run and a fixed one, so that small losses cannot add up unnoticed.
+        model: The model to judge, if the run has several.
+        baseline: One or several models to compare with. Default: the model of the same name, or the only one of
+            `against`. Without `against`, it is another model of the same run.
+        max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`.
+        min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
+        max: The largest value by measure, in per cent: `{"drop": 10}`.
+        fail_on: `shown` fails if the whole interval is beyond the limit. `figure` also fails if the figure itself is
+            beyond it. `doubt` fails unless the whole interval is within the limit.
+        unsure: Whether a rule fails or passes if the data are inconclusive: no interval, or too few videos.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        videos: A text file of video names to judge on, or "all". Default: the videos that the run was scored on.
+        allow_missing: Judge on the sets that have all predictions, instead of refusing incomplete predictions.
+        dataset: Where the dataset is now, if it was moved.
+
+    Returns:
+        The verdict (`passed`) and a check for each rule (`checks`).
+
+    Raises:
+        StrobeError: No limit is given, a measure or model is unknown, or the runs are not on the same dataset.
+
+    >>> import tempfile, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     data = strobe.load_dataset(strobe.save_dataset(strobe.example_dataset(), f"{tmp}/data"))
+    ...     answers = strobe.ClassAnswers.from_labels("always cat", [0] * len(data.frames))
+    ...     evaluated = strobe.evaluate(data, answers, f"{tmp}/run", report=False)
+    ...     strobe.gate(f"{tmp}/run", min={"acc_pmk": 90}).passed
+    False
     """
     rules: tuple[tuple[Literal["max_loss", "min", "max"], Mapping[str, float] | None], ...] = (
         ("max_loss", max_loss), ("min", min), ("max", max),
@@ -145,10 +171,27 @@ def plan_gate(
     videos: str | Path | None = None,
     dataset: str | Path | None = None,
 ) -> GatePlans:
-    """How many videos a limit on a loss takes: equal models fail in at most 5 %, twice the limit in at least 80 %.
+    """Compute how many videos a limit on a loss needs.
 
-    It follows from how many sets change between two equally good models: `churn` in per cent (10 where nothing is
-    given), or what a `run` and its baseline show, which are named as in `gate`.
+    With that many videos, a model as good as the baseline fails in at most 5 % of cases. A model that loses twice the
+    limit fails in at least 80 %. The number depends on the churn: the sets that change between two equally good models.
+
+    Args:
+        max_loss: The largest loss by measure, in points.
+        churn: The churn in per cent. Default: that of `run` and its baseline, or 10 without a run.
+        run: A run folder to measure the churn on, with `against`, `model` and `baseline` as in `gate`.
+        against: A run folder with the baseline.
+        model: The model of `run`.
+        baseline: The model to compare with.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        videos: A text file of video names, or "all".
+        dataset: Where the dataset is now, if it was moved.
+
+    Returns:
+        A plan for each limit, with the number of `videos`.
+
+    Raises:
+        StrobeError: A measure is unknown, or the run has no baseline.
 
     >>> plan_gate({"acc_pmk": 2})[0].videos
     677
@@ -182,11 +225,36 @@ def history(
     dataset: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> Checkpoints:
-    """The models of several run folders on one dataset over time, each compared with those before it.
+    """Compare the models of several run folders over time.
 
-    These are the one before it, the first, and the best before it (`since`, `since_first`, `since_best` of a step).
+    Each step is compared with the step before it, with the first step, and with the best step before it (`since`,
+    `since_first` and `since_best` of a step).
 
-    `videos` is a file of video names to judge them on, or "all"; by default the videos that the runs were scored on.
+    Args:
+        runs: The run folders. All must be on one dataset.
+        models: Only these models. Default: all.
+        order: `time` sorts by the time of the last prediction. `given` keeps the order of `runs`.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        videos: A text file of video names to score on, or "all". Default: the videos that the runs were scored on.
+        allow_missing: Score the sets that have all predictions, instead of refusing incomplete predictions.
+        dataset: Where the dataset is now, if it was moved.
+        progress: True shows a progress bar.
+
+    Returns:
+        The steps in order.
+
+    Raises:
+        StrobeError: A run cannot be read, or the runs are on different datasets.
+
+    >>> import tempfile, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     data = strobe.load_dataset(strobe.save_dataset(strobe.example_dataset(), f"{tmp}/data"))
+    ...     for number, label in enumerate([0, 1]):
+    ...         answers = strobe.ClassAnswers.from_labels("net", [label] * len(data.frames))
+    ...         evaluated = strobe.evaluate(data, answers, f"{tmp}/run-{number}", report=False)
+    ...     found = strobe.history(f"{tmp}/run-0", f"{tmp}/run-1", order="given")
+    >>> [round(step.pmk.value, 3) for step in found.steps]
+    [0.625, 0.375]
     """
     found = run_history(
         [Path(run) for run in runs], models=models, order=order, options=ScoreOptions(k=k),

@@ -1,6 +1,7 @@
-"""Predictions as programs have them (a dict by key, an array, a DataFrame, a file, answers) as answers of a dataset.
+"""Convert predictions in memory or in a file (dict, array, DataFrame, file, answers) to the answers of a dataset.
 
-The same checks as for prediction files: what fits is matched with the frames and projected, the rest is one line.
+The checks are those for prediction files. Predictions that fit are matched with the frames and projected. Others raise
+a one-line error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ def answers_of(
     keys: Sequence[str] | None = None,
     name: str | None = None,
 ) -> InMemoryModel:
-    """The answers in the dataset's classes and frames, whatever they were given as; one line where they do not fit."""
+    """Return the predictions in the dataset's classes and frames. Raise a one-line error if they do not fit."""
     known = space is None or isinstance(space, str | LabelSpace)
     expect(known, "space", 'the name of a label space ("ilsvrc-2012") or a strobe.LabelSpace', type(space).__name__)
     if isinstance(given, ClassAnswers | BoxAnswers):
@@ -87,7 +88,7 @@ def _answers(
 
 
 def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpace | None, merge: str) -> ClassAnswers:
-    """The answers in the dataset's classes: as they are, or projected from the space they are in."""
+    """Return the answers in the dataset's classes: unchanged, or projected from their label space."""
     from strobe.core.labels import space as shipped
     from strobe.core.projections import projection_between
 
@@ -142,7 +143,7 @@ def _raw(given: Any, dataset: Dataset, keys: Sequence[str] | None) -> RawPredict
 
 
 def _names(n: int, dataset: Dataset, keys: Sequence[str] | None) -> list[str]:
-    """Whose rows these are: the keys given, or every frame in the dataset's order where there are as many rows."""
+    """Return the frame of each row: `keys`, or every frame in the dataset's order if there are as many rows."""
     if keys is None:
         if n != len(dataset.frames):
             raise InvalidValue(
@@ -155,7 +156,7 @@ def _names(n: int, dataset: Dataset, keys: Sequence[str] | None) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A tensor as an array, a number of numpy's as Python's; anything else as it is."""
+    """Return a tensor as an array and a numpy number as a Python number. Other values are returned unchanged."""
     if hasattr(value, "detach"):
         value = (value.detach().cpu().double() if value.is_floating_point() else value.detach().cpu()).numpy()
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -166,12 +167,12 @@ def _plain(value: Any) -> Any:
 
 
 def _is_boxes(value: Any) -> bool:
-    """Whether this is what a detector says of a frame: Detections, or a dict of boxes, labels and scores."""
+    """Whether the value is a detector's answer for a frame: Detections, or a dict of boxes, labels and scores."""
     return isinstance(value, Detections) or (isinstance(value, Mapping) and "boxes" in value)
 
 
 def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
-    """One entry a frame, as torchvision's detectors answer: {"boxes": (N, 4), "labels": (N,), "scores": (N,)}."""
+    """Read one entry per frame, as torchvision returns it: {"boxes": (N, 4), "labels": (N,), "scores": (N,)}."""
     parts = []
     for name, value in zip(names, values, strict=True):
         if isinstance(value, Detections):
@@ -219,8 +220,11 @@ def _coded(
 
 
 def _of_frame(table: Any, classes: LabelSpace) -> RawPredictions | RawDetections:
-    """A DataFrame: frames in a column `frame` (or the index), then `label`, or a column of scores for each class (named
-    as the classes, in any order; or 0, 1, 2, …), or boxes as x0, y0, x1, y1, label, score."""
+    """Read a DataFrame. Frames are in a column `frame` or in the index.
+
+    The other columns are `label`; or scores, a column per class (with the class names in any order, or 0, 1, 2, …); or
+    boxes as x0, y0, x1, y1, label, score.
+    """
     columns = [str(column) for column in table.columns]
     key = next((name for name in _KEYS if name in columns), None)
     frames = [str(one) for one in (table.index if key is None else table[key]).tolist()]

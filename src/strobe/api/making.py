@@ -1,6 +1,7 @@
-"""Datasets from videos, photos and nothing: `build`, `simulate`, `synthesize`. Each returns the dataset it wrote.
+"""Make datasets from videos (`build`), from photos (`simulate`) or by rendering (`synthesize`).
 
-What could not be used (a video that does not decode, say) is a warning, and stands in the dataset's provenance.
+Each function writes a dataset folder and returns the dataset. If an input cannot be used (a video that does not
+decode, for example), it is skipped with a warning and recorded in the dataset's provenance.
 """
 
 import warnings
@@ -53,12 +54,45 @@ def build(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Dataset:
-    """Make a dataset folder from videos: anchors and the frames around them, exact and stored without loss.
+    """Make a dataset folder from videos: anchors and the frames around them, decoded exactly and stored without loss.
 
-    `labels` is a CSV, or a dict from a video's file name to its class or classes; `label` names classes that every
-    video shows. Sets reach `k` frames, or `window_ms` milliseconds, before and after the anchor. A folder of videos may
-    be given, too, or one with a folder per class, which then says what they show. The same call again does only what is
-    missing.
+    The same call again does only the missing work.
+
+    Args:
+        videos: Video files, a folder of videos, or a folder with one folder per class. Class folders are used as labels
+            if no others are given.
+        out: The dataset folder to write.
+        labels: A CSV file, or a dict from a video's file name to its class or classes.
+        label: Classes that every video shows.
+        boxes: A CSV or COCO JSON file of boxes.
+        anchors: A CSV file that names the anchors. Default: random anchors.
+        label_space: A shipped label space, e.g. imagenet-vid. Default: the classes that the labels name.
+        label_source: Whether a member is scored with the labels of its own frame or of its anchor.
+        unlabelled: Allow videos without labels, to label them in review.
+        k: Frames before and after the anchor.
+        window_ms: Milliseconds before and after the anchor, instead of `k`.
+        anchors_per_video: Random anchors per video. Their sets share no frame.
+        every: Place an anchor every so many frames, instead of at random.
+        seed: Seed of the random anchors.
+        store: How frames are stored: zstd (default), png and webp are lossless. jpeg changes pixels.
+        reference: Store no frames. They are decoded from the videos when a model runs.
+        hints: Compute hints for reviewers (blur, motion, scene cuts, …).
+        drop: Rules that exclude members by their hints (`strobe.build.hints.DropRules`).
+        limits: The largest video accepted (`strobe.build.index.Limits`).
+        name: The dataset's name. Default: the name of the folder.
+        licence: The licence of the videos, stored in dataset.json.
+        strict: Write nothing if any video cannot be used.
+        workers: Number of processes.
+        progress: True shows a progress bar.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        StrobeError: No video can be used, or the labels, boxes or anchors do not fit the videos.
+
+    >>> import strobe
+    >>> dataset = strobe.build("videos/", "data/", labels={"cat.mp4": "cat"}, k=10)  # doctest: +SKIP
     """
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
@@ -107,11 +141,42 @@ def simulate(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Dataset:
-    """Make a dataset folder from photos: a simulated hand-held camera moves over each.
+    """Make a dataset folder from photos: a simulated hand-held camera moves over each photo.
 
-    `photos` are files, or folders with one folder per class. `camera` says how it moves and what its sensor does
-    (`strobe.build.camera_path.CameraOptions`); its k is then the one that counts. The same call again does only what is
-    missing.
+    The same call again does only the missing work.
+
+    Args:
+        photos: Photo files, or folders with one folder per class.
+        out: The dataset folder to write.
+        labels: A CSV file (file, label). Default: the class folders.
+        label: Classes that every photo shows.
+        boxes: A CSV or COCO JSON file of boxes in pixels of the photos.
+        masks: A folder of PNG masks with the file names of the photos.
+        label_space: A shipped label space, e.g. ilsvrc-2012. Default: the classes that the labels name.
+        sets_per_photo: Clips per photo.
+        k: Frames before and after the anchor. Ignored if `camera` is given.
+        camera: How the camera moves and what its sensor does (`strobe.build.camera_path.CameraOptions`), including k.
+        seed: Seed of the camera paths and the noise.
+        name: The dataset's name. Default: the name of the folder.
+        licence: The licence of the photos, stored in dataset.json.
+        workers: Number of processes.
+        progress: True shows a progress bar.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        StrobeError: No photo can be used, or the labels, boxes or masks do not fit the photos.
+
+    >>> import tempfile, numpy as np, strobe
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     photo = Path(tmp, "photos", "cat", "one.png")
+    ...     photo.parent.mkdir(parents=True)
+    ...     Image.fromarray(np.random.default_rng(0).integers(0, 255, (48, 48, 3), dtype=np.uint8)).save(photo)
+    ...     strobe.simulate(f"{tmp}/photos", f"{tmp}/data", k=1).n_sets
+    1
     """
     from strobe.build.camera_path import CameraOptions
     from strobe.workflows.simulate import SimulateOptions
@@ -144,9 +209,30 @@ def synthesize(
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Dataset:
-    """Render a dataset of moving objects on which every answer is known: labels, boxes and masks are exact.
+    """Render a dataset of moving objects with exact labels, boxes and masks.
 
-    `world` says what it is like (`strobe.synthetic.world.WorldOptions`); its size and length are then those that count.
+    Args:
+        out: The dataset folder to write.
+        videos: Number of clips. Each has one set.
+        k: Frames before and after the anchor. Ignored if `world` is given.
+        size: The side of a frame in pixels. Ignored if `world` is given.
+        world: How the world looks and moves (`strobe.synthetic.world.WorldOptions`), including its size and length.
+        seed: Seed of the world. The same arguments give the same bytes.
+        masks: Store masks, too.
+        name: The dataset's name, which is part of its digest.
+        workers: Number of processes.
+        progress: True shows a progress bar.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        StrobeError: An argument is out of range, or the folder holds another dataset.
+
+    >>> import tempfile, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     strobe.synthesize(f"{tmp}/world", videos=2, k=1, size=32).n_sets
+    2
     """
     from strobe.synthetic.sets import SyntheticOptions
     from strobe.synthetic.world import WorldOptions
@@ -159,7 +245,7 @@ def synthesize(
 
 
 def _made(out: str | Path, problems: Sequence[str]) -> Dataset:
-    """What was made, read back; the line where it was asked for hears what was left out."""
+    """Read the new dataset back. Skipped inputs become warnings that name the caller's line."""
     for problem in problems:
         warnings.warn(f"left out: {problem}", stacklevel=4)
     return opened(Path(out))
@@ -174,7 +260,7 @@ def _several_paths(given: Paths) -> list[Path]:
 
 
 def _files(given: Paths) -> list[Path]:
-    """The videos; a folder stands for the files in it, hidden ones and text aside, or for its folders of classes."""
+    """Return the video files. A folder stands for its files (except hidden ones and text), or for its class folders."""
     found: list[Path] = []
     for path in _several_paths(given):
         inside = sorted(one for one in path.iterdir() if one.is_file() and not _is_other(one)) if path.is_dir() else []

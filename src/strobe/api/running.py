@@ -1,7 +1,8 @@
-"""Models over datasets: `predict`, and `evaluate`, which scores and reports as well.
+"""Run models over datasets: `predict` returns answers, `evaluate` also scores them and writes the report.
 
 A model is a name (`timm:resnet50.a1_in1k`, `py:mine.py:make`), a torch module, a timm model, a function of images, or
-an object that speaks the port. Whatever it is, the engine, the run folder and the keys are the command line's.
+an object with the methods of `strobe.Classifier` or `strobe.Detector`. Engine, run folder and cache are those of the
+command line.
 """
 
 import tempfile
@@ -30,7 +31,13 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """How models are run; everything here is the command line's option of the same name."""
+    """How models run. Each field is the command-line option of the same name (see `strobe predict --help-all`).
+
+    >>> import strobe
+    >>> running = strobe.Running(device="cpu", batch_size=8, offline=True)
+    >>> running.device, running.precision
+    ('cpu', 'auto')
+    """
 
     device: str = "auto"
     batch_size: int | None = None
@@ -52,7 +59,7 @@ class Running:
     actor_gpus: float | None = None
 
     def options(self) -> "PredictOptions":
-        """As the workflows take it."""
+        """Return the record that the workflows take."""
         from strobe.models.options import LoadOptions
         from strobe.workflows.engines import ExecutorOptions
         from strobe.workflows.predict import PredictOptions
@@ -71,9 +78,25 @@ class Running:
 
 @in_python
 def load_model(name: str, *, running: Running | None = None) -> Classifier | Detector:
-    """A model by its name, ready to run: `model.forward([model.prepare(image), …])` answers for RGB arrays of 8 bits.
+    """Load a model by name, ready to run.
 
-    Its `spec` says what it is: classes, digest of the weights, preprocessing.
+    `model.forward([model.prepare(image), …])` returns the answers for 8-bit RGB arrays. `model.spec` has the model's
+    classes, preprocessing and the digest of its weights.
+
+    Args:
+        name: The name as on the command line, e.g. timm:resnet50.a1_in1k.
+        running: Device, precision and other options.
+
+    Returns:
+        A classifier or a detector.
+
+    Raises:
+        StrobeError: The name is unknown, a package is missing, or the weights cannot be loaded.
+
+    >>> import strobe
+    >>> model = strobe.load_model("strobe-world", running=strobe.Running(device="cpu", offline=True))
+    >>> len(model.spec.label_space)
+    12
     """
     from strobe.models.registry import load_model as load
 
@@ -96,20 +119,41 @@ def predict(
     running: Running | None = None,
     progress: bool | Progress = False,
 ) -> ClassAnswers | BoxAnswers:
-    """Run a model over every frame of the dataset's sets, and return its answers in the dataset's classes.
+    """Run a model over every frame of the dataset's sets and return its answers in the dataset's classes.
 
-    `model` is a name as on the command line, a torch module, a timm model or a function. A module needs to know what is
-    done to an image: `transform` takes a PIL image and gives a tensor (torchvision's `weights.transforms()`, timm's
-    `create_transform(…)`), or is a `strobe.ImagePlan`; timm models bring their own. A function gets a list of RGB
-    arrays of 8 bits, or, with a transform, a batch of tensors; it returns scores (N, classes), or for each image boxes,
-    labels and scores.
+    Answers in a run folder are cached by weights, code and transform, so one model never gets the answers of another.
+    If strobe cannot see all of these, it runs the model again, unless `version` identifies it.
 
-    `labels` names the classes of the outputs in order. Without it a thousand outputs are ilsvrc-2012's, and as many
-    outputs as the dataset has classes are taken to be those, in its order.
+    Args:
+        dataset: A dataset, or its folder.
+        model: A name as on the command line, a torch module, a timm model or a function. A function gets a list of
+            8-bit RGB arrays or, with `transform`, a batch of tensors. It returns scores (N, classes), or boxes, labels
+            and scores for each image.
+        transform: The preprocessing of a module or function: a function from a PIL image to a tensor (torchvision's
+            `weights.transforms()`, timm's `create_transform(…)`), or a `strobe.ImagePlan`. timm models bring their own.
+        labels: The classes of the outputs in order. Default: ilsvrc-2012 for a thousand outputs. As many outputs as the
+            dataset has classes are taken as these classes, in the dataset's order.
+        name: The model's name. Default: its architecture, or the name of its function or class.
+        out: A run folder that caches the answers. The same call again does only the missing work.
+        kind: Whether the outputs are logits or probabilities.
+        version: Any text that identifies the model if its weights or code cannot be read.
+        device: auto, cpu, cuda, cuda:1 or mps.
+        batch_size: Images per batch. Default: chosen by the model's size.
+        running: Further options.
+        progress: True shows a progress bar.
 
-    `out` is a run folder: answers are kept there, and the same call again does only what is missing. They are kept by
-    what they follow from (weights, code, transform), so those of another model are never taken for this one's; where
-    that cannot be seen whole they are made anew, unless `version` says which one it is.
+    Returns:
+        The answers to all frames. Pass them to `strobe.score`.
+
+    Raises:
+        StrobeError: The model cannot be loaded, or its outputs do not fit the dataset.
+
+    >>> import tempfile, numpy as np, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     dataset = strobe.synthesize(f"{tmp}/world", videos=2, k=1, size=32)
+    ...     answers = strobe.predict(dataset, lambda images: np.eye(12)[[3] * len(images)], name="always class 3")
+    >>> answers.label.tolist()
+    [3, 3, 3, 3, 3, 3]
     """
     from strobe.runs.folder import Run
     from strobe.workflows.predict import predict as run
@@ -144,12 +188,41 @@ def evaluate(
     videos: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> "Evaluated":
-    """Run models over a dataset, score them, write the report into the run folder `out`: the main job in one call.
+    """Run models over a dataset, score them and write the report.
 
-    `models` is one model, a list of them, or a dict by name, each whatever `strobe.predict` takes (`transform` and
-    `labels` go to modules and functions), or answers it returned. A model that fails is under `failed`, the rest go on.
-    The same call again does only what is missing; one more model is added to those of the run. `videos` names a file of
-    video names, to score these alone, or "all"; by default a run that exists keeps the videos it was scored on.
+    The same call again does only the missing work. Another model is added to those of the run.
+
+    Args:
+        dataset: A dataset, or its folder.
+        models: One model, a list of models, or a dict by name. Each is a model that `strobe.predict` takes, or answers
+            that it returned.
+        out: The run folder.
+        transform: The preprocessing of modules and functions, as for `strobe.predict`.
+        labels: The classes of modules and functions, as for `strobe.predict`.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
+        seed: Seed of the bootstrap.
+        device: auto, cpu, cuda, cuda:1 or mps.
+        batch_size: Images per batch. Default: chosen by the model's size.
+        running: Further options.
+        report: Write report.html.
+        videos: A text file of video names to score on, or "all". Default: the videos that the run was scored on before.
+        progress: True shows a progress bar.
+
+    Returns:
+        The scores by model, the path of the report, and the models that failed. A model that fails does not stop the
+        rest.
+
+    Raises:
+        StrobeError: The dataset cannot be read, no model could be scored, or the arguments contradict each other.
+
+    >>> import tempfile, strobe
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     data = strobe.load_dataset(strobe.save_dataset(strobe.example_dataset(), f"{tmp}/data"))
+    ...     answers = strobe.ClassAnswers.from_labels("always cat", [0] * len(data.frames))
+    ...     evaluated = strobe.evaluate(data, answers, f"{tmp}/run", report=False)
+    >>> round(evaluated["always cat"].acc_pmk.value, 3)
+    0.625
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import Evaluated, shown, warn_of
@@ -203,7 +276,7 @@ def evaluate(
 
 
 def _why(fared: "PredictOutcome") -> str:
-    """Why a model failed, its name before it once."""
+    """Return why a model failed, prefixed with its name once."""
     said = without_name(f"live:{fared.name}", without_name(fared.name, fared.error or "failed"))
     return f"{printable(fared.name)}: {said}"
 
@@ -225,7 +298,7 @@ def _asked(
     version: str | None,
     data: Dataset | None = None,
 ) -> "RequestedModel":
-    """A model as the workflows take it."""
+    """Return a model as the workflows take it."""
     from strobe.models.live import Live
     from strobe.models.requested import RequestedModel, requested_models
 
@@ -251,7 +324,7 @@ def _asked(
 
 
 def _name_of(model: Any) -> str:
-    """What a live model is called: as its timm architecture, its function or its class.
+    """Return the name of a model object: its timm architecture, or the name of its function or class.
 
     >>> _name_of(lambda images: images), _name_of(_name_of)
     ('model', '_name_of')
@@ -264,7 +337,7 @@ def _name_of(model: Any) -> str:
 
 
 def _candidates(dataset: Dataset) -> Dataset:
-    """Every candidate of the videos a reviewed dataset still has: smoothing looks at rejected frames, too."""
+    """Return all candidates of the videos that a reviewed dataset still has. Smoothing uses rejected frames, too."""
     from strobe.datasets import folder
 
     if dataset.root is None or not dataset.verdicts or not folder.is_dataset(dataset.root):

@@ -58,19 +58,43 @@ def score(
     seed: int = 0,
     detection: "DetectionOptions | None" = None,
 ) -> "ClassifierScore | DetectorScore":
-    """Every figure of one model: attributes are Estimates, `to_frame()` and `plot()` show them.
+    """Score the predictions of one model on a dataset.
 
-    `predictions` are what `strobe.predict` returned, `{frame: scores}` or `{frame: class}`, an array (N, classes) with
-    `keys` (without them a row for every frame, in the order of `dataset.frames.key`), a DataFrame, or a file. Of a
-    detector: `{frame: {"boxes", "labels", "scores"}}`, or a DataFrame with x0, y0, x1, y1, label, score; `empty_frames`
-    says that a frame without boxes is an empty answer. Boxes are corners in pixels, or what `box_format` ("xyxy",
-    "xywh", "cxcywh") and `box_units` ("pixels", "normalised") say; boxes that fit the true objects otherwise are
-    refused.
+    Sets that are in no figure (without a label, a vote, or all predictions) cause a warning and a line in `notes`.
 
-    `space` says whose classes they are where they are not the dataset's: they are then projected, classes in common by
-    id or name. A thousand scores are ilsvrc-2012's; any other width is refused. Frames without a prediction are refused
-    too, unless `allow_missing`: then they are counted apart. `notes` says what to know beside the figures. Sets that
-    are in no figure (without a label, a vote, or all predictions) are a warning, too.
+    Args:
+        dataset: A dataset, or its folder.
+        predictions: The answers of `strobe.predict`; `{frame: scores}` or `{frame: class}`; an array (N, classes); a
+            DataFrame; or a file. For a detector, `{frame: {"boxes", "labels", "scores"}}`, or a DataFrame with the
+            columns x0, y0, x1, y1, label and score.
+        keys: The frame of each row of an array. Default: every frame, in the order of `dataset.frames.key`.
+        name: The model's name.
+        kind: Whether the scores are logits, probabilities or labels.
+        space: The label space of the predictions if it is not the dataset's. They are then projected: classes match by
+            id or name. A thousand scores are taken as ilsvrc-2012. Any other width is refused.
+        merge: How several of the model's classes become one class of the dataset: the largest score, the mean score, or
+            the log of the summed probabilities.
+        allow_missing: Count frames without a prediction separately, instead of refusing them.
+        ignore_extra: Ignore predictions for frames that the dataset does not have.
+        empty_frames: Take a frame without boxes as an answer without boxes.
+        box_format: "xyxy" (corners), "xywh" (corner and size) or "cxcywh" (centre and size). Default: corners. Boxes
+            that match the true objects only in another format are refused.
+        box_units: "pixels", or "normalised" to the image's width and height. Default: pixels, checked in the same way.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
+        seed: Seed of the bootstrap.
+        detection: Overlaps and other options of mAP (`strobe.analyses.detection.DetectionOptions`).
+
+    Returns:
+        The figures as Estimates. `to_frame()` and `plot()` show them.
+
+    Raises:
+        StrobeError: The predictions do not fit the dataset.
+
+    >>> import strobe
+    >>> dataset = strobe.example_dataset()
+    >>> strobe.score(dataset, {str(key): "cat" for key in dataset.frames.key}, name="always cat").acc_pmk.value
+    0.625
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import shown, warn_of
@@ -104,11 +128,25 @@ def results(
     judges: Sequence[str] = (),
     baseline: str | None = None,
 ) -> dict[str, Any]:
-    """The content of results.json for several models: their scores, their comparison, the trend.
+    """Return the content of results.json for several models: their scores, their comparison and the trend.
 
-    `predictions` are a list of answers, or whatever `score` takes by the name of its model. `standard` names the models
-    that make the trend line; `space` is as for `score`. Frames without a prediction are unscored. Of searches, `judges`
-    name models that say whether a finding is still what it was, `baseline` the target that others are divided by.
+    Args:
+        dataset: A dataset, or its folder.
+        predictions: A list of answers, or a dict from a model's name to anything that `score` takes. Frames without a
+            prediction are counted as unscored.
+        k: The largest distance from the anchor. Default: the dataset's k.
+        interval: As for `score`.
+        seed: Seed of the bootstrap.
+        standard: The models that the trend line is fitted to.
+        space: The label space of the predictions, as for `score`.
+        judges: For searches: models that decide whether a finding still shows its class.
+        baseline: For searches: the target whose magnitudes those of the others are divided by.
+
+    Returns:
+        The content of results.json as a dict.
+
+    Raises:
+        StrobeError: The predictions do not fit the dataset, or two models have the same name.
 
     >>> from strobe import ClassAnswers, example_dataset
     >>> dataset = example_dataset()
@@ -143,11 +181,28 @@ def compare(
     allow_missing: bool = False,
     dataset: str | Path | None = None,
 ) -> "Comparisons":
-    """Compare models on the same sets: exact paired tests, corrected for their number, with a sentence for each.
+    """Compare models on the same sets with exact paired tests, corrected for the number of tests.
 
-    `models` are two or more scores on one dataset (what was before first), or run folders, which are compared model by
-    model. The rest is for run folders: `dataset` says where that lies now, `videos` is a file of video names to compare
-    on, or "all"; by default these are the videos that the runs were scored on.
+    Args:
+        models: Two or more scores on one dataset, the earlier model first; or run folders, compared model by model.
+        k: For run folders: the largest distance from the anchor.
+        videos: For run folders: a text file of video names to compare on, or "all". Default: the videos that the runs
+            were scored on.
+        allow_missing: For run folders: compare each pair on the sets that both predicted completely.
+        dataset: For run folders: where the dataset is now, if it was moved.
+
+    Returns:
+        A comparison for each pair and measure, each with a sentence.
+
+    Raises:
+        StrobeError: Fewer than two models, different datasets, or a classifier with a detector.
+
+    >>> import strobe
+    >>> dataset = strobe.example_dataset()
+    >>> keys = [str(key) for key in dataset.frames.key]
+    >>> scores = [strobe.score(dataset, dict.fromkeys(keys, pet), name=pet) for pet in ("cat", "dog")]
+    >>> strobe.compare(*scores).of("acc_pmk")[0].p_holm > 0.05
+    True
     """
     from strobe.analyses.classification import ClassificationScore
     from strobe.analyses.comparison import compare as compare_classifiers
@@ -205,11 +260,26 @@ def report(
     videos: str | Path | None = None,
     dataset: str | Path | None = None,
 ) -> Path:
-    """Write report.html of a run folder that was scored (`strobe.evaluate` does both), and return its path.
+    """Write report.html for a scored run folder and return its path. `strobe.evaluate` does so by default.
 
-    `show` names models that figures and gallery show first, `before` and `after` two to tell the change between;
-    `gallery` is how many sets it shows at most; `dataset` says where the dataset lies now, if it was moved. `videos` is
-    the file of video names it was scored on, for runs of earlier versions: others remember them.
+    Args:
+        run: The run folder.
+        show: Models that figures and gallery show first.
+        before: With `after`: the model that the report shows the change from.
+        after: With `before`: the model that the report shows the change to.
+        gallery: The largest number of sets in the gallery.
+        videos: The text file of video names that the run was scored on. Only runs of earlier versions need it.
+        dataset: Where the dataset is now, if it was moved.
+
+    Returns:
+        The path of report.html.
+
+    Raises:
+        StrobeError: The folder has no results, a model is unknown, or only one of `before` and `after` is given.
+
+    >>> import strobe
+    >>> strobe.report("run/", gallery=12)  # doctest: +SKIP
+    PosixPath('run/report.html')
     """
     from strobe.report.page import PageOptions
     from strobe.workflows.report import ReportOptions, report_run
@@ -238,10 +308,35 @@ def load_predictions(
     box_format: BoxFormat = "auto",
     box_units: BoxUnits = "auto",
 ) -> ClassAnswers | BoxAnswers:
-    """Predictions from a JSON, JSONL, CSV or Parquet file, of a classifier or a detector, aligned with the frames.
+    """Read predictions of a classifier or a detector from a JSON, JSONL, CSV or Parquet file.
 
-    The model is called `name`, or as the file is. `space` is the label space of class numbers, e.g. ilsvrc-2012.
-    `box_format` and `box_units` are as for `score`.
+    Args:
+        path: The file.
+        dataset: The dataset, or its folder. The answers are in its classes and in the order of its frames.
+        name: The model's name. Default: the name of the file.
+        kind: Whether the scores are logits, probabilities or labels.
+        space: The label space of class numbers, e.g. ilsvrc-2012.
+        merge: As for `score`.
+        allow_missing: As for `score`.
+        ignore_extra: As for `score`.
+        empty_frames: As for `score`.
+        box_format: As for `score`.
+        box_units: As for `score`.
+
+    Returns:
+        The answers. Pass them to `strobe.score` or `strobe.results`.
+
+    Raises:
+        StrobeError: The file cannot be read, or it does not fit the dataset.
+
+    >>> import json, tempfile, strobe
+    >>> from pathlib import Path
+    >>> dataset = strobe.example_dataset()
+    >>> with tempfile.TemporaryDirectory() as tmp:
+    ...     file = Path(tmp, "mine.json")
+    ...     _ = file.write_text(json.dumps({str(key): "dog" for key in dataset.frames.key}))
+    ...     strobe.load_predictions(file, dataset).model
+    'mine'
     """
     from strobe.api.given import answers_of
 
@@ -273,7 +368,7 @@ def _scored(
     types: Mapping[str, tuple[str | None, bool]] | None = None,
     detection: "DetectionOptions | None" = None,
 ) -> "ScoredRun":
-    """The models scored as the command line scores them; what lies in memory is dataset and candidates alike."""
+    """Score the models with the command line's workflow. The dataset in memory serves as dataset and candidates."""
     from strobe.analyses.detection import DetectionOptions
     from strobe.core.ports import Silent
     from strobe.workflows.opening import Opened
@@ -286,7 +381,7 @@ def _scored(
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """The names, those of several scores told apart by a number.
+    """Return the names, with a number added to names that occur several times.
 
     >>> _apart(["net", "other", "net"])
     ['net (1)', 'other', 'net (2)']

@@ -1,4 +1,4 @@
-"""What the Python functions share: errors that name arguments instead of flags, and datasets by path or in hand."""
+"""Shared by the Python functions: errors that name arguments instead of flags, and datasets by path or in memory."""
 
 import functools
 import inspect
@@ -38,7 +38,7 @@ _OTHER = {"subset": "videos", "window": "window_ms", "box-space": "space", "empt
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, its errors in the words of Python: `--allow-missing` is `allow_missing=True` there."""
+    """Wrap the function so that its errors name Python arguments: `--allow-missing` becomes `allow_missing=True`."""
 
     known = _arguments(function)
 
@@ -54,7 +54,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _arguments(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's arguments, and of the fields of records among them (`running=Running(decode=…)`)."""
+    """Return the names of a function's arguments and of the fields of records among them (`Running(decode=…)`)."""
     found = inspect.signature(function).parameters
     kinds = [kind for one in found.values() for kind in (one.annotation, *get_args(one.annotation))]
     inside = {field.name for kind in kinds if isinstance(kind, type) and is_dataclass(kind) for field in fields(kind)}
@@ -62,7 +62,7 @@ def _arguments(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def python_words(text: str, known: Collection[str]) -> str:
-    """A message of the command line with its flags as the arguments `known` to a function; others stay flags.
+    """Replace flags in a command-line message by the arguments in `known`. Other flags stay flags.
 
     >>> arguments = ("allow_missing", "kind", "k")
     >>> python_words("score it with --allow-missing; or declare --kind logits; --k: expected 0 to 9", arguments)
@@ -86,7 +86,7 @@ def python_words(text: str, known: Collection[str]) -> str:
 
 
 def opened(dataset: Dataset | str | Path) -> Dataset:
-    """The dataset, read from its folder where a path was given (what review kept, where there are votes)."""
+    """Return the dataset. A path is read, and only the sets that review kept are returned if there are votes."""
     if isinstance(dataset, Dataset):
         return dataset
     from strobe.workflows.opening import Opened
@@ -95,7 +95,7 @@ def opened(dataset: Dataset | str | Path) -> Dataset:
 
 
 def root_of(dataset: Dataset) -> Path:
-    """The folder a dataset lies in; StrobeError where it is in memory alone."""
+    """Return the folder of a dataset. Raise StrobeError if the dataset is only in memory."""
     if dataset.root is None:
         raise StrobeError(
             f"{printable(dataset.name)} lies in no folder; write it with strobe.save_dataset(dataset, FOLDER) and load "
@@ -105,18 +105,18 @@ def root_of(dataset: Dataset) -> Path:
 
 
 def watching(progress: bool | Progress) -> Progress:
-    """How long work is watched: not at all, by bars (True), or by somebody's own Progress."""
+    """Return the Progress to report to: none (False), bars (True), or the given one."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
     return progress
 
 
 class Bars:
-    """Progress as bars, in a terminal or a notebook, and notes as lines."""
+    """Progress bars for a terminal or a notebook. Notes are printed as lines."""
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar; call the result with the number of units just done."""
+        """Show a bar. Call the result with the number of units just done."""
         from rich.progress import Progress as RichBars
 
         with RichBars() as bars:
@@ -124,7 +124,7 @@ class Bars:
             yield lambda units: bars.advance(row, units)
 
     def note(self, text: str) -> None:
-        """Say one line."""
+        """Print one line."""
         from rich.console import Console
 
         Console(stderr=True, highlight=False).print(printable(text, limit=1000), markup=False)
