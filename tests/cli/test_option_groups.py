@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from strobe.cli.common import Grouped, options
+from strobe.cli.main import cli
 from strobe.core.errors import InvalidValue, expect
 
 
@@ -92,3 +93,25 @@ def test_rare_options_are_listed_by_help_all_alone_and_work_all_the_same():
     assert "--depth" in full.output
     assert "more option" not in full.output
     assert CliRunner().invoke(made, ["--depth", "9"]).output == "{'width': 3, 'depth': 9}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "common", "rare"),
+    [
+        ("build", "--labels", "--max-side"),
+        ("eval", "--device", "--compile"),
+        ("simulate", "--strength", "--roll"),
+        ("train", "--image-size", "--cache-gb"),
+        ("vary attack", "--eps", "--margin"),
+        ("vary generator", "--granularity", "--scale-images"),
+        ("vary background", "--rungs", "--fit"),
+        ("review serve", "--votes", "--lease"),
+    ],
+)
+def test_long_commands_list_common_options_first(words, common, rare):
+    short = CliRunner().invoke(cli, [*words.split(), "--help"]).output
+    full = CliRunner().invoke(cli, [*words.split(), "--help-all"]).output
+    assert common in short
+    assert rare not in short
+    assert rare in full
+    assert "more options" in short

@@ -49,21 +49,23 @@ def _rules(
 _dataset = options(
     "wanted", "The dataset", "strobe.workflows.build:BuildOptions",
     click.option("--labels", type=_FILE,
-                 help="CSV video,label and, for a part, frame or start_s,end_s; a|b for several."),
-    click.option("--label", multiple=True, help="A class every video shows; may be given several times."),
+                 help="CSV video,label. Add frame or start_s,end_s to label a part of a video. a|b means both."),
+    click.option("--label", multiple=True, help="A class that every video shows. May be repeated."),
     click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON."),
-    click.option("--label-space", help="A shipped label space, e.g. imagenet-vid; default: the classes named."),
-    click.option("--label-source", type=click.Choice(["frame", "anchor"]), help="Whose labels score a member."),
-    click.option("--unlabelled", is_flag=True, help="Allow videos without labels, to be labelled in review."),
-    click.option("--anchors", type=_FILE, help="CSV video,frame or video,time_s of given anchors."),
+    click.option("--label-space",
+                 help="A shipped label space, e.g. imagenet-vid. Default: the classes that the labels name."),
+    click.option("--label-source", type=click.Choice(["frame", "anchor"]),
+                 help="Score a member with the labels of its own frame or of its anchor."),
+    click.option("--unlabelled", is_flag=True, help="Allow videos without labels, to label them in review."),
+    click.option("--anchors", type=_FILE, help="CSV video,frame or video,time_s of the anchors to use."),
     click.option("--store", type=click.Choice(["zstd", "png", "webp", "jpeg"]),
-                 help="zstd (the default, quickest to read; inspect --sheet shows it), png, webp: lossless; jpeg: "
-                 "smaller, changes pixels."),
-    click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting."),
+                 help="zstd (default, fastest to read; view it with inspect --sheet), png and webp are lossless. "
+                 "jpeg is smaller and changes pixels."),
+    click.option("--reference", is_flag=True, help="Store no frames. Decode them from the videos when models run."),
     click.option("--no-hints", "hints", is_flag=True, callback=lambda _context, _option, value: not value,
-                 help="Compute no hints for reviewers."),
+                 help="Do not compute hints for reviewers."),
     name_option,
-    click.option("--licence", default="", help="The videos' licence, kept in dataset.json."),
+    click.option("--licence", default="", help="The licence of the videos, stored in dataset.json."),
     click.option("--strict", is_flag=True, help="Write nothing if any video cannot be used."),
     workers_option,
     common=("labels", "label", "boxes", "label_space", "unlabelled", "anchors", "store", "reference"),
@@ -74,14 +76,15 @@ _sampling = options(
     click.option("--window", "window_ms", type=float,
                  help="Milliseconds before and after the anchor, instead of --k."),
     click.option("--anchors-per-video", type=int, default=1, show_default=True,
-                 help="Random anchors; sets share no frame."),
-    click.option("--every", type=int, help="An anchor every so many frames, instead of random ones."),
+                 help="Random anchors per video. Their sets share no frame."),
+    click.option("--every", type=int, help="Place an anchor every N frames, instead of at random."),
     seed_option,
 )  # fmt: skip
 _drop = options(
-    "drop", "Members left out by their hints", _rules,
+    "drop", "Members excluded by their hints", _rules,
     click.option("--drop-cuts", is_flag=True, help="Drop members beyond a scene cut."),
-    click.option("--cut-threshold", type=float, default=0.35, show_default=True, help="What counts as a cut, 0 to 1."),
+    click.option("--cut-threshold", type=float, default=0.35, show_default=True,
+                 help="Frame difference that counts as a cut, 0 to 1."),
     click.option("--drop-blur", "blur", type=float,
                  help="Drop members this much blurrier or sharper (log2 of sharpness)."),
     click.option("--drop-motion", "motion", type=float,
@@ -89,11 +92,11 @@ _drop = options(
     click.option("--drop-exposure", "exposure", type=float,
                  help="Drop members this much darker or brighter (0 to 1)."),
     click.option("--drop-duplicates", "duplicate", is_flag=True,
-                 help="Drop members whose pixels are all but the anchor's."),
+                 help="Drop members with nearly the same pixels as the anchor."),
     common=("drop_cuts",),
 )  # fmt: skip
 _limits = options(
-    "limits", "What a video may cost", "strobe.build.index:Limits",
+    "limits", "Limits on a video", "strobe.build.index:Limits",
     click.option("--max-side", type=int, default=16_384, show_default=True, help="Widest or highest frame, pixels."),
     click.option("--max-pixels", type=int, default=7680 * 4320, show_default=True, help="Largest frame, pixels."),
     click.option("--max-frames", type=int, default=1_000_000, show_default=True, help="Longest video, frames."),
@@ -120,11 +123,11 @@ def command(
     videos: tuple[Path, ...], dst: Path, wanted: "BuildOptions", sampling: "AnchorOptions", drop: "DropRules",
     limits: "Limits", engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make perturbation sets from VIDEOS: anchors and the frames around them; DST becomes a dataset folder.
+    """Make perturbation sets from VIDEOS: anchors and the frames around them. DST becomes a dataset folder.
 
-    VIDEOS are files, or folders with one folder per class, which then says what a video shows.
-    Frames are exact and stored without loss. A video that cannot be used is reported and the rest go on (exit code 1).
-    The same command again does only what is missing.
+    VIDEOS are files, or folders with one folder per class, whose name is then the label. Frames are decoded exactly and
+    stored without loss. If a video cannot be used, an error is printed and the others continue (exit code 1). The same
+    command again does only the missing work.
     """
     from strobe.build.video_files import video_files
     from strobe.workflows.build import build
@@ -142,7 +145,7 @@ def command(
         more = {"label_source": source, "reused": done.reused, "decoded": done.decoded, "dropped": dict(done.dropped)}
         made_json(dst, done.dataset, {**more, "left_out": list(done.problems), "notes": list(done.notes)})
         raise click.exceptions.Exit(1 if done.problems else 0)
-    if quiet:  # otherwise said when it happened
+    if quiet:  # otherwise printed when it happened
         left_out(done.problems)
     for note in done.notes:
         click.echo(f"note: {printable(note)}", err=True)

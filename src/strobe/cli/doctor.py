@@ -1,4 +1,4 @@
-"""`strobe doctor`: what is here, what is missing, how to get it."""
+"""`strobe doctor`: check the installation and the devices."""
 
 import click
 
@@ -8,10 +8,10 @@ __all__ = ["command"]
 
 
 @click.command(epilog="Example: strobe doctor --no-speed")
-@click.option("--speed/--no-speed", default=True, help="Time a small network on every device.")
+@click.option("--speed/--no-speed", default=True, help="Measure the speed of a small network on every device.")
 @json_option
 def command(speed: bool, as_json: bool) -> None:
-    """What is installed, what is missing and how to get it, which devices are there and how fast they are."""
+    """List installed and missing packages, how to install them, and the devices with their speed."""
     import json
 
     from strobe.workflows.doctor import examine

@@ -37,7 +37,7 @@ __all__ = ["command"]
 @click.argument("dataset", type=folder())
 @model_or_people_option
 @out_option(what="predictions, results and report")
-@click.option("--no-report", is_flag=True, help="Stop after the figures.")
+@click.option("--no-report", is_flag=True, help="Write no report.")
 @show_option
 @log_option
 @predicting_options
@@ -58,10 +58,11 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run models over a dataset, score them, write the report.
+    """Run models over a dataset, score them and write the report.
 
-    The same command again does only what is missing; one more -m adds a model. A model that fails is reported and the
-    rest go on (exit code 1); a report that cannot be written is said and the results are kept (exit code 2).
+    The same command again does only the missing work. Another -m adds a model. If a model fails, an error is printed
+    and the others continue (exit code 1). If the report fails, an error is printed and the results are kept (exit
+    code 2).
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.evaluate import evaluate

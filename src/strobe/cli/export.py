@@ -14,12 +14,12 @@ from strobe.core.errors import printable
 __all__ = ["FORMATS", "command"]
 
 FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "croissant", "card", "leaderboard")
-"""What a dataset, or runs, can be written as; nothing is imported to show them."""
+"""The export formats. They are listed here so that the help imports nothing."""
 
 
 def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What may come next while folders are named: one more, or the format."""
-    # The folder first: bash throws away what came before one.
+    """Complete the next argument: another folder, or the format."""
+    # The folder comes first: bash drops the items before a folder.
     return [CompletionItem(begun, type="dir"), *(CompletionItem(name) for name in FORMATS if name.startswith(begun))]
 
 
@@ -31,9 +31,9 @@ def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, be
 @click.argument("dst", type=folder(exists=False))
 @click.option(
     "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,
-    help="Bring the images too: copied, or hard-linked where the disk can.",
+    help="Also export the images: copied, or hard-linked if the file system supports it.",
 )  # fmt: skip
-@click.option("--candidates", is_flag=True, help="All candidates, not only what review kept.")
+@click.option("--candidates", is_flag=True, help="Export all candidates, not only those that review kept.")
 @quiet_option
 @json_option
 def command(
@@ -42,14 +42,14 @@ def command(
     """Write the dataset SRC in another format, or the runs SRC… as one leaderboard.
 
     \b
-    imagenet-vid-robust  the release's own files
+    imagenet-vid-robust  the files of the public release
     coco                 COCO JSON with the fields of COCO video
     csv                  every table as CSV
-    fiftyone             FiftyOne's own folder
+    fiftyone             a FiftyOne dataset folder
     huggingface          Parquet with the images inside, for Hugging Face datasets
     croissant            the tables with Croissant metadata (croissant.json)
     card                 a dataset card (README.md)
-    leaderboard          one CSV and JSON over every model of many runs
+    leaderboard          one CSV and JSON with every model of several runs
     """
     from strobe.workflows.export import export, export_leaderboard
 

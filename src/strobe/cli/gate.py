@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Callable[[Any], Any]:
-    """One of the three options that say a rule: MEASURE=NUMBER, as often as needed."""
+    """Return one of the three rule options, MEASURE=NUMBER, which may be repeated."""
 
     def read(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple["Limit", ...]:
         from strobe.analyses.gate import Limit
@@ -48,43 +48,47 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     type=folder(),
     metavar="OLD",
     multiple=True,
-    help="A run that holds a baseline, on the same dataset; repeatable: a loss is held against each.",
+    help="A run with a baseline, on the same dataset. May be repeated: a loss is compared with each.",
 )
-@click.option("-m", "--model", help="The model to judge, where the run holds several.")
+@click.option("-m", "--model", help="The model to judge, if the run has several.")
 @click.option(
     "--baseline",
     "baselines",
     multiple=True,
     metavar="MODEL",
-    help="A model to judge it against; default: of the same name, or the only one of OLD; repeatable.",
+    help="A model to compare with. Default: the one of the same name, or the only one of OLD. May be repeated.",
 )
-@_limit("max_loss", "--max-loss", "At most so many points less than the baseline (of drop: more); paired interval.")
-@_limit("min", "--min", "At least so many per cent (of a contrast: points), e.g. acc_pmk=50.")
-@_limit("max", "--max", "At most so many per cent (of a contrast: points), e.g. drop=10.")
+@_limit(
+    "max_loss",
+    "--max-loss",
+    "The largest loss against the baseline in points (for drop, the largest increase). Paired interval.",
+)
+@_limit("min", "--min", "The smallest value in per cent (for a contrast, in points), e.g. acc_pmk=50.")
+@_limit("max", "--max", "The largest value in per cent (for a contrast, in points), e.g. drop=10.")
 @click.option(
     "--fail-on",
     type=click.Choice(["shown", "figure", "doubt"]),
     default="figure",
     show_default=True,
-    help="shown: a breach that the interval shows; figure: also a figure beyond the limit; doubt: all not ruled out.",
+    help="shown: fail if the whole interval is beyond the limit. figure: also if the figure itself is. doubt: unless "
+    "the whole "
+    "interval is within the limit.",
 )
 @click.option(
     "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
-    help="What becomes of a rule of which the data cannot tell: no interval, or too few videos to show anything.",
+    help="Whether an inconclusive rule fails or passes: no interval, or too few videos to detect anything.",
 )  # fmt: skip
-@click.option(
-    "--plan", is_flag=True, help="Count the videos that --max-loss takes, and judge nothing; NEW is optional."
-)
+@click.option("--plan", is_flag=True, help="Only compute how many videos --max-loss needs. NEW is optional.")
 @click.option(
     "--churn",
     type=click.FloatRange(0, 100, min_open=True),
     metavar="PERCENT",
-    help="Plan without a run: per cent of the sets that change between two equally good models.  [default: 10]",
+    help="Plan without a run: per cent of sets that change between two equally good models.  [default: 10]",
 )
-@click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json; default: NEW/gate.")
-@click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
+@click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json. Default: NEW/gate.")
+@click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
 @subset_option
-@click.option("--allow-missing", is_flag=True, help="Judge on what is there.")
+@click.option("--allow-missing", is_flag=True, help="Judge incomplete predictions on the sets they cover.")
 @dataset_option
 @json_option
 @quiet_option
@@ -108,17 +112,18 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Let a model of run NEW pass or not: exit 0 or 1 (2 where nothing could be judged).
+    """Judge whether a model of run NEW stays within limits: exit code 0 or 1, or 2 if nothing could be judged.
 
-    Rules are held against 95 % intervals, losses against the paired one on the same sets. Holds: the whole interval is
-    within the limit; it passes. Clearly worse: all of it is beyond; it fails. Not shown: the limit lies inside; it
-    fails where the figure itself is beyond (see --fail-on). Cannot tell: there is no interval, or too little data to
-    show anything; it fails (see --unsure). Every line ends with what such data detects in 80 % of cases.
+    Rules are compared with 95 % intervals, losses with the paired interval on the same sets. "Holds": the whole
+    interval is within the limit, and the rule passes. "Clearly worse": the whole interval is beyond it, and the rule
+    fails. "Not shown": the limit is inside the interval. The rule then fails if the figure itself is beyond the limit
+    (see --fail-on). "Cannot tell": there is no interval, or too little data to detect anything. The rule then fails
+    (see --unsure). Every line ends with the loss that such data detect in 80 % of cases.
 
-    Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
-    take every other, too, and where the dataset has variants the model's contrasts between them, which --max-loss does
-    not: by what they isolate (bg-gap, background, magnification) or by both sides (anchor-grey). Writes Markdown for a
-    pull request, JUnit XML and JSON.
+    Measures are those of results.json: acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop for detectors. --min
+    and --max take all other measures, too. If the dataset has variants, they also take the model's contrasts between
+    them; --max-loss does not. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
+    sides (anchor-grey). The command writes Markdown for a pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.gate import gate_lines, plan_lines

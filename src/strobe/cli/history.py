@@ -13,15 +13,15 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
-@click.option("-m", "--model", "models", multiple=True, help="Only these models of the runs; may be repeated.")
+@click.option("-m", "--model", "models", multiple=True, help="Only this model of the runs. May be repeated.")
 @click.option(
     "--order", type=click.Choice(["time", "given"]), default="time", show_default=True,
-    help="time: as the runs were last predicted into; given: as they stand here.",
+    help="time: by the last prediction of each run. given: in the order of the arguments.",
 )  # fmt: skip
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write history.csv, .json, .svg and .png.")
-@click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
+@click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
 @subset_option
-@click.option("--allow-missing", is_flag=True, help="Score what is there.")
+@click.option("--allow-missing", is_flag=True, help="Score incomplete predictions on the sets they cover.")
 @dataset_option
 @json_option
 @quiet_option
@@ -37,10 +37,10 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show checkpoints over time: the models of RUNs on one dataset, each beside the one before it.
+    """Show checkpoints over time: the models of RUNs on one dataset, each compared with the one before it.
 
-    A model that several runs hold is a line of its own; otherwise all models are one line. Each step is compared with
-    the one before, the first, and the best before it on the same sets, exact and corrected for the number of tests.
+    A model in several runs is a separate line. Otherwise all models form one line. Each step is compared with the step
+    before it, the first, and the best before it, on the same sets. The tests are exact and corrected for their number.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.history import history_lines

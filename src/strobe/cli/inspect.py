@@ -14,10 +14,10 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe inspect data/vid --sheet sheet.png --sets 20")
 @click.argument("dataset", type=folder())
-@click.option("--sheet", "sheet_path", type=click.Path(path_type=Path), help="Draw a contact sheet of sets (PNG).")
+@click.option("--sheet", "sheet_path", type=click.Path(path_type=Path), help="Write a contact sheet of sets (PNG).")
 @click.option("--sets", "how_many", type=int, default=12, show_default=True, help="Sets on the sheet, spread evenly.")
 @click.option("--columns", type=int, default=11, show_default=True, help="Distances on the sheet, spread evenly.")
-@click.option("--set", "named", multiple=True, metavar="ID", help="This set on the sheet (repeatable).")
+@click.option("--set", "named", multiple=True, metavar="ID", help="Show this set on the sheet. May be repeated.")
 @quiet_option
 @json_option
 def command(
@@ -29,7 +29,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """What DATASET holds: counts, classes, offsets, frame types, fps, hints, review, and what models cannot reach."""
+    """Describe DATASET: counts, classes, offsets, frame types, fps, hints, review, and classes that models lack."""
     from strobe.workflows.inspect import inspect, lines, sheet
 
     if sheet_path is None:

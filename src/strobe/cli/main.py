@@ -1,4 +1,4 @@
-"""The command line: a table of verbs, each loaded when it is called, and one place where errors become exit codes."""
+"""The command line: a table of commands, imported when they are called, and the mapping of errors to exit codes."""
 
 import os
 import signal
@@ -17,45 +17,48 @@ __all__ = ["COMMANDS", "GROUPS", "cli", "main"]
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Measure": {
-        "eval": ("strobe.cli.eval:command", "The main job: run models over a dataset, score them, write the report."),
-        "predict": ("strobe.cli.predict:command", "Run models over a dataset; resumable."),
+        "eval": ("strobe.cli.eval:command", "Run models over a dataset, score them and write the report. Start here."),
+        "predict": ("strobe.cli.predict:command", "Run models over a dataset. Resumable."),
         "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
         "report": ("strobe.cli.report:command", "Write the report of a scored run."),
         "compare": (
             "strobe.cli.compare:command",
-            "Compare models on the same sets: exact paired tests, a sentence each.",
+            "Compare models on the same sets with exact paired tests.",
         ),
-        "gate": ("strobe.cli.gate:command", "Pass or fail for scripts and CI: limits on figures and on what was lost."),
-        "history": ("strobe.cli.history:command", "Checkpoints over time: a table and a figure over many runs."),
+        "gate": ("strobe.cli.gate:command", "Pass or fail for scripts and CI: limits on figures and on losses."),
+        "history": ("strobe.cli.history:command", "Show checkpoints over time: a table and a figure of many runs."),
     },
     "Make data": {
-        "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and their neighbours."),
+        "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and the frames around them."),
         "simulate": ("strobe.cli.simulate:command", "Make a dataset from photos: a simulated hand-held camera."),
         "synthesize": (
             "strobe.cli.synthesize:command",
-            "Make a dataset of rendered moving objects, all answers known.",
+            "Make a dataset of rendered moving objects with exact labels.",
         ),
         "vary": (
             "strobe.cli.vary:command",
             "Make a dataset of changed images: corruptions, attacks, backgrounds, generators.",
         ),
-        "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
-        "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),
-        "inspect": ("strobe.cli.inspect:command", "What a dataset holds; contact sheets of its sets."),
+        "import": ("strobe.cli.import_:command", "Make a dataset from a public release or another format."),
+        "export": ("strobe.cli.export:command", "Write a dataset in another format."),
+        "inspect": ("strobe.cli.inspect:command", "Describe a dataset, and draw contact sheets of its sets."),
     },
     "People": {
-        "review": ("strobe.cli.review:command", "People decide what is similar: serve, status, export, import."),
+        "review": (
+            "strobe.cli.review:command",
+            "Let people review which frames look the same: serve, status, export, import.",
+        ),
     },
     "Models": {
-        "models": ("strobe.cli.models:command", "Which models can be named."),
+        "models": ("strobe.cli.models:command", "List the models that can be loaded by name."),
         "train": ("strobe.cli.train:command", "Train a classifier or detector by a recipe: fine-tune, pm-k, and more."),
     },
     "Help": {
-        "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),
-        "doctor": ("strobe.cli.doctor:command", "What is installed, what is missing, how fast this machine is."),
+        "demo": ("strobe.cli.demo:command", "Try strobe: three real classifiers, a real clip, a report."),
+        "doctor": ("strobe.cli.doctor:command", "Show installed and missing packages, and how fast this machine is."),
     },
 }
-"""Every verb under its heading in `strobe --help`: where its click command lives, and its line. Nothing is imported."""
+"""Every command under its heading in `strobe --help`: the location of its click command, and its help line."""
 
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
@@ -109,16 +112,18 @@ def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_say_version,
     help="Show the version and exit.",
 )
-@click.option("--debug", is_flag=True, expose_value=False, help="Show where an error came from (or STROBE_DEBUG=1).")
+@click.option(
+    "--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (or set STROBE_DEBUG=1)."
+)
 def cli() -> None:
-    """Does your vision model flicker? Right on one frame, wrong on the next that looks the same."""
+    """Measure whether vision models flicker: right on one frame, wrong on the next that looks the same."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
-    0 done, 2 for an error the user can mend (one line), 70 for anything unexpected (one line that says it is a bug),
-    130 after Ctrl-C. With `--debug` anywhere among the words, or STROBE_DEBUG=1, the traceback comes before the line.
+    Exit codes: 0 for success, 2 for an error that the user can fix (one line), 70 for a bug (one line), 130 after
+    Ctrl-C. With `--debug` anywhere among the arguments, or STROBE_DEBUG=1, the traceback is printed before the line.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     ours = words[: words.index("--")] if "--" in words else words
@@ -168,7 +173,7 @@ _heard: list[int] = []
 
 @contextmanager
 def _hearing() -> Iterator[None]:
-    """While open, a Ctrl-C is noted before it is raised: a library may lose it and fail of something else instead."""
+    """Record Ctrl-C before it is raised: a library may swallow it and then fail with another error."""
 
     def note(number: int, frame: FrameType | None) -> None:
         _heard.append(number)
@@ -176,7 +181,7 @@ def _hearing() -> Iterator[None]:
 
     _heard.clear()
     usual = signal.getsignal(signal.SIGINT)
-    if usual is not signal.default_int_handler:  # it is ignored, or another program's
+    if usual is not signal.default_int_handler:  # it is ignored, or another program handles it
         yield
         return
     _at_interrupt(note)
@@ -187,22 +192,22 @@ def _hearing() -> Iterator[None]:
 
 
 def _at_interrupt(do: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
-    with suppress(ValueError):  # not in the main thread, which alone hears signals
+    with suppress(ValueError):  # only the main thread receives signals
         signal.signal(signal.SIGINT, do)
 
 
 def _leave() -> NoReturn:
-    """The end after Ctrl-C: one line and exit code 130, however often it is pressed."""
+    """Exit after Ctrl-C with one line and exit code 130, however often it is pressed."""
     _at_interrupt(signal.SIG_IGN)
     click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
     sys.stdout.flush()
     if (shared := sys.modules.get("multiprocessing.util")) is not None:
-        shared._run_finalizers()  # what worker processes shared is given back; Python warns of it otherwise
-    os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
+        shared._run_finalizers()  # release memory shared with worker processes; otherwise Python warns
+    os._exit(130)  # skip the second that torch takes to shut down
 
 
 def _fail(message: str, *, code: int = 2, trace: bool = False) -> None:
-    """One line on stderr and the exit code; `trace` puts the traceback of the error under way before it."""
+    """Print one line on stderr and exit. `trace` prints the traceback of the current error before it."""
     if trace:
         import traceback
 

@@ -1,4 +1,4 @@
-"""`strobe models`: what can be named."""
+"""`strobe models`: the models that strobe can load by name."""
 
 import click
 
@@ -9,10 +9,10 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe models 'timm:*convnext*in1k'")
 @click.argument("pattern", required=False)
-@click.option("--testbed", "show_testbed", is_flag=True, help="The papers' classifiers in today's names.")
+@click.option("--testbed", "show_testbed", is_flag=True, help="List the papers' classifiers under their current names.")
 @json_option
 def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
-    """The models that can be named: providers, or all that a glob fits."""
+    """List the models that -m accepts: all providers, or the names that match a glob."""
     import json
 
     from strobe.workflows.models import listing, papers_models, providers

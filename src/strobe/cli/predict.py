@@ -40,7 +40,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run models over every frame of DATASET's sets; the same command again does only what is missing."""
+    """Run models over every frame of DATASET's sets. The same command again does only the missing work."""
     from strobe.workflows.opening import Opened
     from strobe.workflows.predict import predict
 

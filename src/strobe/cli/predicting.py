@@ -1,4 +1,4 @@
-"""The options every command that runs models shares, handed over as one PredictOptions."""
+"""The options of all commands that run models, passed as one PredictOptions."""
 
 from pathlib import Path
 from typing import Any
@@ -17,35 +17,37 @@ __all__ = [
 ]
 
 _MODEL = (
-    "[NAME=]provider:name[@weights], a glob, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE or @testbed; may be repeated. "
-    "See strobe models."
+    "[NAME=]provider:name[@weights], a glob, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE or @testbed. May be repeated. "
+    "strobe models lists the names."
 )
 
 model_option = click.option("-m", "--model", "models", multiple=True, required=True, metavar="MODEL", help=_MODEL)
 model_or_people_option = click.option(
     "-m", "--model", "models", multiple=True, metavar="MODEL",
-    help=f"{_MODEL} May be left out where people named the images.",
+    help=f"{_MODEL} Optional if people named the images.",
 )  # fmt: skip
 
 merge_option = click.option(
     "--merge", type=click.Choice(["max", "mean", "sum"]), default="max", show_default=True,
-    help="How several of the model's classes become one: raw max, raw mean, log of summed probability.",
+    help="How several model classes become one: largest score, mean score, or log of the summed probabilities.",
 )  # fmt: skip
 
 
 _DEVICE = (
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
-    click.option("--batch-size", type=click.IntRange(1), help="Images at once; default: by the model's size."),
+    click.option("--batch-size", type=click.IntRange(1), help="Images per batch. Default: chosen by the model's size."),
     click.option(
         "--precision", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), default="auto",
-        show_default=True, help="auto: float32; bfloat16 is faster on CUDA and changes some answers.",
+        show_default=True, help="auto is float32. bfloat16 is faster on CUDA and changes some answers.",
     ),
-    click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
+    click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
-                 help="What a model cannot say itself: all of it for ONNX, labels for timm, torchvision, hf."),
+                 help="Facts that the model file lacks: everything for ONNX, labels for timm, torchvision and hf."),
 )  # fmt: skip
 _TRUST = (
-    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
+    click.option(
+        "--deterministic", is_flag=True, help="Give identical bits in every run on one machine. Slower on a GPU."
+    ),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
     click.option("--offline", is_flag=True, help="Download nothing."),
 )
@@ -75,27 +77,30 @@ predicting_options = options(
     "prediction", "Running models", _prediction,
     *_DEVICE,
     click.option("--workers", type=click.IntRange(1, 256),
-                 help="Decoding threads, or processes where models run on a GPU; default: one per core."),
+                 help="Decoding threads, or processes if models run on a GPU. Default: one per core."),
     click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
-                 help="device: JPEGs on a CUDA GPU beside the CPU; pixels may differ by a level, kept apart."),
+                 help="device: also decode JPEGs on the CUDA GPU. Pixels may differ by one level. Cached separately."),
     click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
-                 help="Models in memory together; a frame is read once for all of them."),
+                 help="Models in memory at the same time. A frame is read once for all of them."),
     click.option("--backend", type=click.Choice(["torch", "onnxruntime"]), default="torch", show_default=True,
-                 help="What runs torch classifiers on a CPU; onnxruntime is faster, its answers are kept apart."),
+                 help="Runtime of torch classifiers on a CPU. onnxruntime is faster. Cached separately."),
     click.option("--compile", is_flag=True,
-                 help="Have torch compile classifiers first (ResNet-50 on an H200: 11 to 18 s): faster on CUDA from a "
-                 "million frames or so on, which is said; answers are kept apart."),
+                 help="Compile classifiers with torch first (ResNet-50 on an H200: 11 to 18 s). Pays off above about a "
+                 "million frames on CUDA; a note is printed. Cached separately."),
     click.option("--stop-early", is_flag=True,
-                 help="Leave a set at its first wrong frame: the same acc_orig, acc_pmk and drop from fewer frames; "
-                 "what needs every frame is left out. For classifiers."),
+                 help="Stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same, from fewer "
+                 "frames. "
+                 "Figures that need every frame are omitted. For classifiers."),
     *_TRUST,
-    click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
+    click.option("--retry-errors", is_flag=True, help="Retry frames that could not be read before."),
     common=("device", "batch_size", "precision", "stop_early", "offline"),
 )  # fmt: skip
-"""The options of a command that runs models; it receives them as `prediction` (the merge rule comes with scoring)."""
+"""The options of a command that runs models, passed as `prediction` (the merge rule is a scoring option)."""
 
-loading_options = options("load", "Running models", _loading, *_DEVICE, *_TRUST)
-"""The options of a command that loads models for something else than predicting; it receives them as `load`."""
+loading_options = options(
+    "load", "Running models", _loading, *_DEVICE, *_TRUST, common=("device", "batch_size", "offline")
+)
+"""The options of a command that loads models for another purpose than prediction, passed as `load`."""
 
 
 def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
@@ -107,11 +112,13 @@ def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_g
 engine_options = options(
     "engine", "On a cluster", _engine,
     click.option("--engine", default="local", show_default=True, metavar="local|ray[=ADDRESS]",
-                 help="Who does the work: this machine, or a Ray cluster, whose nodes see the same folders. Without an "
-                 "address: RAY_ADDRESS, else the cluster this is a node of, else a Ray of its own; which is said."),
-    click.option("--actors", type=click.IntRange(1), help="Ray workers at most; default: as many as have room."),
-    click.option("--actor-cores", type=click.IntRange(1), help="Cores of each; default: 4, or its GPU's share."),
-    click.option("--actor-gpus", type=click.FloatRange(0), help="GPUs of each, 0.5: two share one; default: one."),
+                 help="Where the work runs: this machine, or a Ray cluster whose nodes share the folders. Without an "
+                 "address: RAY_ADDRESS, else the cluster of this node, else a new local Ray. A note names it."),
+    click.option("--actors", type=click.IntRange(1), help="Largest number of Ray workers. Default: as many as fit."),
+    click.option("--actor-cores", type=click.IntRange(1),
+                 help="Cores per worker. Default: 4, or the share of its GPU."),
+    click.option("--actor-gpus", type=click.FloatRange(0),
+                 help="GPUs per worker. With 0.5, two share one. Default: 1."),
     common=(),
 )  # fmt: skip
-"""Where a command's long work is carried out; it receives them as `engine`."""
+"""Where the long work of a command runs, passed as `engine`."""

@@ -11,15 +11,25 @@ __all__ = ["command"]
 
 @click.command(name="report", epilog="Example: strobe report run/ --gallery 60   ·   then open run/report.html")
 @click.argument("run", type=folder())
-@click.option("--gallery", type=click.IntRange(0), default=36, show_default=True, help="Sets in the gallery at most.")
-@click.option("--picture-px", type=click.IntRange(32, 2000), default=400, show_default=True, help="Longest side.")
 @click.option(
-    "--max-mb", type=click.FloatRange(0.1), help="Pictures in all, MB; default: 11, beside more than 40 models 7."
+    "--gallery", type=click.IntRange(0), default=36, show_default=True, help="Largest number of sets in the gallery."
+)
+@click.option(
+    "--picture-px",
+    type=click.IntRange(32, 2000),
+    default=400,
+    show_default=True,
+    help="Longest side of an image in pixels.",
+)
+@click.option(
+    "--max-mb",
+    type=click.FloatRange(0.1),
+    help="Total size of all images in MB. Default: 11, or 7 with more than 40 models.",
 )
 @show_option
-@click.option("--before", help="A model to tell the change from, with --after: which sets it lost and won.")
-@click.option("--after", help="The model to tell the change to; with two models in the run both are known.")
-@click.option("--dataset", type=folder(), help="Where the dataset lies now, if it was moved.")
+@click.option("--before", help="With --after: report the sets lost and won from this model to that one.")
+@click.option("--after", help="With --before: the model after the change. A run of two models needs neither.")
+@click.option("--dataset", type=folder(), help="Where the dataset is now, if it was moved.")
 @subset_option
 @quiet_option
 def command(
@@ -34,9 +44,9 @@ def command(
     subset: Path | None,
     quiet: bool,
 ) -> None:
-    """Write RUN/report.html: one page with tables, figures and a gallery of flickers, to read and to share.
+    """Write RUN/report.html: one page with tables, figures and a gallery of flickers.
 
-    The page needs no network and no other file. Figures also lie in RUN/figures, tables in RUN/tables.
+    The page is self-contained and needs no network. RUN/figures has the figures and RUN/tables the tables as files.
     """
     from strobe.report.page import PageOptions
     from strobe.workflows.report import ReportOptions, report_run

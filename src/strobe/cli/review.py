@@ -21,7 +21,7 @@ _db = click.option(
     "--db",
     metavar="URL",
     envvar="STROBE_REVIEW_DB",
-    help="Where answers are kept: postgresql://user@host/name. Default: DATASET/review.sqlite.",
+    help="Database of the answers: postgresql://user@host/name. Default: DATASET/review.sqlite.",
 )
 
 _ask = click.option(
@@ -29,54 +29,58 @@ _ask = click.option(
     type=click.Choice(ASK),
     default="pairs",
     show_default=True,
-    help="The question: do two frames look the same, what is this image called, or where in it is its object.",
+    help="The question. pairs: do two frames look the same? name: what does the image show? box: where is its object?",
 )
 
 
 @click.group(name="review", epilog="Example: strobe review serve data/clips")
 def command() -> None:
-    """People decide what is similar, what an image shows, and where: the review page, its progress and its outcome."""
+    """Let people decide which frames look the same, what an image shows, and where: page, progress and results."""
 
 
 _reach = options(
-    "where", "Where and for whom", "strobe.workflows.review:ServeOptions",
+    "where", "Address and people", "strobe.workflows.review:ServeOptions",
     _db,
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
     click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
-                 help="Port; 0 for any free one."),
-    click.option("--public-url", metavar="URL", help="The address people type, where it differs from host and port."),
+                 help="Port. 0 chooses a free one."),
+    click.option("--public-url", metavar="URL", help="The address that people open, if it differs from host and port."),
     click.option("--token", envvar="STROBE_REVIEW_TOKEN",
-                 help="Shared secret people type to join (better by environment)."),
+                 help="Shared secret that people enter to join. Prefer the environment variable."),
     click.option("--invite", multiple=True, metavar="NAME",
-                 help="Print a personal link for this annotator (repeatable)."),
-    click.option("--observer", "observers", multiple=True, metavar="NAME", help="Print a read-only link (repeatable)."),
+                 help="Print a personal link for this annotator. May be repeated."),
+    click.option("--observer", "observers", multiple=True, metavar="NAME",
+                 help="Print a read-only link for this person. May be repeated."),
+    common=("host", "port", "invite"),
 )  # fmt: skip
 _conduct = options(
-    "settings", "How it is run", "strobe.review.conduct:ReviewOptions",
+    "settings", "How the review runs", "strobe.review.conduct:ReviewOptions",
     click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
-                 help="Annotators per pair or image in round one."),
+                 help="Annotators per pair or image in the first round."),
     click.option("--labels", is_flag=True,
-                 help="Start with the label stage: each anchor alone, labels added or removed."),
+                 help="Start with a label stage: people add or remove the labels of each anchor."),
     click.option("--verify/--no-verify", default=True, show_default=True,
-                 help="Round two: doubtful pairs, or boxes that differ, to everyone."),
-    click.option("--show-votes", is_flag=True, help="Show the earlier votes or boxes in round two."),
+                 help="Second round: everyone sees doubtful pairs, or boxes that differ."),
+    click.option("--show-votes", is_flag=True, help="Show earlier votes or boxes in the second round."),
     click.option("--agree", type=click.FloatRange(0, 1, min_open=True), metavar="IOU",
-                 help="Overlap below which two boxes differ. Default: 0.7."),
+                 help="IoU below which two boxes differ. Default: 0.7."),
     click.option("--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True,
-                 help="Share of hidden controls."),
+                 help="Share of hidden control questions."),
     click.option("--lease", "lease_s", type=click.FloatRange(0.1), default=10.0, show_default=True,
-                 callback=lambda _context, _option, minutes: minutes * 60, help="Minutes a pair or image is held."),
+                 callback=lambda _context, _option, minutes: minutes * 60,
+                 help="Minutes that a pair or image is reserved for a person."),
     click.option("--limit", "limit_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help="Seconds an image is seen and may be named."),
+                 help="Seconds that an image is shown and can be named."),
     click.option("--practice", type=click.IntRange(0), metavar="N",
-                 help="Pictures or pairs to practise on, with the answer. Default: 5 images, a quarter of the groups "
-                 "at most; the pairs of --examples."),
+                 help="Number of images or pairs to practise on, with the answer. Default: 5 images, at most a quarter "
+                 "of the groups, or the pairs of --examples."),
     click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
-                 help="One pair at a time, or a whole set: all similar except those marked."),
+                 help="pair: one pair at a time. set: a whole set, all similar except the marked frames."),
     click.option("--hints", type=click.Choice(HINTS), default="after", show_default=True,
-                 help="When people see what the pixels of a pair suggest, where the dataset has hints."),
-    click.option("--goal", type=click.IntRange(1), metavar="N", help="Answers each person means to give a day."),
+                 help="When people see the hints of a pair, if the dataset has hints."),
+    click.option("--goal", type=click.IntRange(1), metavar="N", help="Daily goal of answers per person."),
     seed_option,
+    common=("votes", "labels", "controls", "practice", "at_once", "hints"),
 )  # fmt: skip
 
 
@@ -85,18 +89,18 @@ _conduct = options(
 @_ask
 @_reach
 @_conduct
-@click.option("--suggest", metavar="RUN", help="Suggest the boxes of a detector: a run, NAME=RUN, or preds:FILE.")
+@click.option("--suggest", metavar="RUN", help="Suggest the boxes of a detector: RUN, NAME=RUN, or preds:FILE.")
 @click.option(
     "--guidelines",
     type=click.Path(path_type=Path),
     metavar="FILE.md",
-    help="The project's own guidelines, shown on the page.",
+    help="Your guidelines, shown on the page.",
 )
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Pairs with the right answer to practise on: CSV with set, frame, decision, reason, note.",
+    help="Pairs with the correct answer to practise on: CSV with set, frame, decision, reason, note.",
 )
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True, help="Open the page in a browser.")
 def serve(
@@ -134,7 +138,7 @@ def serve(
 @_db
 @json_option
 def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
-    """How far the review of DATASET is: progress, agreement, controls, reasons, pace."""
+    """Show the state of the review of DATASET: progress, agreement, controls, reasons, pace."""
     from strobe.workflows import review
 
     figures = review.status(dataset, ask=ask, db=db)
@@ -149,13 +153,18 @@ def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
     "-o",
     "--out",
     type=folder(exists=False),
-    help="Also write what follows as a dataset of its own: the reviewed sets, or those kept with their boxes.",
+    help="Also write the result as a new dataset: the reviewed sets, or the kept sets with their boxes.",
 )
-@click.option("--crops", type=folder(exists=False), help="Also cut the kept images to their boxes: CLASS/NAME there.")
+@click.option(
+    "--crops",
+    type=folder(exists=False),
+    help="Also crop the kept images to their boxes and write them to CLASS/NAME in this folder.",
+)
 @click.option(
     "--unreviewed",
     type=click.Choice(["keep", "exclude"]),
-    help="Sets without any vote: keep them as they were built, or exclude them. Default: as before, at first exclude.",
+    help="Sets without any vote: keep them as built, or exclude them. Default: as in the last export, at first "
+    "exclude.",
 )
 @quiet_option
 @json_option
@@ -169,7 +178,7 @@ def export(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the answers and their figures into DATASET; sets follow from those on pairs, boxes and crops from boxes."""
+    """Write the answers and their figures into DATASET. Votes on pairs decide its sets. Boxes give boxes and crops."""
     from strobe.workflows import review
 
     say = progress(quiet=quiet or as_json)
@@ -193,11 +202,11 @@ def export(
 @_ask
 @_db
 @click.option(
-    "--annotator", default="imported", show_default=True, help="Whose answers these are, where FILE is silent."
+    "--annotator", default="imported", show_default=True, help="The annotator of answers for which FILE names none."
 )
 @json_option
 def import_(dataset: Path, file: Path, ask: str, db: str | None, annotator: str, as_json: bool) -> None:
-    """Take answers made elsewhere: the papers' annotation JSON, CSV (set, frame, decision, …), names (frame, label)."""
+    """Import answers given elsewhere: the papers' JSON, CSV (set, frame, decision, …), or names (frame, label)."""
     from strobe.workflows import review
 
     found = review.import_votes(dataset, file, annotator=annotator, ask=ask, db=db)

@@ -1,4 +1,4 @@
-"""The figures of a review in words for a terminal, by the question that was asked."""
+"""The figures of a review as text for a terminal, by question."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ __all__ = ["leaving", "text_of", "unfinished"]
 
 
 def text_of(ask: str, figures: dict[str, Any]) -> str:
-    """The figures of status and export."""
+    """Return the figures of status and export as text."""
     return _TEXTS[ask](figures)
 
 
 def _pairs(figures: dict[str, Any]) -> str:
-    """The papers' table, what is waited for, agreement, controls, reasons, people, classes."""
+    """Return the papers' table, the pending work, agreement, controls, reasons, annotators and classes."""
     table, agreement = figures["table"], figures["agreement"]
     out = [
         f"{printable(figures['dataset'])}: {figures['votes']} votes",

@@ -1,4 +1,4 @@
-"""What commands say: counts, what a dataset holds, what was left out, and a no to options that would go unheard."""
+"""Output that commands share: counts, the size of a dataset, skipped inputs, and errors for options without effect."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ __all__ = ["counted", "left_out", "made", "made_json", "not_said"]
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun.
+    """Return a number with its noun in singular or plural.
 
     >>> counted(1, "set"), counted(2, "class")
     ('1 set', '2 classes')
@@ -29,12 +29,12 @@ def _plural(noun: str) -> str:
 
 
 def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
-    """The beginning of a line about a new dataset folder: how many videos, sets, frames, classes it holds."""
+    """Return the start of a line on a new dataset folder: its numbers of videos, sets, frames and classes."""
     from strobe.core.tables import SOURCES
 
     sizes, words = _sizes(dataset), {noun: noun for noun in ("video", *nouns)}
     kinds = list(dataset.kinds)
-    if kinds != ["video"]:  # photos are no videos, and what was made of them is no frame of one
+    if kinds != ["video"]:  # photos are not videos, and images made from them are not frames
         words |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "picture"}
         nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame")) or ("video",)
     told = {noun: counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns}
@@ -44,7 +44,7 @@ def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
 
 
 def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:
-    """Print what is to be known of a new dataset folder as JSON."""
+    """Print the facts of a new dataset folder as JSON."""
     click.echo(json.dumps({"dataset": str(dst), "digest": dataset.digest(), **_sizes(dataset), **more}))
 
 
@@ -58,13 +58,13 @@ def _sizes(dataset: "Dataset") -> dict[str, int]:
 
 
 def left_out(problems: Iterable[str]) -> None:
-    """Say what could not be used, a line each."""
+    """Print a line for each input that could not be used."""
     for problem in problems:
         click.echo(f"left out: {printable(problem)}", err=True)
 
 
 def not_said(option: str, why: str) -> None:
-    """Raise InvalidValue with the reason where the option (its Python name) was given, and not left at its default."""
+    """Raise InvalidValue with the reason if the option (by its Python name) was given and is not at its default."""
     source = click.get_current_context().get_parameter_source(option)
     if source is not click.core.ParameterSource.DEFAULT:
         raise InvalidValue(why)

@@ -1,4 +1,4 @@
-"""strobe score: predictions to figures, no model needed."""
+"""strobe score: score predictions without running a model."""
 
 import sys
 from dataclasses import replace
@@ -32,7 +32,7 @@ __all__ = ["command"]
 )
 @click.argument("target", type=folder(), metavar="DATASET|RUN")
 @click.option(
-    "-m", "--model", "models", multiple=True, help="[NAME=]preds:FILE, several times; for a RUN, model names."
+    "-m", "--model", "models", multiple=True, help="[NAME=]preds:FILE. For a RUN, the name of a model. May be repeated."
 )
 @out_option(what="results.json, tables/ and the predictions of a DATASET", required=False)
 @dataset_option
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Score predictions: accuracy, pm-k accuracy and the drop, with intervals.
 
-    Give a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet), or a RUN folder, whose
-    predictions are scored again and whose results are replaced.
+    Pass a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet). Or pass a RUN folder: its
+    predictions are scored again and its results replaced.
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.score import is_run_folder, score_dataset, score_run

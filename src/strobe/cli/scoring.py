@@ -1,4 +1,4 @@
-"""The options every scoring command shares, handed over as one ScoreRequest."""
+"""The options of all scoring commands, passed as one ScoreRunOptions."""
 
 import functools
 from collections.abc import Callable
@@ -18,11 +18,11 @@ __all__ = ["scoring_options"]
 _FILE = click.Path(path_type=Path)
 
 LEAST_DRAWS = 100
-"""Fewer draws have no 2.5 and 97.5 percentiles to speak of."""
+"""Fewer draws give no usable 2.5 and 97.5 percentiles."""
 
 
 def _overlaps(text: str) -> Any:
-    """The --iou option as the metric wants it."""
+    """Parse the --iou option."""
     if text == "ilsvrc-vid":
         return text
     if text == "0.5:0.95":
@@ -41,23 +41,27 @@ def _overlaps(text: str) -> Any:
 _GROUPS = (
     options(
         "scoring", "Scoring", dict,
-        click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k."),
+        click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k."),
         click.option(
             "--interval", type=click.Choice(["auto", "clopper-pearson"]), default="auto", show_default=True,
-            help="auto: Korn-Graubard where videos hold several sets; clopper-pearson: as printed in the papers.",
+            help="auto: Korn-Graubard if videos have several sets. clopper-pearson: as in the papers.",
         ),
         merge_option,
         subset_option,
         click.option("--allow-missing", is_flag=True,
-                     help="Score what is there; count unscored frames and sets apart."),
-        click.option("--types", type=_FILE, help="CSV model,model_type,standard: which models make the trend line."),
+                     help="Score incomplete predictions. Unscored frames and sets are counted separately."),
+        click.option("--types", type=_FILE,
+                     help="CSV model,model_type,standard: the models that the trend line is fitted to."),
         click.option("--judge", "judges", multiple=True, metavar="NAME",
-                     help="A model of the run that says whether a finding is still what it was; repeatable."),
+                     help="Searches: a model of the run that decides whether a finding still shows its class. May be "
+                     "repeated."),
         click.option("--baseline", metavar="NAME",
-                     help="Searches: the target that others are divided by; default: a generator's first."),
-        click.option("--compare-review", is_flag=True, help="Also score without review and say what review changed."),
+                     help="Searches: the target that others are divided by. Default: the generator's first target."),
+        click.option("--compare-review", is_flag=True,
+                     help="Also score without review, and report what review changed."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
-                     help="Draws of videos for means and differences, at least 100; 0 for none. mAP needs none."),
+                     help="Bootstrap draws of videos for means and differences, at least 100, or 0 for none. Not used "
+                     "for mAP."),
         seed_option,
         common=("k", "subset", "allow_missing", "compare_review"),
     ),
@@ -65,27 +69,29 @@ _GROUPS = (
         "files", "Prediction files", dict,
         click.option(
             "--kind", type=click.Choice(["auto", "logits", "probabilities", "labels"]), default="auto",
-            show_default=True, help="What they hold, where they do not say.",
+            show_default=True, help="What the scores are, if the files do not state it.",
         ),
-        click.option("--space", help="The space of class numbers, e.g. ilsvrc-2012 (then projected)."),
+        click.option("--space",
+                     help="The label space of class numbers, e.g. ilsvrc-2012. They are projected to the dataset's "
+                     "classes."),
         click.option("--ignore-extra", is_flag=True,
-                     help="Leave out predictions for frames the dataset does not have."),
+                     help="Ignore predictions for frames that the dataset does not have."),
         click.option("--box-space", help="Boxes: the label space of class numbers, e.g. coco-91."),
-        click.option("--box-images", type=_FILE, help="Boxes: COCO JSON that explains image and category ids."),
+        click.option("--box-images", type=_FILE, help="Boxes: COCO JSON that defines image and category ids."),
         click.option("--box-format", type=click.Choice(["auto", "xyxy", "xywh", "cxcywh"]), default="auto",
                      show_default=True, help="Boxes: corners, corner and size, or centre and size."),
         click.option("--box-units", type=click.Choice(["auto", "pixels", "normalised"]), default="auto",
                      show_default=True, help="Boxes: pixels, or shares of the image's width and height."),
         click.option("--empty-frames", "absent", is_flag=True,
                      callback=lambda _context, _option, empty: "empty" if empty else "error",
-                     help="Boxes: a frame without boxes is an empty answer."),
+                     help="Boxes: take a frame without boxes as an answer without boxes."),
         common=("kind", "space"),
     ),
     options(
         "detection", "Detection", "strobe.analyses.detection:DetectionOptions",
         click.option(
             "--iou", default="0.5", show_default=True, callback=lambda _context, _option, text: _overlaps(text),
-            help="Overlaps, e.g. 0.5 or 0.5,0.75; 0.5:0.95 for COCO's ten; ilsvrc-vid for its rule.",
+            help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 is COCO's ten, ilsvrc-vid is that challenge's rule.",
         ),
         click.option(
             "--interpolation", type=click.Choice(["coco-101", "voc-all-points"]), default="coco-101", show_default=True,
@@ -94,14 +100,14 @@ _GROUPS = (
         click.option("--max-dets", type=click.IntRange(1), default=100, show_default=True,
                      help="Boxes counted per image and class."),
         click.option("--frame-ap", type=click.Choice(["pooled", "mean"]), default="pooled", show_default=True,
-                     help="AP of a frame over all its classes at once, or the mean over those present."),
+                     help="AP of a frame: over all its classes together, or the mean over the classes present."),
         common=("iou",),
     ),
 )  # fmt: skip
 
 
 def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command; it receives them as `request`."""
+    """Add the options to a command, which receives them as `request`."""
 
     @functools.wraps(function)
     def wrapped(

@@ -32,38 +32,47 @@ _FILE = click.Path(path_type=Path)
 _camera = options(
     "camera", "The camera", "strobe.build.camera_path:CameraOptions",
     k_option,
-    click.option("--fps", type=int, default=30, show_default=True, help="Frames a second."),
+    click.option("--fps", type=int, default=30, show_default=True, help="Frames per second."),
     click.option("--size", type=int, default=256, show_default=True, help="Shorter side of a frame in pixels."),
     click.option("--margin", type=float, default=0.08, show_default=True,
-                 help="Share of each side kept as room to move."),
-    click.option("--shift", type=float, default=0.03, show_default=True, help="Farthest shift, share of shorter side."),
-    click.option("--zoom", type=float, default=0.05, show_default=True, help="Farthest zoom, share of the scale."),
-    click.option("--roll", type=float, default=1.5, show_default=True, help="Farthest turn in the plane, degrees."),
-    click.option("--tilt", type=float, default=2.0, show_default=True, help="Farthest tilt out of the plane, degrees."),
-    click.option("--shake", type=float, default=0.004, show_default=True, help="Tremor, share of shorter side."),
-    click.option("--blur", type=float, default=0.5, show_default=True, help="Share of the frame the shutter is open."),
-    click.option("--exposure", type=float, default=0.25, show_default=True, help="Farthest exposure drift, stops."),
+                 help="Share of each side reserved as room to move."),
+    click.option("--shift", type=float, default=0.03, show_default=True,
+                 help="Largest shift, as a share of the shorter side."),
+    click.option("--zoom", type=float, default=0.05, show_default=True, help="Largest zoom, as a share of the scale."),
+    click.option("--roll", type=float, default=1.5, show_default=True,
+                 help="Largest rotation in the image plane, degrees."),
+    click.option("--tilt", type=float, default=2.0, show_default=True,
+                 help="Largest tilt out of the image plane, degrees."),
+    click.option("--shake", type=float, default=0.004, show_default=True,
+                 help="Tremor, as a share of the shorter side."),
+    click.option("--blur", type=float, default=0.5, show_default=True,
+                 help="Share of the frame time that the shutter is open."),
+    click.option("--exposure", type=float, default=0.25, show_default=True, help="Largest exposure drift, stops."),
     click.option("--noise", type=float, default=1.5, show_default=True, help="Sensor noise at mid-grey, 8-bit levels."),
-    click.option("--strength", type=float, default=1.0, show_default=True, help="Scales every effect at once."),
-    click.option("--clean-anchor", is_flag=True, help="No blur and no noise on the anchor."),
-    click.option("--h264", "h264_crf", type=int, help="Through a real H.264 encoder at this CRF (0–51) and back."),
+    click.option("--strength", type=float, default=1.0, show_default=True, help="Factor that scales every effect."),
+    click.option("--clean-anchor", is_flag=True, help="Add no blur and no noise to the anchor."),
+    click.option("--h264", "h264_crf", type=int, help="Encode the clip with H.264 at this CRF (0–51) and decode it."),
     click.option("--gop", type=int, default=12, show_default=True,
-                 help="With --h264: a key frame every so many frames."),
+                 help="With --h264: a key frame every N frames."),
+    common=("k", "size", "strength", "h264_crf"),
 )  # fmt: skip
 _photos = options(
     "wanted", "The dataset", "strobe.workflows.simulate:SimulateOptions",
     click.option("--labels", type=_FILE,
-                 help="CSV file,label; default: the class folder below PHOTOS a photo lies in."),
-    click.option("--label", multiple=True, help="A class every photo shows; may be given several times."),
+                 help="CSV file,label. Default: the class folder of each photo."),
+    click.option("--label", multiple=True, help="A class that every photo shows. May be repeated."),
     click.option("--boxes", type=_FILE,
                  help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON."),
-    click.option("--masks", type=_FILE, help="Folder of PNG masks named like the photos; pixels number the objects."),
-    click.option("--label-space", help="A shipped label space, e.g. ilsvrc-2012; default: the labels found."),
+    click.option("--masks", type=_FILE,
+                 help="Folder of PNG masks named as the photos. Pixel values are object numbers."),
+    click.option("--label-space",
+                 help="A shipped label space, e.g. ilsvrc-2012. Default: the classes that the labels name."),
     click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo."),
     name_option,
-    click.option("--licence", default="", help="The photos' licence, kept in dataset.json."),
+    click.option("--licence", default="", help="The licence of the photos, stored in dataset.json."),
     workers_option,
     seed_option,
+    common=("labels", "label", "boxes", "label_space", "sets_per_photo", "seed"),
 )  # fmt: skip
 
 
@@ -81,10 +90,10 @@ _photos = options(
 def command(
     photos: tuple[Path, ...], dst: Path, wanted: "SimulateOptions", camera: "CameraOptions", quiet: bool, as_json: bool
 ) -> None:
-    """Make perturbation sets from PHOTOS: a simulated hand-held camera moves over each; DST becomes a dataset folder.
+    """Make perturbation sets from PHOTOS: a simulated hand-held camera moves over each. DST becomes a dataset folder.
 
-    PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. The same command again does
-    only what is missing.
+    PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. The same command again does only
+    the missing work.
     """
     from strobe.workflows.simulate import simulate
 

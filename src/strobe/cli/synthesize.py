@@ -40,28 +40,31 @@ _scene = options(
     "world", "The world", _world,
     click.option("--size", type=int, default=128, show_default=True, help="Side of a frame in pixels."),
     k_option,
-    click.option("--objects", default="1", show_default=True, help="Objects in a clip: a number or a range, e.g. 1-3."),
+    click.option("--objects", default="1", show_default=True, help="Objects per clip: a number or a range, e.g. 1-3."),
     click.option("--object-scale", default="",
-                 help="Diameter of an object as a share of the side, e.g. 0.2-0.4; default: 0.35-0.6, 0.25-0.5 where"
-                 " there are several."),
-    click.option("--distractors", type=int, default=2, show_default=True, help="Up to so many things of no class."),
+                 help="Diameter of an object as a share of the side, e.g. 0.2-0.4. Default: 0.35-0.6, or 0.25-0.5 for"
+                 " several objects."),
+    click.option("--distractors", type=int, default=2, show_default=True,
+                 help="Largest number of objects without a class."),
     click.option("--occluders", type=int, default=1, show_default=True,
-                 help="Up to so many things that pass in front."),
-    click.option("--motion", type=float, default=1.0, show_default=True, help="How much moves; 0 is still."),
-    click.option("--blur", type=float, default=0.6, show_default=True, help="Share of the frame the shutter is open."),
-    click.option("--lighting", type=float, default=1.0, show_default=True, help="How much the light varies."),
+                 help="Largest number of objects that pass in front."),
+    click.option("--motion", type=float, default=1.0, show_default=True, help="Strength of motion. 0 is none."),
+    click.option("--blur", type=float, default=0.6, show_default=True,
+                 help="Share of the frame time that the shutter is open."),
+    click.option("--lighting", type=float, default=1.0, show_default=True, help="Strength of lighting changes."),
     click.option("--noise", type=float, default=3.0, show_default=True, help="Sensor noise, 8-bit levels."),
     click.option("--background-correlation", type=float, default=0.0, show_default=True,
-                 help="Probability that the ground is the home of the object's class; below 0: that it is not."),
+                 help="Probability that the background is the one of the object's class. Below 0: that it is another."),
 )  # fmt: skip
 _dataset = options(
     "wanted", "The dataset", "strobe.synthetic.sets:SyntheticOptions",
     click.option("--videos", type=int, default=48, show_default=True,
-                 help="Clips, each with one set; classes in turn."),
-    click.option("--max-occlusion", type=float, default=0.6, show_default=True, help="More is no member."),
-    click.option("--masks", is_flag=True, help="Store masks too."),
+                 help="Number of clips. Each has one set. Classes take turns."),
+    click.option("--max-occlusion", type=float, default=0.6, show_default=True,
+                 help="Exclude members with a larger occluded share."),
+    click.option("--masks", is_flag=True, help="Also store masks."),
     click.option("--name", default="synthetic", show_default=True,
-                 help="The dataset's name; part of its digest, so not the folder's: same options, same digest."),
+                 help="The dataset's name, which is part of its digest. It does not depend on the folder."),
     seed_option,
 )  # fmt: skip
 
@@ -76,7 +79,7 @@ _dataset = options(
 @quiet_option
 @json_option
 def command(dst: Path, wanted: "SyntheticOptions", world: "WorldOptions", quiet: bool, as_json: bool) -> None:
-    """Render a dataset of a synthetic world: painted objects on the move, labels, boxes and masks exact.
+    """Render a dataset of a synthetic world: moving painted objects with exact labels, boxes and masks.
 
     DST becomes a dataset folder. The same options and seed give the same bytes.
     """

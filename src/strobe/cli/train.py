@@ -42,23 +42,27 @@ _running = options(
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA, float32 elsewhere but for choosing the worst frame."),
-    click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
+                 help="auto: bfloat16 on CUDA, float32 elsewhere. The worst frame is always chosen in float32."),
+    click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--held-share", type=float, default=0.2, show_default=True,
-                 help="Share of every class's sources held out, where --held-out is not given."),
+                 help="Share of each class's sources to hold out, without --held-out."),
     click.option("--from-scratch", is_flag=True, help="Start from random weights."),
     click.option("--evaluations", type=int, default=10, show_default=True,
-                 help="Looks at the held-out side, spread over the training."),
+                 help="Evaluations on the held-out data, spread over the training."),
     click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
-    click.option("--minutes", type=float, help="End after so long, with the weights as they are then."),
-    click.option("--cache-gb", type=float, default=16.0, show_default=True, help="Most disk for prepared frames."),
-    click.option("--threads", type=int, help="Threads of torch on a CPU; the bits of a result follow from them."),
-    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
+    click.option("--minutes", type=float, help="Stop after so many minutes and keep the weights reached."),
+    click.option("--cache-gb", type=float, default=16.0, show_default=True,
+                 help="Largest disk cache for prepared frames, GB."),
+    click.option("--threads", type=int,
+                 help="Torch threads on a CPU. Results depend on the number in their last bits."),
+    click.option("--deterministic", is_flag=True,
+                 help="Give identical bits in every run on one machine. Slower on a GPU."),
     click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
-                 help="The classes of weights that do not say them."),
+                 help="Class names, for weights that do not include them."),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
     click.option("--offline", is_flag=True, help="Download nothing."),
     log_option,
+    common=("seed", "device", "image_size", "from_scratch", "minutes", "log"),
 )  # fmt: skip
 
 
@@ -70,15 +74,15 @@ _running = options(
 )
 @click.argument("recipe")
 @click.argument("dataset", type=folder(), required=False)
-@click.option("-m", "--model", required=True, metavar="MODEL", help="What to start from: [provider:]name[@weights].")
-@out_option(what="the run: weights, checkpoint, curves, card")
 @click.option(
-    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated."
+    "-m", "--model", required=True, metavar="MODEL", help="The model to start from: [provider:]name[@weights]."
 )
-@click.option("--held-out", type=folder(), help="A dataset to measure on, in place of a part of DATASET.")
-@click.option("--multi-label", is_flag=True, help="Every label of a frame counts, each by itself (binary loss).")
+@out_option(what="the run: weights, checkpoint, curves, card")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe. May be repeated.")
+@click.option("--held-out", type=folder(), help="A dataset to evaluate on, instead of a part of DATASET.")
+@click.option("--multi-label", is_flag=True, help="Train every label of a frame independently (binary loss).")
 @click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Show the recipes and exit."
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the recipes and exit."
 )
 @_running
 @quiet_option
@@ -95,10 +99,10 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train a model on a dataset's sets by a RECIPE: a name (see --list) or the path of a TOML file of your own.
+    """Train a model on a dataset's sets by a RECIPE: a name (see --list) or the path of your own TOML file.
 
-    The same command goes on where it was stopped. The result is used as MODEL@OUT/model.safetensors. Only
-    `strobe train detector -m strobe-tiny` does without a DATASET: it renders its own clips.
+    The same command resumes a training that was stopped. Use the result as MODEL@OUT/model.safetensors. Only
+    `strobe train detector -m strobe-tiny` needs no DATASET: it renders its own clips.
     """
     from strobe.train.recipe import find
     from strobe.workflows.train import train

@@ -36,11 +36,11 @@ __all__ = ["command"]
 
 @click.group(name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow")
 def command() -> None:
-    """Make a dataset of changed images: what should get the same answer, and may not."""
+    """Make a dataset of changed images whose correct answer stays the same."""
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 (click's signature)
-    """Names, repeated or with commas between them."""
+    """Split names at commas. The option may be repeated."""
     return tuple(name.strip() for word in words for name in word.split(","))
 
 
@@ -60,10 +60,11 @@ def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool)
 _wanted = options(
     "wanted", "What is made", "strobe.workflows.vary_corruption:CorruptionOptions",
     click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=_kinds, metavar="NAME",
-                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (19). Several with commas."),
+                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (19). Separate several with "
+                 "commas."),
     severity_option,
     click.option("--store", is_flag=True,
-                 help="Store every member as a PNG file. Default: rendered when it is read, to the same pixels."),
+                 help="Store every member as a PNG file. Default: render it to the same pixels when it is read."),
     name_option,
     workers_option,
 )  # fmt: skip
@@ -71,7 +72,7 @@ _wanted = options(
 
 @command.command(
     cls=Grouped,
-    short_help="Corruptions of five severities: noise, blur, weather, JPEG and the like.",
+    short_help="Corruptions of five severities: noise, blur, weather, JPEG and others.",
     epilog="Example: strobe vary corruption data/photos data/corrupted --kind papers --severity 1-5   ·   then: "
     "strobe eval data/corrupted -m efficientnet-lite0 -o run/",
 )
@@ -79,15 +80,15 @@ _wanted = options(
 @click.argument("dst", type=folder(exists=False))
 @_wanted
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_say_kinds,
-              help="Show the corruptions and groups, and exit.")  # fmt: skip
+              help="List the corruptions and groups, and exit.")  # fmt: skip
 @quiet_option
 @json_option
 def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, as_json: bool) -> None:
-    """Corrupt the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset of its own.
+    """Corrupt the anchors of the dataset SRC: photos, or one frame of every set. DST becomes a new dataset.
 
-    One set per image and corruption, severity the distance. The settings are ImageNet-C's, for images of 224
-    pixels; lengths and noise follow a picture's size. The same image gives the same pixels, in whatever order. The
-    same command again does only what is missing.
+    Each image and corruption gives one set. The severity is the distance from the anchor. The settings are ImageNet-C's
+    for images of 224 pixels. Lengths and noise scale with the image size. The same image always gives the same pixels,
+    in any order. The same command again does only the missing work.
     """
     from strobe.workflows.vary_corruption import vary_corruption
 
@@ -104,7 +105,7 @@ def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, a
 
 
 def _number(text: str, flag: str) -> float:
-    """An ε: 0.5, or 4/255 as everybody writes it."""
+    """Parse an ε: 0.5 or 4/255."""
     try:
         return float(Fraction(text.strip()))
     except (ValueError, ZeroDivisionError, OverflowError) as error:
@@ -122,33 +123,35 @@ def _ends(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tupl
 _attacks = options(
     "wanted", "The attack", "strobe.workflows.vary_attack:VaryAttackOptions",
     click.option("--norm", multiple=True, type=click.Choice(["linf", "l2"]), default=("linf",), show_default=True,
-                 help="What ε bounds: the largest change of a channel, or all together. May be repeated."),
+                 help="The norm that ε bounds: the largest change of a channel, or the Euclidean norm. May be "
+                 "repeated."),
     click.option("--eps", multiple=True, callback=_grids, metavar="LIST",
-                 help="The ε tried, ascending, as shares of the pixel range; one list for each --norm. Default: "
+                 help="The ε to try, ascending, as shares of the pixel range. One list for each --norm. Default: "
                  "1/255,2/255,4/255,8/255 for linf, 0.25,0.5,1,2 for l2."),
     click.option("--minimal", is_flag=True,
-                 help="Instead: the smallest ε of a fine grid, each image on its own, by growing and halving."),
+                 help="Instead, search the smallest ε of a fine grid for each image by growing and halving."),
     click.option("--most", multiple=True, callback=_ends, metavar="EPS",
-                 help="Where --minimal gives up, one for each --norm. Default: 16/255 for linf, 4 for l2."),
+                 help="The largest ε that --minimal tries, one for each --norm. Default: 16/255 for linf, 4 for l2."),
     click.option("--method", type=click.Choice(["pgd", "apgd"]), default="pgd", show_default=True,
-                 help="Steps of one size (pgd), or Auto-PGD: cross-entropy, then DLR towards wrong classes (apgd)."),
-    click.option("--steps", type=int, default=40, show_default=True, help="Gradient steps of one try."),
-    click.option("--step", type=float, help="A step's size as a share of ε, for pgd. Default: 2.5 / steps."),
-    click.option("--targets", type=int, help="Likeliest wrong classes that apgd climbs towards. Default: 9."),
+                 help="pgd uses steps of one size. apgd is Auto-PGD: cross-entropy, then DLR towards wrong classes."),
+    click.option("--steps", type=int, default=40, show_default=True, help="Gradient steps per attempt."),
+    click.option("--step", type=float, help="Step size of pgd as a share of ε. Default: 2.5 / steps."),
+    click.option("--targets", type=int, help="Number of likeliest wrong classes that apgd targets. Default: 9."),
     click.option("--restarts", type=int, default=1, show_default=True,
-                 help="Tries from random starts, after the one from the image itself."),
+                 help="Attempts from random starts, after the first from the image itself."),
     click.option("--loss", type=click.Choice(["margin", "cross-entropy"]),
-                 help="What pgd climbs: the lead of the best wrong class (default), or the cross-entropy."),
+                 help="The loss that pgd increases: the lead of the best wrong class (default), or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
-                 help="The lead a finding must have, in nats, so that it survives being read back."),
+                 help="The smallest lead of the wrong class, in nats, so that a finding survives storing and reading."),
     name_option,
     seed_option,
+    common=("norm", "eps", "minimal", "method", "steps", "restarts", "seed"),
 )  # fmt: skip
 
 
 @command.command(
     cls=Grouped,
-    short_help="Adversarial images: the smallest change a model falls for, by PGD or APGD.",
+    short_help="Adversarial images: the smallest change that a model gets wrong, by PGD or APGD.",
     epilog="Example: strobe vary attack data/photos data/attacked -m efficientnet-lite0 --eps 1/255,2/255   ·   "
     "then: strobe eval data/attacked -m efficientnet-lite0 -m efficientnet-lite1 -o run/",
 )
@@ -170,11 +173,11 @@ def attack(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Attack models on the anchors of the dataset SRC, in their own input; DST becomes a dataset of what was found.
+    """Attack models on the anchors of the dataset SRC in their own input. DST becomes a dataset of the findings.
 
-    One set per image, norm and model. A change is rounded to 8 bits while it is searched for, and counts once the
-    model gets the stored image wrong. What is not found is kept as such. The same command again does only what is
-    missing.
+    Each image, norm and model gives one set. The search rounds changes to 8 bits. A finding counts only if the model
+    gets the stored image wrong. Searches that find nothing are recorded, too. The same command again does only the
+    missing work.
     """
     from strobe.workflows.vary_attack import vary_attack
 
@@ -187,7 +190,7 @@ def attack(
 
 
 def _say_searched(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
-    """What became of the searches, variant by variant."""
+    """Print the outcome of the searches by variant."""
     tally = done.tally()
     if as_json:
         made_json(dst, done.dataset, {key: tally, "problems": list(done.problems)})
@@ -217,41 +220,44 @@ def _numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> 
 _changes = options(
     "wanted", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
     click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
-                 help="What may change: latent, coarse, middle, fine, pixel (all layers of it together), all, layer:N, "
-                 "each (every layer alone). Default: all granularities the generator has."),
+                 help="The activations to change: latent, coarse, middle, fine, pixel (each with all its layers), all, "
+                 "layer:N, or each (every layer alone). Default: all granularities of the generator."),
     click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
-                 show_default=True, help="minimal measures; reference is as published (Adam, a growing ball, the first "
-                 "success); budget tries fixed magnitudes."),
+                 show_default=True,
+                 help="minimal searches the smallest change. reference is as published (Adam, a growing ball, the "
+                 "first success). budget tries fixed magnitudes."),
     click.option("--images", type=click.IntRange(1), default=100, show_default=True,
-                 help="Pictures searched, of all classes in turn; each is right for every model."),
+                 help="Number of images, of all classes in turn. Every model gets each of them right."),
     click.option("--classes", multiple=True, callback=_kinds, metavar="LIST",
-                 help="Classes to draw. Default: all of the generator's."),
+                 help="Classes to draw. Default: all classes of the generator."),
     click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
-                 help="untargeted: any wrong answer; runner-up: the second best; or the name of a class."),
-    click.option("--most", type=float, help="Where a search gives up, in standard deviations a neuron (RMS). "
+                 help="untargeted: any wrong answer. runner-up: the second best answer. Or the name of a class."),
+    click.option("--most", type=float, help="The largest change to try, in standard deviations per neuron (RMS). "
                  "Default: 2."),
     click.option("--budget", callback=_numbers, metavar="LIST",
-                 help="The magnitudes of --search budget, ascending, in standard deviations a neuron (RMS)."),
-    click.option("--steps", type=click.IntRange(1), help="Gradient steps of one try. Default: 120 for minimal, 500 for "
-                 "reference, 40 a magnitude for budget."),
+                 help="The magnitudes of --search budget, ascending, in standard deviations per neuron (RMS)."),
+    click.option("--steps", type=click.IntRange(1),
+                 help="Gradient steps per attempt. Default: 120 for minimal, 500 for "
+                 "reference, 40 per magnitude for budget."),
     click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
-                 help="Further tries from random directions."),
+                 help="Further attempts from random directions."),
     click.option("--margin", type=float, default=0.01, show_default=True,
-                 help="The lead a finding must have, in nats, so that it survives being read back."),
+                 help="The smallest lead of the wrong class, in nats, so that a finding survives storing and reading."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
-                 help="Of how many images the way from nothing to what was found is kept, to look at."),
+                 help="For how many images to store a strip from the unchanged image to the finding."),
     click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
-                 help="Images over which the standard deviation of every neuron is taken."),
+                 help="Images to estimate the standard deviation of every neuron from."),
     click.option("--changes/--no-changes", default=True, show_default=True,
-                 help="Keep what was changed, two bytes a neuron, so that each image can be made again."),
+                 help="Store the changes, two bytes per neuron, so that each image can be rendered again."),
     name_option,
     seed_option,
+    common=("granularity", "search", "images", "classes", "aim", "restarts", "seed"),
 )  # fmt: skip
 
 
 @command.command(
     cls=Grouped,
-    short_help="Changes of what an image shows, coarse to fine: in the activations of a generator.",
+    short_help="Coarse to fine changes of an image, made in the activations of a generator.",
     epilog="Example: strobe vary generator data/changed --generator strobe-gan-mnist -m strobe-mnist -m "
     "strobe-mnist-linf --images 24   ·   then: strobe eval data/changed -m strobe-mnist -m strobe-mnist-linf -o run/",
 )
@@ -260,7 +266,7 @@ _changes = options(
     "--generator",
     required=True,
     metavar="G",
-    help="strobe-gan, strobe-gan-mnist (with @weights of your own), biggan:NAME, py:FILE.py:FACTORY.",
+    help="strobe-gan, strobe-gan-mnist (optionally with your own @weights), biggan:NAME, py:FILE.py:FACTORY.",
 )
 @model_option
 @_changes
@@ -272,11 +278,11 @@ def generator(
     dst: Path, generator: str, models: tuple[str, ...], wanted: "VaryGeneratorOptions", load: "LoadOptions",
     engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Search how far a generator's activations must change until models err; DST becomes a dataset of what was found.
+    """Search the smallest change of a generator's activations that models get wrong. DST becomes a dataset of findings.
 
-    Images are drawn that every model gets right. In each granularity the search looks for the least change, in
-    standard deviations of the neurons, that a model gets wrong once the image is stored. What is not found is kept as
-    such. The same command again does only what is missing.
+    The generator draws images that every model gets right. For each granularity, the search minimises the change in
+    standard deviations of the neurons. A finding counts only if the model gets the stored image wrong. Searches that
+    find nothing are recorded, too. The same command again does only the missing work.
     """
     from strobe.workflows.vary_generator import vary_generator
 
@@ -301,31 +307,35 @@ def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool)
 _ladders = options(
     "wanted", "The ladder", "strobe.workflows.vary_background:VaryBackgroundOptions",
     click.option("--boxes", default="", metavar="WHICH",
-                 help="truth: the dataset's own; people: those drawn in a review; or a file: CSV with key,x0,y0,x1,y1, "
-                 "manifest.json of a crop set. Default: the dataset's, else around the masks."),
+                 help="truth: the dataset's boxes. people: boxes drawn in a review. Or a file: CSV with "
+                 "key,x0,y0,x1,y1, "
+                 "or manifest.json of a crop set. Default: the dataset's boxes, else boxes around the masks."),
     click.option("--masks", type=folder(), metavar="DIR",
-                 help="Masks, a PNG an image, named as it; the object is above 127. Default: those that synthesize or "
-                 "simulate wrote."),
-    click.option("--detector", default="", metavar="MODEL", help="Boxes estimated by a detector: the best of each."),
+                 help="Folder of masks, one PNG per image with its name. Object pixels are above 127. Default: the "
+                 "masks "
+                 "that synthesize or simulate wrote."),
+    click.option("--detector", default="", metavar="MODEL",
+                 help="Estimate boxes with a detector: its best box per image."),
     click.option("--segment", default="", metavar="NET",
-                 help="Masks estimated by a saliency net: u2netp, or onnx:FILE.onnx."),
+                 help="Estimate masks with a saliency net: u2netp, or onnx:FILE.onnx."),
     click.option("--context", callback=_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
-                 help="How many times as wide and high as its box a crop is."),
+                 help="Size of a crop relative to its box, in width and height."),
     click.option("--fit", type=click.Choice(["squash", "pad"]), default="squash", show_default=True,
-                 help="Rungs are resized whole by each model, or put into a grey square first."),
+                 help="squash: each model resizes the whole rung. pad: it is placed in a grey square first."),
     click.option("--rungs", multiple=True, callback=_kinds, metavar="LIST",
-                 help="Which rungs, with commas; see --list. Default: all that can be made."),
+                 help="The rungs to make, separated by commas (see --list). Default: all that can be made."),
     click.option("--store", is_flag=True,
-                 help="Store every rung as a PNG file. Default: rendered when it is read, to the same pixels."),
+                 help="Store every rung as a PNG file. Default: render it to the same pixels when it is read."),
     name_option,
     workers_option,
     seed_option,
+    common=("boxes", "masks", "detector", "segment", "context", "rungs"),
 )  # fmt: skip
 
 
 @command.command(
     cls=Grouped,
-    short_help="How much the background decides: a ladder from the whole image to its object.",
+    short_help="How much models rely on the background: a ladder from the whole image to its object.",
     epilog="Example: strobe vary background data/world data/ladder --context 1,1.5,2   ·   then: "
     "strobe eval data/ladder -m strobe-world -o run/",
 )
@@ -333,19 +343,19 @@ _ladders = options(
 @click.argument("dst", type=folder(exists=False))
 @_ladders
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_say_rungs,
-              help="Show the rungs, and exit.")  # fmt: skip
+              help="List the rungs and exit.")  # fmt: skip
 @loading_options
 @quiet_option
 @json_option
 def background(
     src: Path, dst: Path, wanted: "VaryBackgroundOptions", load: "LoadOptions", quiet: bool, as_json: bool
 ) -> None:
-    """Make the ladders of the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset.
+    """Make background ladders from the anchors of the dataset SRC: photos, or one frame per set. DST becomes a dataset.
 
-    One set per image and rung: zoomed, cropped to its box, its background greyed, blurred or replaced, the object
-    alone, the background alone. Models get every rung resized whole, so that rungs differ in nothing else. What cannot
-    be made is counted with the reason (DST/ladder.parquet); DST/ladders.png shows a few. The same command again does
-    only what is missing.
+    Each image and rung gives one set. Rungs are the image zoomed, cropped to its box, with its background greyed,
+    blurred or replaced, the object alone, and the background alone. Models resize every rung as a whole, so that rungs
+    differ in nothing else. Rungs that cannot be made are recorded with the reason in DST/ladder.parquet.
+    DST/ladders.png shows a few ladders. The same command again does only the missing work.
     """
     from strobe.core.ladders import LADDER
     from strobe.workflows.vary_background import vary_background
