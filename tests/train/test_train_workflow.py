@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,7 @@ def test_a_loss_that_is_no_number_names_its_step_and_keeps_the_checkpoint(materi
     with pytest.raises(Stop):
         train(recipe, material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(3))
     path = tmp_path / "run/checkpoint.pt"
-    state = torch.load(path, weights_only=True)
+    state = torch.load(BytesIO(path.read_bytes().partition(b"\n")[2]), weights_only=True)  # without its digest
     state["module"]["fc.weight"][0, 0] = float("nan")
     torch.save(state, path)
     content = path.read_bytes()

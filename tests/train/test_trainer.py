@@ -156,7 +156,7 @@ def test_an_epoch_takes_every_frame_or_set_once() -> None:
 def test_the_worst_member_is_the_one_a_plain_loop_finds() -> None:
     trainer = trainer_of(recipe_of(loss="worst"))
     member, crops = trainer.sets.member, np.zeros((6, 3), dtype=np.int64)
-    found = trainer._worst(member, crops)
+    found, largest = trainer._worst(member, crops)
     trainer.module.eval()
     for place, rows in enumerate(member):
         losses = {}
@@ -165,6 +165,7 @@ def test_the_worst_member_is_the_one_a_plain_loop_finds() -> None:
             scores = trainer.module((image / 255 - 0.5) / 0.25).detach()
             losses[int(row)] = float(functional.cross_entropy(scores, torch.tensor([trainer.sets.label[row]])))
         assert found[place] == max(losses, key=losses.__getitem__)
+        assert float(largest[place]) == pytest.approx(max(losses.values()), rel=1e-5)
 
 
 def test_a_loss_that_is_no_number_is_the_worst() -> None:

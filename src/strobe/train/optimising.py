@@ -170,7 +170,8 @@ class Optimisation:
 
     def _add_largest(self) -> None:
         if self._largest:
-            self._largest_sum += float(torch.stack(self._largest).sum())
+            for one in torch.stack(self._largest).tolist():  # one by one: a stop in between changes no bit
+                self._largest_sum += one
             self._largest_count += len(self._largest)
             self._largest.clear()
 

@@ -13,7 +13,7 @@ from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json
 from strobe.core.inside import inside
 from strobe.core.labels import LabelSpace
-from strobe.core.locks import writes
+from strobe.core.locks import writing
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.report.page import PageOptions, gallery_models, write_report
 from strobe.report.tables import write_tables
@@ -40,7 +40,6 @@ class ReportOptions:
     change: tuple[str, str] | None = None
 
 
-@writes("run")
 def report_run(
     run: Path,
     request: ReportOptions | None = None,
@@ -52,8 +51,13 @@ def report_run(
 
     With `opened`, the dataset as it was just scored, its tables have been written too.
     """
-    request, progress, place = request or ReportOptions(), progress or Silent(), Run(run)
-    about = place.about()
+    Run(run).about()  # a run that is not there is refused before its folder is made to hold the lock
+    with writing(run):
+        return _write(Run(run), request or ReportOptions(), progress or Silent(), opened)
+
+
+def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opened | None) -> Path:
+    run, about = place.path, place.about()
     results = read_results(run)
     _check_show(run, results, request.show)
     change = _change(run, results, request.change, place.asked())
