@@ -58,7 +58,7 @@ def square(path: Path, side: int) -> Array:
 
 
 def ours(images: Array, kind: str, draws: int, panes: list[Array]) -> Array:
-    """Pictures (severity, draw, photo, height, width, 3) of one kind."""
+    """Images (severity, draw, photo, height, width, 3) of one kind."""
 
     def one(image: Array, severity: int, draw: int, place: int) -> Array:
         rng = np.random.default_rng([draw, place])

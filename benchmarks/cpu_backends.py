@@ -52,7 +52,7 @@ def resnet50() -> Any:
 
 
 def frames(n: int, folder: Path | None) -> list[np.ndarray[Any, Any]]:
-    """Pictures of a folder, or noise at two scales."""
+    """Images of a folder, or noise at two scales."""
     paths = sorted(
         path for path in (folder.rglob("*") if folder else ()) if path.is_file() and path.suffix in (".jpg", ".png")
     )

@@ -58,7 +58,7 @@ def study(name: str, args: argparse.Namespace) -> None:
     )  # fmt: skip
     made = vary_generator(folder, _spec(generator, args), targets, wanted, load=load, progress=talk)
     searched_s = time.monotonic() - begin
-    talk.note(f"searched: {len(made.dataset.frames)} pictures")
+    talk.note(f"searched: {len(made.dataset.frames)} images")
     found = evaluate(
         folder,
         [*targets, f"{JUDGE}={_spec(f'{stem}-{JUDGE}', args)}"],

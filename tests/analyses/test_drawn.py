@@ -138,7 +138,7 @@ def test_the_dataset_takes_the_boxes_of_people_where_they_keep_the_anchor(animal
 
 def test_nothing_kept_is_said(animals):
     dataset = replace(animals, drawn=(word("ann"),))
-    with pytest.raises(InvalidValue, match="keep no picture"):
+    with pytest.raises(InvalidValue, match="keep no image"):
         with_drawn_boxes(dataset, drawn_pictures(dataset))
     member = replace(animals, drawn=(word("ann", (0, 0, 4, 4), frame="v0:0"),))
     with pytest.raises(InvalidValue, match="no anchor"):

@@ -43,7 +43,7 @@ def answer(person: str, frame: str, said: str, *, at: str = "1", seconds: float 
 
 
 def photos(truth: list[list[int]], names: list[NameAnswer]) -> Dataset:
-    """Pictures 0:0, 1:0, … that stand alone, with these labels and answers."""
+    """Images 0:0, 1:0, … that stand alone, with these labels and answers."""
     grown = DatasetBuilder()
     for number, labels in enumerate(truth):
         source = grown.video(video_id=str(number), name=f"{number}.png", kind="photo")
@@ -161,7 +161,7 @@ def test_several_right_classes_and_models_without_predictions():
     # On the one image it answered people are right once of two.
     assert (half.accuracy.count, half.accuracy.n, half.difference.value) == (1, 1, -0.5)
     assert (none.accuracy.value, none.difference.value) == (None, None)
-    assert none.accuracy.reason == "it has no prediction for these pictures"
+    assert none.accuracy.reason == "it has no prediction for these images"
 
 
 def test_a_class_nobody_knows_is_refused():

@@ -85,7 +85,7 @@ def test_only_findings_that_are_still_what_they_were_count() -> None:
         "a censored search is never dropped"
     )
     (ratio,) = kept.contrasts
-    assert ratio.n == 3, "pictures 0, 2 and 4: of 1 and 3 one side is gone"
+    assert ratio.n == 3, "images 0, 2 and 4: of 1 and 3 one side is gone"
     said = {one.variant: one.kept.value for one in kept.preservation}
     assert said == {
         "anchor": 1.0, "coarse/standard": 0.75, "coarse/robust": 2 / 3, "coarse/standard/random": 1.0,

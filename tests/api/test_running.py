@@ -258,7 +258,7 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
     found = strobe.evaluate(dataset, models, tmp_path / "run", transform=SIZE, report=False)
     assert found.report is None
     assert list(found.failed) == ["broken"]
-    assert found.failed["broken"].startswith("broken: it failed on a picture")
+    assert found.failed["broken"].startswith("broken: it failed on an image")
     assert found["alive"].acc_pmk == found["answers"].acc_pmk == strobe.score(dataset, answers).acc_pmk
     assert read_json(tmp_path / "run" / "results.json")["models"]["alive"] == found["alive"].to_json()
     assert found["alive"].to_frame("set")["holds"].sum() == found["alive"].acc_pmk.count

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, Callable[[Path, bytes], object], str]] = {
     "empty file": ("x.mp4", lambda path, _: path.write_bytes(b""), r"empty \(0 bytes\)"),
     "a folder": ("x.mp4", lambda path, _: path.mkdir(), "is a folder"),
     "missing": ("x.mp4", lambda path, _: None, "no such file"),
-    "sound only": ("x.wav", lambda path, _: sound_only(path), "sound but no picture"),
+    "sound only": ("x.wav", lambda path, _: sound_only(path), "sound but no image"),
     "unknown codec": ("x.mp4", lambda path, good: path.write_bytes(unknown_codec(good)), "codec|decoded"),
     "header only": ("x.mp4", lambda path, good: path.write_bytes(good[:40]), "not a video|no video|no frame"),
     "playlist to a URL": ("x.m3u8", lambda path, _: path.write_text(PLAYLIST), "playlist"),
@@ -127,7 +127,7 @@ def test_album_covers_are_no_video(make_clip: MakeClip, tmp_path: Path) -> None:
     with av.open(str(path)) as container:
         if not container.streams.video[0].disposition & attached:
             pytest.skip("this muxer writes the cover as a plain stream")
-    with pytest.raises(StrobeError, match="sound but no picture"):
+    with pytest.raises(StrobeError, match="sound but no image"):
         build([path], tmp_path / "out", DOG)
 
 

@@ -162,7 +162,7 @@ BAD = {
     "short row": ([ANN[0], "ann,1"], r"line 3: 2 cells, and there are 8 columns"),
     "no name": ([ANN[0].replace("ann", "")], r"line 2: subj: empty"),
     "strange name": ([ANN[0].replace("ann", "<b>")], r"line 2: name: expected"),
-    "no picture": ([ANN[0].replace("0_cat_00_cat1.png", "")], r"line 2: imagename: .* names no picture"),
+    "no image": ([ANN[0].replace("0_cat_00_cat1.png", "")], r"line 2: imagename: .* names no image"),
     "nothing": ([], "no trials in it"),
 }
 

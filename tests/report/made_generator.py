@@ -22,7 +22,7 @@ RATIO = {"latent": 1.0, "coarse": 1.05, "middle": 1.4, "fine": 1.6, "pixel": 2.0
 KEPT = {"latent": 0.55, "coarse": 0.6, "middle": 0.75, "fine": 0.85, "pixel": 0.97, "all": 0.6}
 SIDE = 64
 WAY = 5
-"""Pictures on the way from nothing to found."""
+"""Images on the way from nothing to found."""
 
 
 def variants(granularities: tuple[str, ...]) -> list[Variant]:

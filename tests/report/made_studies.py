@@ -68,7 +68,7 @@ STUDIES = {"corruption": corruption, "attack": attack, "generator": generator, "
 
 
 class StudySource:
-    """Pictures painted on the spot: a shape on a ramp, the more disturbed the further from its anchor."""
+    """Images painted on the spot: a shape on a ramp, the more disturbed the further from its anchor."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -100,7 +100,7 @@ class StudySource:
 
 
 def photos(n: int = 40, kind: str = "photo") -> Dataset:
-    """Pictures that stand alone."""
+    """Images that stand alone."""
     made = DatasetBuilder()
     for number in range(n):
         source = made.video(video_id=f"{number:016x}", name=f"shapes/{number:03d}.png", kind=kind)

@@ -107,7 +107,7 @@ def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
     data = made.ladder(24)
     view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
     (table,) = by_class(ladder(view))
-    assert "every class has fewer than ten pictures" in table.sentence
+    assert "every class has fewer than ten images" in table.sentence
     assert table.few == "4 classes of fewer than ten images each"
     one = view.results.models["object-net"]
     first, *others = one.background.per_class
@@ -214,7 +214,7 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
         if strip.kind == KINDS["ground"]:
             changed = [right[name] for name in right if name.startswith(("background", "ground of", "object alone"))]
             lost = [name for place, name in enumerate(found.models)
-                    if right["the whole picture"][place] and not all(row[place] for row in changed)]  # fmt: skip
+                    if right["the whole image"][place] and not all(row[place] for row in changed)]  # fmt: skip
             assert lost
             assert strip.models == join(lost)
     outside = [said for strip in strips for card in strip.cards for said in card.said if said.name == "no class"]
@@ -277,7 +277,7 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     answers = made.answers(data)
     said = {title: (rows, notes) for title, _, rows, notes in headline_lines(made.results(data, answers))}
     rows, _ = said["shapes-ladder: accuracy by rung"]
-    assert [row[0] for row in rows][:2] == ["the whole picture", "centre, as large as the box"]
+    assert [row[0] for row in rows][:2] == ["the whole image", "centre, as large as the box"]
     assert rows[-3][0] == "object removed (control, estimated)"
     rows, notes = said["shapes-ladder: what isolates"]
     assert rows[0][0] == "Whose ground (BG-Gap): own class − another (n 40, estimated)"

@@ -64,7 +64,7 @@ def test_the_page_tables_and_terminal_know_boxes_where_nobody_named_anything(stu
     assert '<section id="people"' in page
     assert '<a href="#people">' in page
     assert "Do people see it in the same place?" in page
-    assert "said where the object is in 20 pictures" in page
+    assert "said where the object is in 20 images" in page
     write_tables(tmp_path, results)
     with (tmp_path / "tables/people_boxes.csv").open() as file:
         rows = list(csv.DictReader(file))

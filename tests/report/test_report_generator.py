@@ -125,9 +125,7 @@ def test_a_card_without_a_film_says_why(page, whole, browser_page, tmp_path) -> 
 
 def test_what_was_kept_of_what_was_drawn_is_said() -> None:
     assert accepted_text({}) == ""
-    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith(
-        "Of 8 pictures"
-    )
+    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith("Of 8 images")
 
 
 def test_without_pictures_there_are_no_strips(whole) -> None:

@@ -168,7 +168,7 @@ def test_the_terminal_has_people_models_and_what_is_preserved(study, alone):
     titles = {title: (columns, rows, notes) for title, columns, rows, notes in headline_lines(results)}
     columns, rows, notes = titles["generator-study: people"]
     assert [row[0] for row in rows[:4]] == [
-        "pictures as they are: 4 people", *(f"pictures as they are: {name}" for name in results.models)
+        "images as they are: 4 people", *(f"images as they are: {name}" for name in results.models)
     ]  # fmt: skip
     assert notes[0] == story_people.quality(said(results))
     kept = titles["generator-study: is it still what it was?"][1]

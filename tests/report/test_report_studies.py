@@ -133,8 +133,8 @@ def test_terminal_of_searches_and_of_a_ladder(studies) -> None:
 
 def test_sources_are_counted_by_their_kind() -> None:
     assert count_sources(made.photos(3, kind="generated")) == {"generated": 3}
-    assert sources(3, {"generated": 3}) == "3 generated pictures"
-    assert sources(2, kinds=("image",)) == "2 pictures"
+    assert sources(3, {"generated": 3}) == "3 generated images"
+    assert sources(2, kinds=("image",)) == "2 images"
     assert Subject(kinds=("image", "photo")).say("only 3 videos") == "only 3 sources"
     assert Subject(kinds=("photo",)).say("video-cluster bootstrap") == "photo-cluster bootstrap"
     assert Subject().say("a flickers more than b in 2 videos") == "a flickers more than b in 2 videos"
@@ -346,7 +346,7 @@ def test_a_photo_is_shown_once_and_without_a_filmstrip(browser_page, pages) -> N
     assert page.locator("#shot-anchor").is_visible()
     assert page.locator("#f-status option").all_text_contents()[0] == "is wrong"
     page.select_option("#f-status", "holds")
-    assert "pictures in this gallery" in page.locator("#count").text_content()
+    assert "images in this gallery" in page.locator("#count").text_content()
     assert page.locator("#cards .card").first.locator("img").count() == 1
 
 

@@ -80,9 +80,9 @@ def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path, heard)
     shutil.copytree(data, bare, ignore=shutil.ignore_patterns("media"))
     shutil.copytree(run, copy)
     path = report_run(copy, ReportOptions(dataset=bare), heard)
-    assert any("could not be read" in said or "no pictures" in said for said in heard.lines)
+    assert any("could not be read" in said or "no images" in said for said in heard.lines)
     assert all(frame["i"] == -1 for one in gallery(path)["sets"] for frame in one["f"])
-    assert "There are no pictures" in path.read_text(encoding="utf-8")
+    assert "There are no images" in path.read_text(encoding="utf-8")
 
 
 def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):

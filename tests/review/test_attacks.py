@@ -189,7 +189,7 @@ def test_a_symlink_out_of_the_media_folder_is_not_served(small, run_server, tmp_
 
 
 def test_a_file_that_is_no_image_is_not_served(small, run_server, claim):
-    (small.root / small.frames.media[2]).write_text("root:x:0:0: this is no picture")
+    (small.root / small.frames.media[2]).write_text("root:x:0:0: this is no image")
     server = run_server(small)
     ann = server.client("Ann")
     for card in claim(ann, want=12)["tasks"]:

@@ -387,7 +387,7 @@ def test_axe_finds_no_serious_violation(small, run_server, visit, axe, context):
     server = run_server(small, ask="box", suggestions={frames[0]: (30, 20, 200, 180)})
     ann = visit(server.url, "Ann", **context)
     ann.shown()
-    assert axe(ann.page) == [], "a picture"
+    assert axe(ann.page) == [], "an image"
     Hand(ann).keys("ArrowRight", "ArrowRight", "r")
     assert axe(ann.page) == [], "a box"
     ann.decide("Enter")

@@ -77,7 +77,7 @@ NO_ANSWERS = [
     ({"xyxy": ["1", 30, 140, 150]}, "not understood: xyxy"),
     ({"xyxy": None}, "BoxAnswer.xyxy: expected a box"),
     ({"label": "no such class"}, "no such class"),
-    ({"label": "person"}, "expected a class of this picture"),
+    ({"label": "person"}, "expected a class of this image"),
     ({"decision": "discard"}, "an image that is discarded has no box"),
     ({"decision": "discard", "xyxy": None}, "BoxAnswer.reason: expected a reason"),
     ({"decision": "discard", "xyxy": None, "reason": "bored"}, "not understood: reason"),

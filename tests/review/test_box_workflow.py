@@ -134,7 +134,7 @@ def test_votes_decide_which_sets_get_boxes(boxed, tmp_path):
 
 def test_options_of_other_questions_are_refused(boxed, tmp_path, run):
     cases = [
-        (("export", boxed.root, "--crops", tmp_path / "c"), "--crops cuts pictures"),
+        (("export", boxed.root, "--crops", tmp_path / "c"), "--crops cuts images"),
         (("export", boxed.root, "--ask", "name", "-o", tmp_path / "c"), "--out writes the sets"),
         (("serve", boxed.root, "--no-open", "--suggest", "run"), "--suggest is for --ask box alone"),
         (("serve", boxed.root, "--no-open", "--agree", "0.5"), "--agree is for --ask box alone"),

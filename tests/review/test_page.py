@@ -51,7 +51,7 @@ def test_three_annotators_review_a_dataset_to_an_exported_set(helpers, tmp_path,
 
 
 def test_the_next_pair_waits_for_no_picture(small, run_server, visit):
-    """Pictures of the cards that come next are there before they are asked for: none has to arrive after a key."""
+    """Images of the cards that come next are there before they are asked for: none has to arrive after a key."""
     server = run_server(small)
     ann = visit(server.url, "Ann")
     ann.shown()
@@ -291,7 +291,7 @@ def test_invite_links_admin_page_and_deciding_together(small, run_server, visit)
 
 def test_an_unreadable_picture_is_said_and_does_not_stop_the_review(small, run_server, visit):
     for row in range(15):
-        (small.root / small.frames.media[row]).write_bytes(b"\xff\xd8\xff no picture")
+        (small.root / small.frames.media[row]).write_bytes(b"\xff\xd8\xff no image")
     server = run_server(small)
     ann = visit(server.url, "Ann")
     ann.page.wait_for_selector("#alert:not([hidden])")

@@ -107,7 +107,7 @@ def test_careful_votes_are_peoples_word_and_their_figures_go_with_them(data, tmp
 
 def test_a_set_at_a_time_has_a_pace_of_its_own(data):
     quick = votes_of(data, "Ann", seconds=[0.3], choose=careful, page="1f0c.set20")
-    assert not any(map(too_quick, quick)), "six seconds for twenty pictures"
+    assert not any(map(too_quick, quick)), "six seconds for twenty images"
     assert warnings(asked(data, quick)) == ()
     rushed = votes_of(data, "Ann", seconds=[0.1], choose=careful, page="1f0c.set20")
     assert all(map(too_quick, rushed)), "two seconds are not enough"

@@ -144,6 +144,6 @@ def test_people_stand_beside_models_whole_and_cropped(plus, clock, tmp_path: Pat
     assert (whole.variant, whole.n_people, whole.n_pictures, whole.n_answers) == ("anchor", 2, N, N)
     assert (crop.variant, crop.n_people, crop.n_pictures, crop.n_answers) == ("crop", 2, N, N)
     assert (whole.accuracy.count, crop.accuracy.count) == (N, N // 2)
-    assert [one.accuracy.count for one in whole.models] == [N], "the model, on the same pictures"
+    assert [one.accuracy.count for one in whole.models] == [N], "the model, on the same images"
     assert [one.accuracy.count for one in crop.models] == [N // 2]
     assert [(one.variant, one.named.count) for one in results.people.preservation] == [("anchor", N), ("crop", N // 2)]

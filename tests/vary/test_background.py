@@ -157,7 +157,7 @@ def test_the_same_recipe_gives_the_same_pixels(world: tuple[Any, Any, Any]) -> N
         ({"rung": "grey", "mask": "masks/a.png"}, "no rung can be made"),
         ({"rung": "plain", "mask": MASK, "colour": [256, 0, 0]}, "no rung can be made"),
         ({"rung": "same", "mask": MASK, "donor": 5}, "no rung can be made"),
-        ({"rung": "same", "mask": MASK, "donor": {"media": "m", "cut": [0, 0, 999, 5]}}, "cuts .* out of a picture"),
+        ({"rung": "same", "mask": MASK, "donor": {"media": "m", "cut": [0, 0, 999, 5]}}, "cuts .* out of an image"),
     ],
 )
 def test_hostile_recipes_are_refused_in_a_line(world: tuple[Any, Any, Any], broken: Any, line: str) -> None:

@@ -176,7 +176,7 @@ def test_pictures_that_cannot_have_a_rung_are_counted_with_the_reason(world: Pat
         ("masks of another size", "no mask can be used; the first, of .*: .*its mask is 10×10, the image 64×64"),
         ("no masks", "--masks: no PNG file in"),
         ("no folder", "--masks: no such folder"),
-        ("other names", "--masks: none of the 1 PNG files in .* is named as a picture"),
+        ("other names", "--masks: none of the 1 PNG files in .* is named as an image"),
         ("one mask for two", "--masks: 000000.png could be of .* or of"),
         ("no file", "--boxes: no such file"),
         ("no columns", "boxes.csv: no column x1; a CSV of boxes has key,x0,y0,x1,y1"),

@@ -271,13 +271,13 @@ def test_what_cannot_be_is_one_line(photos: Path, tmp_path: Path, command: Any) 
 
 def test_pictures_that_cannot_be_read_are_left_out_and_said(photos: Path, tmp_path: Path) -> None:
     files = sorted((photos / "media").rglob("*.jpg"))
-    files[0].write_bytes(b"no picture")
+    files[0].write_bytes(b"no image")
     words = ["vary", "corruption", str(photos), str(tmp_path / "c"), "--kind", "fog", "--json"]
     told = json.loads(CliRunner().invoke(cli, words, catch_exceptions=False).stdout)
     assert (told["n_sets"], told["kinds"], len(told["problems"])) == (3, ["fog"], 1)
     assert "not a readable image" in told["problems"][0]
     for path in (photos / "media").rglob("*.*"):
-        path.write_bytes(b"no picture")
+        path.write_bytes(b"no image")
     with pytest.raises(StrobeError, match="none of its 4 anchors can be read"):
         vary_corruption(photos, tmp_path / "d", SOME)
     assert not (tmp_path / "d").exists()

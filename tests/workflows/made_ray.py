@@ -177,7 +177,7 @@ def clips(tmp_path: Path, per_clip: int) -> Dataset:
             Image.fromarray(pixels).save(root / name)
             rows.append(grown.frame(video=video, index=index, key=name, media=name, labels=[number % 3]))
         grown.set(set_id=f"s{number}", anchor=rows[2], members=[(row, i - 2) for i, row in enumerate(rows) if i != 2])
-    (root / "media/1-3.png").write_bytes(b"not a picture")
+    (root / "media/1-3.png").write_bytes(b"not an image")
     info = DatasetInfo(name="noise", label_space=LabelSpace.of_names("colours", ("red", "green", "blue")), k=per_clip)
     folder.write(grown.build(info), root, overwrite=True)
     (tmp_path / "models.py").write_text(MODELS)

@@ -71,7 +71,7 @@ def test_what_is_no_imagenet_a_is_one_line(imagenet_a: Path, tmp_path: Path) -> 
         "import", "imagenet-a", imagenet_a.parent, tmp_path.parent / "elsewhere"
     )
     bad = imagenet_a / DOG / "bad.jpg"
-    bad.write_bytes(b"no picture")
+    bad.write_bytes(b"no image")
     said = refused("import", "imagenet-a", imagenet_a, out)
     assert f"{DOG}/bad.jpg: not a readable image; fetch it again, or move it out" in said
     assert not (out / "dataset.json").exists()

@@ -55,7 +55,7 @@ def dataset(tmp_path: Path) -> Dataset:
             Image.fromarray(rng.integers(0, 255, (24, 32, 3), dtype=np.uint8)).save(root / name)
             rows.append(grown.frame(video=video, index=index, key=name, media=name, labels=[number % 3]))
         grown.set(set_id=f"s{number}", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
-    (root / "media/1-3.png").write_bytes(b"not a picture")
+    (root / "media/1-3.png").write_bytes(b"not an image")
     info = DatasetInfo(name="noise", label_space=COLOURS, k=2)
     folder.write(grown.build(info), root, overwrite=True)
     (tmp_path / "models.py").write_text(MODELS)

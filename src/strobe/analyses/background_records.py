@@ -34,7 +34,7 @@ class Isolated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AreaBin:
-    """Pictures whose object takes such a share of them, from `low` to `high`: right on each rung, and what isolates."""
+    """Images whose object takes such a share of them, from `low` to `high`: right on each rung, and what isolates."""
 
     low: float
     high: float
@@ -69,7 +69,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
-    """Pictures right on at least one of several crops (`best`), what as many answers that know nothing of the image
+    """Images right on at least one of several crops (`best`), what as many answers that know nothing of the image
     hit (`chance`), and by how much the first is above the second (its interval is that of `best`)."""
 
     tries: Count

@@ -203,7 +203,7 @@ def _beside(
     them."""
     there = judged >= 0
     if not there.any():
-        none = nothing("it has no prediction for these pictures")
+        none = nothing("it has no prediction for these images")
         return BesideModel(model=name, accuracy=none, difference=none, consistency=consistency)
     sums = [
         (((right == 1) & there[:, None]).sum(axis=1), (part.given & there[:, None]).sum(axis=1)),

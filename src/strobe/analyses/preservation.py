@@ -18,7 +18,7 @@ from strobe.metrics.intervals import nothing, proportion
 
 __all__ = ["Preserved", "preservation", "preserved_by", "preserved_sets"]
 
-_NOBODY = "nobody named such a picture"
+_NOBODY = "nobody named such an image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,7 +177,7 @@ def _reason(error: Exception) -> str:
 def _video_stream(path: Path, container: Any) -> Any:
     pictures = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not pictures:
-        what = "has sound but no picture" if container.streams.audio else "holds no video stream"
+        what = "has sound but no image" if container.streams.audio else "holds no video stream"
         raise InvalidFile(path, what, hint="give a file with a video track")
     stream = pictures[0]
     if stream.codec_context is None:

@@ -108,7 +108,7 @@ def unfinished(ask: str, figures: dict[str, Any]) -> str:
     waiting = figures["waiting"]
     if ask == "box":
         left, doubtful = waiting["round_one"]["pictures"], waiting["round_two"]["pictures"]
-        parts = [(left, "picture", "not boxed as often as asked"), (doubtful, "picture", "not looked at again")]
+        parts = [(left, "image", "not boxed as often as asked"), (doubtful, "image", "not looked at again")]
         return ", ".join(f"{counted(count, noun)} {lacks}" for count, noun, lacks in parts if count)
     everyone = "" if waiting["round_two"]["votes"] is None else " by everyone"
     parts = [
@@ -120,7 +120,7 @@ def unfinished(ask: str, figures: dict[str, Any]) -> str:
 
 
 def _name(figures: dict[str, Any]) -> str:
-    """Pictures, what was said of them, controls, conditions, people."""
+    """Images, what was said of them, controls, conditions, people."""
     pictures, said, controls = figures["pictures"], figures["said"], figures["controls"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
@@ -186,7 +186,7 @@ def _estimate(data: dict[str, Any], scale: float) -> str:
 
 
 def _box(figures: dict[str, Any]) -> str:
-    """Pictures kept and discarded, what is waited for, how far people agree, people."""
+    """Images kept and discarded, what is waited for, how far people agree, people."""
     table, one, two = figures["table"], figures["waiting"]["round_one"], figures["waiting"]["round_two"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",

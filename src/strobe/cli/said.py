@@ -35,10 +35,10 @@ def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
     sizes, words = _sizes(dataset), {noun: noun for noun in ("video", *nouns)}
     kinds = list(dataset.kinds)
     if kinds != ["video"]:  # photos are not videos, and images made from them are not frames
-        words |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "picture"}
+        words |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "image"}
         nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame")) or ("video",)
     told = {noun: counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns}
-    if "frame" in told and words["frame"] == "picture":
+    if "frame" in told and words["frame"] == "image":
         told["frame"] += " in all"
     return f"{printable(dst)}: {', '.join(told.values())}"
 

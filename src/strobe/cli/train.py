@@ -130,7 +130,7 @@ def command(
     first, second = done.history[-1].figures
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
     if chosen.trains == "gan":
-        told = f"the discriminator names {first:.1%} of its samples, {second:.1%} of held-out pictures"
+        told = f"the discriminator names {first:.1%} of its samples, {second:.1%} of held-out images"
     else:
         names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
         told = f"held out {names[0]} {first:.1%}, {names[1]} {second:.1%}"

@@ -26,7 +26,7 @@ RUNGS: Mapping[str, str] = {
 """Every rung that is made here, and what people are told it is; docs/background.md says more."""
 
 CALLED: Mapping[str, str] = {
-    ANCHOR: "the whole picture", **RUNGS, "next": "ground of the next class", "box": "object under a black box"
+    ANCHOR: "the whole image", **RUNGS, "next": "ground of the next class", "box": "object under a black box"
 }  # fmt: skip
 """What people are told every rung is, the anchor of all and those that others make (ImageNet-9) among them."""
 

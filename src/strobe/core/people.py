@@ -85,7 +85,7 @@ class BoxAnswer:
             expect(len(self.xyxy) == 4, "BoxAnswer.xyxy", "four numbers", self.xyxy)
             x0, y0, x1, y1 = self.xyxy
             expect(all(_is_finite(value) for value in self.xyxy), "BoxAnswer.xyxy", "finite numbers", self.xyxy)
-            expect(x0 >= 0 and y0 >= 0, "BoxAnswer.xyxy", "inside the picture", self.xyxy)
+            expect(x0 >= 0 and y0 >= 0, "BoxAnswer.xyxy", "inside the image", self.xyxy)
             expect(x1 > x0 and y1 > y0, "BoxAnswer.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
 
 

@@ -118,7 +118,7 @@ def _columns(dataset: Dataset, sets: Sequence[int], n_columns: int) -> list[floa
 def _legend(dataset: Dataset, n: int, columns: list[float], kept: NDArray[np.bool_] | None) -> str:
     text = f"{n} of {dataset.n_sets} sets · {len(columns)} distances ({dataset.info.axis}) · anchor in a blue frame"
     if dataset.info.k == 0:
-        text = f"{n} of {dataset.n_sets} pictures"
+        text = f"{n} of {dataset.n_sets} images"
     if len(columns) > 1 and len(columns) < len(np.unique(dataset.sets.distance)):
         text += " · not every distance is shown"
     if kept is not None:

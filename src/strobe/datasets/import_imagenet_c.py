@@ -156,7 +156,7 @@ def import_arrays(
                 hint=f"five severities of the {n} images of {printable(clean.name)}",
             )  # fmt: skip
     if len(labels) not in (n, len(SEVERITIES) * n):
-        raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean pictures")
+        raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean images")
     top = int(labels.max(initial=0))
     if int(labels.min(initial=0)) < 0 or top >= len(classes):
         raise InvalidFile(source / "labels.npy", f"class {top} is outside the {len(classes)} classes; give --classes")

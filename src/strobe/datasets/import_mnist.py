@@ -68,7 +68,7 @@ def digits_dataset(
     stored = target is not None and bring.media != "none"
     chosen = range(len(images)) if rows is None else rows
     grown = DatasetBuilder()
-    with bring.progress.task("pictures", len(chosen)) as advance:
+    with bring.progress.task("images", len(chosen)) as advance:
         for place in chosen:
             key = f"{split}/{labels[place]}/{place:05d}.png"
             pixels = np.ascontiguousarray(np.repeat(images[place][:, :, None], 3, axis=2))

@@ -53,7 +53,7 @@ def import_objectnet(
             "map; give the CSV folder,label of these folders with --map"
         )
     grown, plain, stored = DatasetBuilder(), 0, how.media != "none"
-    with how.progress.task("pictures", len(wanted)) as advance:
+    with how.progress.task("images", len(wanted)) as advance:
         for key, path in wanted.items():
             digest, size, media = "", (0, 0), ""
             if stored:

@@ -213,7 +213,7 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
                 condition=_condition(row.get("condition", "")),
             )  # fmt: skip
             if not trial.picture:
-                raise InvalidValue(f"imagename: {printable(row['imagename'])!r} names no picture")
+                raise InvalidValue(f"imagename: {printable(row['imagename'])!r} names no image")
             number = (person, row.get("session", ""), row.get("trial", ""))
             if number[2]:
                 before = numbered.setdefault(number, trial)

@@ -71,12 +71,12 @@ def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int
     boxes: dict[str, Corners] = {}
     for where, name, corners in rows:
         if name in boxes:
-            raise InvalidFile(path, f"{printable(name)} stands in it twice", where=where, hint="one box a picture")
+            raise InvalidFile(path, f"{printable(name)} stands in it twice", where=where, hint="one box an image")
         boxes[name] = corners
     found = matched(keys, boxes, what="--boxes")
     if not found:
         raise InvalidFile(
-            path, f"none of its {len(boxes)} names is a picture's", hint=f"pictures are named like {printable(keys[0])}"
+            path, f"none of its {len(boxes)} names is a picture's", hint=f"images are named like {printable(keys[0])}"
         )
     return {key: boxes[name] for key, name in found.items()}, len(boxes.keys() - set(found.values()))
 

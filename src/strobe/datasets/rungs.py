@@ -111,7 +111,7 @@ def import_rungs(
             as_input=not name,
         )  # fmt: skip
 
-    with how.progress.task("pictures", len(wholes)) as advance:
+    with how.progress.task("images", len(wholes)) as advance:
         for whole in wholes:
             photo = grown.video(video_id=frame_list_digest([whole.key]), name=whole.key, kind="photo")
             anchor = frame(whole.key, photo, 0, whole.labels)

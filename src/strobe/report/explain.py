@@ -49,7 +49,7 @@ def _variants(view: View) -> list[str]:
         out.append(
             f"Every image was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
             "Accuracy at a level counts the changed images there that are right. Accuracy up to a level counts the "
-            "pictures that are right as they are and at every level so far: one wrong answer, and the image is lost."
+            "images that are right as they are and at every level so far: one wrong answer, and the image is lost."
         )
     if view.results.dataset.combine == "worst":
         same = [one for one in facts if one.role == "same"]
@@ -61,7 +61,7 @@ def _variants(view: View) -> list[str]:
     elif len(facts) > 1 and rungs is None:
         out.append(
             "What was done cannot be put on one scale, so there is no worst over all of it: the table counts the "
-            "pictures as they are, and each variant is told by itself."
+            "images as they are, and each variant is told by itself."
         )
     if searched:
         targets = list(dict.fromkeys(one.target for one in facts if one.target))

@@ -289,7 +289,7 @@ def background_area(view: View) -> Answer:
     first = next(iter(bins.values()))
     whole = lines(lambda row: next(one.share for one in row.rungs if one.rung == ANCHOR))
     ground = lines(value) if main is not None else []
-    panels = [("right on the whole picture", whole, False)]
+    panels = [("right on the whole image", whole, False)]
     if ground and main is not None:
         panels.append((f"{found.called(main)}, points", ground, True))
 
@@ -327,7 +327,7 @@ def background_area(view: View) -> Answer:
     sizes = f"{len(first)} bins of {min(row.n for row in first)} images or more"
     return FigureContent(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
-        how=f"Pictures in {sizes}, by the share that the box of the object takes. Bars are 95 % intervals of each "
+        how=f"Images in {sizes}, by the share that the box of the object takes. Bars are 95 % intervals of each "
         "point, not corrected for the number of bins.",
         paint=paint,
         inches=(3.4, 2.7 * len(panels) + 0.2 * len(bins)),

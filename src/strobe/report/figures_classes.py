@@ -85,7 +85,7 @@ def class_accuracy(view: View) -> Answer:
         if rows:
             how = (
                 "In brackets the number of images; * and paler, at the end: fewer than 10, too few to rank. A "
-                "picture counts in every class it has."
+                "image counts in every class it has."
             )
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))

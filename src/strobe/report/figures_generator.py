@@ -240,7 +240,7 @@ def granularity_kept(view: View) -> Answer:
             axes = figure.subplots()
             step = min(0.18, 0.6 / len(found.targets))
             if kept.anchors is not None and is_known(kept.anchors):
-                axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="pictures as they were")
+                axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="images as they were")
             for place, target in enumerate(found.targets):
                 at = (place - (len(found.targets) - 1) / 2) * step
                 line = [

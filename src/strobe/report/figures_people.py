@@ -23,7 +23,7 @@ MOST_KINDS = 8
 """Kinds of images with a matrix of their own; all are in tables/."""
 
 LEAST_SHARED = 5
-"""Pictures two must both have named to be drawn beside each other; fewer say nothing."""
+"""Images two must both have named to be drawn beside each other; fewer say nothing."""
 
 NOBODY = "nobody named an image of this dataset."
 
@@ -54,7 +54,7 @@ def people_accuracy(view: View) -> Answer:
         text += f"; what more than half say is right on {percent(score.majority)}"
     if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
         least = min(best, key=lambda one: value_of(one.difference))
-        text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these pictures"
+        text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these images"
     how = "The line is the 95 % interval over images; small ticks are single people. Nothing in time, “none of these” \
 and “cannot tell” are answers, and wrong."
     if len(rows) == 1:
@@ -392,7 +392,7 @@ def people_preservation(view: View) -> Answer:
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("still named so")
         per_cent(axes, which="x")
-        _legend(figure, [("answers", RIGHT, "o"), ("pictures, by most people", WRONG, "D")], is_narrow=is_narrow)
+        _legend(figure, [("answers", RIGHT, "o"), ("images, by most people", WRONG, "D")], is_narrow=is_narrow)
 
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
     worst = min(same, key=lambda one: value_of(one.named))

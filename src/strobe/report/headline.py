@@ -153,7 +153,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]
     if never and len(never) < len(models):
         is_are = "is" if len(never) == 1 else "are"
-        thing = "picture" if view.variants or view.words.is_still else "anchor"
+        thing = "image" if view.variants or view.words.is_still else "anchor"
         notes.append(f"{some([printable(name) for name in never])} {is_are} wrong on every {thing}. {SUSPECT}")
     notes += [f"{printable(name)}: {stopped(one)}." for name, one in judged.items() if one.stopped_early]
     for name, one in models.items():
@@ -206,7 +206,7 @@ def _ceiling(top: Ceiling, view: View) -> str:
     classes = printable(some(top.childless), limit=600)
     lost, n = plain_number(top.anchors_out_of_reach), plain_number(top.n)
     if view.words.is_still:
-        most = f"pictures are out of reach, so accuracy can be at most {percent(top.acc_orig)}."
+        most = f"images are out of reach, so accuracy can be at most {percent(top.acc_orig)}."
     else:
         most = (
             f"anchors are out of reach, so acc_orig can be at most {percent(top.acc_orig)} and acc_pmk at most "

@@ -100,7 +100,7 @@ def _scored(models: Mapping[str, M]) -> dict[str, M]:
 
 
 def _still_lead(view: View, found: Mapping[str, Estimate]) -> tuple[str, str]:
-    """Pictures that stand alone: how often they are right, how sure that is, and nothing about what changes."""
+    """Images that stand alone: how often they are right, how sure that is, and nothing about what changes."""
     best = max(found, key=lambda name: value_of(found[name]))
     head = f"{printable(best)} gets {measured(found[best])} of {view.pictures(found[best].n)} right."
     if len(found) == 1:

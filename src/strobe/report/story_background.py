@@ -416,6 +416,6 @@ def covered_text(found: LadderView, *models: str) -> str:
         told = found.models[name].background
         if told is not None and told.covered:
             share = told.covered[0].share
-            whole = "every whole picture" if share.value == 1 else f"{percent(share)} of the whole pictures"
+            whole = "every whole image" if share.value == 1 else f"{percent(share)} of the whole images"
             parts.append(f"{printable(name)} names a class for {whole}")
     return f"{'; '.join(parts)}; an answer without one counts as wrong." if parts else ""

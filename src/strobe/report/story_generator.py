@@ -239,9 +239,7 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
             ends = list(dict.fromkeys(f"{100 * end:.0f}" for end in (min(known), max(known)))) if known else ["—"]
             cells.append("–".join(ends) + (" %" if known else ""))
         rows.append([printable(name), *cells])
-    notes = [
-        "half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by picture"
-    ]
+    notes = ["half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by image"]
     if any("—" in row[1 : 1 + len(found.targets)] for row in rows):
         notes.append("—: fewer than half of the searches found anything; --restarts 3 finds more")
     open_ended = [

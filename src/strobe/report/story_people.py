@@ -52,7 +52,7 @@ _WORDS = (
         "How far people say the same beyond chance; “none of these”, “cannot tell” and “too late” are answers.",
     ),
     ("error consistency", "Cohen’s κ of being right: do two err on the same images, beyond what chance has it?"),
-    ("controls", "Pictures shown to see who looks; they count nowhere else."),
+    ("controls", "Images shown to see who looks; they count nowhere else."),
 )
 
 
@@ -84,7 +84,7 @@ def asked(view: View) -> dict[str, PeopleScore]:
 
 def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
     alone = view.words.is_still and not view.variants
-    names = {ANCHOR: "pictures" if alone else f"{view.words.anchors} as they are", MEMBER: view.words.frames}
+    names = {ANCHOR: "images" if alone else f"{view.words.anchors} as they are", MEMBER: view.words.frames}
     facts = view.variants.get(one.variant)
     text = names.get(one.variant, printable(one.variant) if facts is None else called(facts))
     return f"{text}, {printable(one.condition or 'no condition')}" if several else text
@@ -167,7 +167,7 @@ def _whom(score: PeopleScore) -> str:
 
 
 def _things(name: str, score: PeopleScore) -> str:
-    return counted(score.n_pictures, "image") if name == "pictures" else f"the {name}"
+    return counted(score.n_pictures, "image") if name == "images" else f"the {name}"
 
 
 def ahead(found: Estimate) -> str:

@@ -349,8 +349,8 @@ def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
 # -- contrasts ---------------------------------------------------------------------------------------------------
 
 CONTRASTS: Mapping[str, str] = {
-    "variants": "Between what was done to the pictures",
-    "models": "Between models, on the same pictures",
+    "variants": "Between what was done to the images",
+    "models": "Between models, on the same images",
     "targets": "Between targets: how far searches had to go",
 }
 

@@ -17,7 +17,7 @@ from strobe.report.story_generator import GranularityView, size_text
 __all__ = ["MOST_STRIPS", "build_strips"]
 
 MOST_STRIPS = 8
-"""Pictures on the page."""
+"""Images on the page."""
 
 LOSSLESS_PX = 32
 """Larger images lose what nobody sees; without, a page of eight at 64 pixels had ten megabytes of them."""

@@ -1,4 +1,4 @@
-"""Pictures down their ladder: what every rung looks like, and what every model answers there."""
+"""Images down their ladder: what every rung looks like, and what every model answers there."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ from strobe.report.wording import join
 __all__ = ["MOST_OF_A_KIND", "AnswerView", "Card", "Strip", "background_chapter", "ladder_strips"]
 
 MOST_OF_A_KIND = 3
-"""Pictures of each kind on the page."""
+"""Images of each kind on the page."""
 
 MOST_MODELS = 4
 """Models whose answers stand under an image."""
@@ -109,7 +109,7 @@ def background_chapter(
 def ladder_strips(
     dataset: Dataset, found: LadderView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> list[Strip]:
-    """Pictures where the background decides most, where magnifying does, and where nothing does; none without any."""
+    """Images where the background decides most, where magnifying does, and where nothing does; none without any."""
     models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
     models = dict(list(models.items())[:MOST_MODELS])
     if source is None or dataset.variants is None or not models:

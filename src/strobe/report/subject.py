@@ -32,7 +32,7 @@ class Subject:
     @property
     def anchors(self) -> str:
         """What is asked about before anything changes, in the plural."""
-        return "pictures" if self.varied or (self.kinds and self.is_still) else "anchors"
+        return "images" if self.varied or (self.kinds and self.is_still) else "anchors"
 
     def metric(self, name: str) -> str:
         """What a measure is called: its name, or another word where images stand alone or were changed."""
@@ -69,10 +69,10 @@ class Subject:
             kept = "|".join(re.escape(printable(name)) for name in sorted(names, key=len, reverse=True))
             # (?!) matches nothing: there is no name to keep.
             found = rf"((?<!\w)(?:{kept or '(?!)'})(?!\w))|\b(?:video|frame)(?=s?\b)"
-            said = {"video": self.source, "frame": "picture"}
+            said = {"video": self.source, "frame": "image"}
             text = re.sub(found, lambda one: one[1] or said[one[0]], text)
-        if self.anchors == "pictures":
-            text = text.replace("on the anchors", "on the pictures")
+        if self.anchors == "images":
+            text = text.replace("on the anchors", "on the images")
         if self.varied:
             text = text.replace("accuracy on whole sets (pm-k)", "accuracy under every variant")
             text = text.replace("drop from anchors to whole sets", "drop to the worst variant")
@@ -91,7 +91,7 @@ class Subject:
     @property
     def picture(self) -> str:
         """One image of a set, the anchor or another."""
-        return "frame" if self.is_video else "picture"
+        return "frame" if self.is_video else "image"
 
     @property
     def measure(self) -> str:

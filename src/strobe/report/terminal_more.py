@@ -104,7 +104,7 @@ def _people_lines(view: View) -> list[Lines]:
              with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
             for one in found.preservation
         ]  # fmt: skip
-        head = ["variant", "pictures", "still named so", "by most", "less than as they are"]
+        head = ["variant", "images", "still named so", "by most", "less than as they are"]
         out.append((f"{name}: is it still what it was?", head, kept, []))
     return out
 
@@ -119,5 +119,5 @@ def _box_lines(view: View) -> list[Lines]:
          "—" if one.seconds is None else f"{one.seconds:.2f}"]
         for one in found.people
     ]  # fmt: skip
-    columns = ["who", "pictures", "kept", "discarded", "overlap (IoU)", "seconds"]
+    columns = ["who", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
     return [(f"{printable(view.results.dataset.name)}: boxes of people", columns, rows, [text])]

@@ -113,7 +113,7 @@ class View:
         """So many images that stand alone, by what they are where each source has one."""
         if n == self.results.dataset.n_videos:
             return self.sources
-        if self.words.source == "picture":
+        if self.words.source == "image":
             return f"{plain_number(n)} of {self.sources}"
         return f"{counted(n, 'image')} from {self.sources}"
 

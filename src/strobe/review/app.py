@@ -97,7 +97,7 @@ def _add_page(app: FastAPI, server: Service) -> None:
             _LOG.warning("an image cannot be read: %s", error)
             raise HTTPException(422, "this image cannot be read") from error
         if picture is None:
-            raise HTTPException(404, "no such picture")
+            raise HTTPException(404, "no such image")
         headers = {"cache-control": "private, max-age=86400, immutable"}
         return Response(picture.content, media_type=picture.media_type, headers=headers)
 

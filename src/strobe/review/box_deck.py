@@ -1,4 +1,4 @@
-"""Pictures as the page shows them to be boxed, and what it says of them as answers."""
+"""Images as the page shows them to be boxed, and what it says of them as answers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -86,7 +86,7 @@ def _against(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> list[
     timed = [answer.seconds for answer in latest if answer.seconds is not None and answer.condition != PRACTICE]
     return against(
         name, _right(dataset, latest), quick=sum(seconds < LEAST_SECONDS for seconds in timed), timed=len(timed),
-        what="pictures", limit_s=LEAST_SECONDS,
+        what="images", limit_s=LEAST_SECONDS,
     )  # fmt: skip
 
 

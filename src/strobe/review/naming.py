@@ -32,7 +32,7 @@ from strobe.review.votes import ImportedAnswers
 __all__ = ["NameQuestion", "ShownImage", "shown"]
 
 N_PRACTICE = 5
-"""Pictures each person begins with where nobody says how many; never more than a quarter of the groups."""
+"""Images each person begins with where nobody says how many; never more than a quarter of the groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

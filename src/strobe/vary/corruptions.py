@@ -56,7 +56,7 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "snow": Corruption("falling snow", weather.snow, _SNOW),
     "frost": Corruption("photographs of ice on a pane", weather.frost, _FROST, version=2, has_pane=True),
     "fog": Corruption("a bank of fog", weather.fog, ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))),
-    "brightness": Corruption("a brighter picture", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
+    "brightness": Corruption("a brighter image", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": Corruption("less contrast", digital.contrast, (0.4, 0.3, 0.2, 0.1, 0.05)),
     "elastic_transform": Corruption("bent in waves", digital.elastic, (14.0, 18.2, 23.8, 28.0, 33.6)),
     "pixelate": Corruption("blocks", digital.pixelate, (0.6, 0.5, 0.4, 0.3, 0.25)),

@@ -21,7 +21,7 @@ def from_imagenet_a(
     source: Path, target: Path, *, label_space: str | None = None, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
     """ImageNet-A as it was released: folders named by WordNet id, a choice among its 200 classes."""
-    outside(source, target, "pictures")
+    outside(source, target, "images")
     return into(target, how, lambda how: import_imagenet_a(source, target, label_space=label_space, how=how))
 
 
@@ -55,7 +55,7 @@ def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
 
 def from_imagenet_9(source: Path, target: Path, *, how: ImportOptions = AS_USUAL) -> ImportedDataset:
     """ImageNet-9 with every variation that is there."""
-    outside(source, target, "pictures")
+    outside(source, target, "images")
     return into(target, how, lambda how: import_imagenet_9(source, target, how=how))
 
 
@@ -63,5 +63,5 @@ def from_objectnet(
     source: Path, target: Path, *, classes: Path | None = None, border: int = 2, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
     """ObjectNet's images that a model of ILSVRC-2012 can name, without their border."""
-    outside(source, target, "pictures")
+    outside(source, target, "images")
     return into(target, how, lambda how: import_objectnet(source, target, classes=classes, border=border, how=how))

@@ -166,7 +166,7 @@ def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
 
 
 def from_trials(source: Path, target: Path, *, files: TrialFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """Pictures that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
+    """Images that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
     from strobe.review.moments import NO_TIME
     from strobe.review.names import Spellings
 
@@ -213,7 +213,7 @@ def from_imagenet_c(
             target, how, lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
         )
     if not clean.is_dir():
-        raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean pictures")
+        raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean images")
 
     def of(names: Sequence[str]) -> LabelSpace:
         own = label_space_for(names, requested=label_space, own_name=target.resolve().name)

@@ -77,7 +77,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     yield f"{facts['name']} (version {facts['version']}, digest {facts['digest'][:16]})"
     boxes = f", {counts['boxes']:,} boxes in {counts['tracks']:,} tracks" if counts["boxes"] else ""
     kinds, variants = facts.get("kinds", {}), facts.get("variants", ())
-    noun = "picture" if kinds else "frame"
+    noun = "image" if kinds else "frame"
     if kinds:
         told = sources(counts["videos"], kinds)
         told += f", {counted(counts['sets'], 'set')}" if variants else ""
@@ -127,7 +127,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
         extra = f", {row['boxes']:,} boxes" if row["boxes"] else ""
         held = f"{row['anchors']:>6,} anchors, {row['frames']:,} frames"
         if kinds:
-            held = f"{row['anchors']:>6,} {'sets' if variants else 'pictures'}"
+            held = f"{row['anchors']:>6,} {'sets' if variants else 'images'}"
         yield f"  {row['name']:<{wide}} {_bar(row['anchors'], top)} {held}{extra}"
     if variants or (kinds and not counts["members"]):
         return

@@ -297,7 +297,7 @@ def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource
     if many < LEAST_PIXELS:
         raise InvalidValue("its mask is empty" if not many else f"its mask has {many} pixels; it needs {LEAST_PIXELS}")
     if many == mask.size:
-        raise InvalidValue("its mask covers the whole picture")
+        raise InvalidValue("its mask covers the whole image")
     if not path.is_file():
         write_bytes(path, content)
     return mask, (file, hashlib.sha256(content).hexdigest())

@@ -226,7 +226,7 @@ class _Work:
         view = models[0].view
         try:
             if self.source is None or not isinstance(view, CropView):
-                raise ModelFailed("a crop needs pictures")
+                raise ModelFailed("a crop needs images")
             _check_ran(detectors.name_of(view), found)
             crops, outside = crops_of(view, self._dataset, self.source, detectors, self._progress)
         except StrobeError as error:

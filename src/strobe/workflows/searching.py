@@ -22,7 +22,7 @@ from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts
 __all__ = ["Batch", "Found", "SearchOutcome", "read_back", "search_all"]
 
 _TOGETHER = 512
-"""Pictures a model is shown at once: batches are cut inside of them, here and elsewhere alike."""
+"""Images a model is shown at once: batches are cut inside of them, here and elsewhere alike."""
 
 Key = tuple[int, int]
 Found = dict[Key, Searched]
@@ -239,7 +239,7 @@ def _answers(
 
 @dataclass(frozen=True, slots=True)
 class _ShownImages:
-    """Pictures shown to a model, by its number: where they come from, what they are called, and which of them."""
+    """Images shown to a model, by its number: where they come from, what they are called, and which of them."""
 
     number: int
     source: FrameSource
@@ -248,7 +248,7 @@ class _ShownImages:
 
 
 class _ImageSource:
-    """Pictures in memory as a source of frames."""
+    """Images in memory as a source of frames."""
 
     def __init__(self, images: Sequence[Image]) -> None:
         self._images = images

@@ -169,7 +169,7 @@ def _inputs(
     shown: list[int] = []
     stored: dict[int, list[Stored]] = {}
     problems: dict[int, StrobeError] = {}
-    with say.task("pictures", len(anchors)) as advance:
+    with say.task("images", len(anchors)) as advance:
         for place, seen in bench.map(_seen, _pictures(opened, source, anchors, shown, problems)):
             row = shown[place]
             if isinstance(seen, str):

@@ -110,4 +110,4 @@ def _with_members(
     """The images with files of their members."""
     frames, videos = opened.frames, opened.videos
     wanted = {row: how.recipes(str(videos.video_id[frames.video[row]]), int(frames.index[row])) for row in pictures}
-    return stored_members(destination, pictures, wanted, what="corrupted pictures", workers=workers, say=say)
+    return stored_members(destination, pictures, wanted, what="corrupted images", workers=workers, say=say)

@@ -3,7 +3,7 @@
 const startGallery = () => {
   const filters = {};
   for (const name of ["model", "status", "while", "class", "variant", "change"]) if ($(`f-${name}`)) filters[name] = $(`f-${name}`);
-  const [one, many] = data.still ? ["picture", "pictures"] : ["set", "sets"];
+  const [one, many] = data.still ? ["image", "images"] : ["set", "sets"];
 
   const suits = (set, model) => {
     const status = filters.status.value;

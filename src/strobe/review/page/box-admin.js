@@ -7,8 +7,8 @@ export function draw(summary) {
   const counts = summary.table;
   tiles("tiles", [
     [`${counts.answered} / ${counts.pictures}`, "pictures with an answer"],
-    [counts.kept, "pictures kept so far"],
-    [counts.discarded, "pictures not kept"],
+    [counts.kept, "images kept so far"],
+    [counts.discarded, "images not kept"],
     [summary.waiting.round_one.pictures, "pictures wait for boxes"],
     [summary.waiting.round_two.pictures, "pictures wait for a second look"],
     [figure(summary.suggested, 100, 0), "% of boxes taken as suggested"],
@@ -17,7 +17,7 @@ export function draw(summary) {
   tiles("agreement", [
     [figure(summary.overlap), "median overlap (IoU)"],
     [figure(summary.overlap_own), "the same, a detector's own boxes aside"],
-    [figure(summary.disagreed, 100, 0), "% of pictures seen differently"],
+    [figure(summary.disagreed, 100, 0), "% of images seen differently"],
     [figure(summary.fleiss_kappa), "Fleiss' κ of keeping"],
     ...summary.pairs.slice(0, 12).map((one) => [figure(one.overlap), `overlap, ${one.person} and ${one.other}`]),
   ]);

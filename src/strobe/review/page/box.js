@@ -40,7 +40,7 @@ export default class Box {
     help: ["?", "This list"],
   };
 
-  many = "pictures";
+  many = "images";
   id = "answer_id";
   unreadable = "This picture cannot be read. Discard it (other), and say so in the note.";
 

@@ -20,7 +20,7 @@ export default class Name {
     help: ["F1", "This list"],
   };
 
-  many = "pictures";
+  many = "images";
   id = "answer_id";
   unreadable = "This picture cannot be read. Choose “cannot tell”, and say so in the note.";
 
