@@ -37,7 +37,7 @@ __all__ = [
 NO_PTS = int(np.iinfo(np.int64).min)
 """The pts of a frame without a pts."""
 
-SOURCES = {"video": "video", "photo": "photo", "image": "image", "generated": "generated picture"}
+SOURCES = {"video": "video", "photo": "photo", "image": "image", "generated": "generated image"}
 """The noun for one source of each kind, in the order of listing."""
 
 KINDS = tuple(SOURCES)
