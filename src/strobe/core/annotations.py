@@ -1,4 +1,4 @@
-"""The papers' own annotation files, read as votes.
+"""Read the papers' own annotation files as votes.
 
 Schema: `{"annotations": [{"key", "notes", "labels": [int]}], "labels": [names]}`. The key of a pair is
 `<anchor>,<frame>`; keys are normalised to their last two path parts.
@@ -22,7 +22,7 @@ _REASON_OF = {
     "problematic": "other",
     "dissimilar": "",
 }
-"""The reference vocabulary for a pair that is not similar, and the reason it stands for."""
+"""The reference terms for a pair that is not similar, and the reason each stands for."""
 
 _PAIR_WORDS = {*_REASON_OF, "similar", "correct", "incorrect", "dont know", "bad-anchor"}
 _ANCHOR_WORDS = {"good", "bad", "unsure"}
@@ -30,7 +30,7 @@ _ANCHOR_WORDS = {"good", "bad", "unsure"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One line of an annotation file: the normalised keys (one for an anchor, two for a pair) and its words."""
+    """One entry of an annotation file: the normalised keys (one for an anchor, two for a pair) and its terms."""
 
     keys: tuple[str, ...]
     words: frozenset[str]
@@ -38,7 +38,7 @@ class Annotation:
 
 
 def normalise_key(key: str) -> str:
-    """The last two path parts, whatever machine the file was made on.
+    """Return the last two path parts, independent of the machine that wrote the file.
 
     >>> normalise_key("/home/someone/frames/KxDh7a8_AmU_44666/frame-1117.jpg")
     'KxDh7a8_AmU_44666/frame-1117.jpg'
@@ -47,7 +47,7 @@ def normalise_key(key: str) -> str:
 
 
 def parse_annotations(data: Any, path: Path) -> list[Annotation]:
-    """The annotations of a file's JSON; an InvalidFile line names the entry that breaks the schema."""
+    """Return the annotations in a file's JSON; raise a one-line InvalidFile that names the invalid entry."""
     if not isinstance(data, dict) or not isinstance(data.get("annotations"), list) or "labels" not in data:
         raise InvalidFile(path, 'expected {"annotations": […], "labels": […]}')
     names = data["labels"]
@@ -79,9 +79,9 @@ def _verdict_id(source: str, annotation: Annotation) -> str:
 
 
 def pair_verdict(annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str) -> Verdict:
-    """A pair's words as one vote.
+    """Convert a pair's terms to one vote.
 
-    Similar counts only without any word against it: dissimilar, problematic, incorrect, dont know, deformation,
+    Similar counts only without any contrary term: dissimilar, problematic, incorrect, dont know, deformation,
     background-change, occlusion-increased, blur-increase, bad-anchor.
     """
     words = annotation.words
@@ -106,9 +106,9 @@ def pair_verdict(annotation: Annotation, *, annotator: str, at: str, set_id: str
 def anchor_verdict(
     annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str, given: tuple[str, ...]
 ) -> Verdict:
-    """An anchor's words as one vote of the label stage; `given` are the label names it had before.
+    """Convert an anchor's terms to one vote of the label stage; `given` are its previous label names.
 
-    Good needs the word good and neither bad nor unsure; the words that are classes are added to the labels.
+    A good anchor needs the term good and neither bad nor unsure. Terms that are class names are added to the labels.
     """
     words = annotation.words
     good = "good" in words and not words & {"bad", "unsure"}

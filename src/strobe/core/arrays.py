@@ -1,4 +1,4 @@
-"""The kinds of array that functions take and give, and how they stay small where there are millions of rows."""
+"""Array types for function signatures, and helpers that keep arrays of millions of rows small."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,11 +26,11 @@ Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 
 BLOCK = 2**20
-"""Rows worked on at once, so that what is needed in between does not grow with the data."""
+"""The number of rows processed at once, so that temporary memory does not grow with the data."""
 
 
 def narrow_type(low: int, high: int) -> type[np.signedinteger[Any]]:
-    """The smallest type of whole numbers that holds both.
+    """Return the smallest integer type that holds both.
 
     >>> narrow_type(-2, 29).__name__, narrow_type(0, 40_000).__name__
     ('int8', 'int32')
@@ -40,7 +40,7 @@ def narrow_type(low: int, high: int) -> type[np.signedinteger[Any]]:
 
 
 def narrow(values: Ints) -> Ints:
-    """The same numbers in as few bytes as hold them all: for comparing and as places, not for sums of them.
+    """Return the same numbers in the smallest type: for comparing and indexing, not for sums.
 
     >>> narrow(np.array([3, 500])).dtype.name
     'int16'
@@ -49,7 +49,7 @@ def narrow(values: Ints) -> Ints:
 
 
 def blocks(n: int, many: int = BLOCK) -> Iterator[slice]:
-    """The places below `n`, so many at once.
+    """Yield slices of the range below `n`, each of the given size.
 
     >>> [part.stop - part.start for part in blocks(5, 2)]
     [2, 2, 1]
@@ -58,11 +58,11 @@ def blocks(n: int, many: int = BLOCK) -> Iterator[slice]:
 
 
 FARTHEST = 1e9
-"""No pixel of an image lies farther away: sizes and areas of boxes within it can be counted with."""
+"""The largest absolute coordinate of a pixel, so that sizes and areas of boxes can be computed."""
 
 
 def are_pixels(values: NDArray[Any]) -> Bools:
-    """Which of the numbers can be coordinates of an image: neither NaN nor infinite, and at most a thousand million.
+    """Return which numbers can be image coordinates: neither NaN nor infinite, and at most a thousand million.
 
     >>> are_pixels(np.array([3.5, -1e308, np.nan])).tolist()
     [True, False, False]
@@ -71,7 +71,7 @@ def are_pixels(values: NDArray[Any]) -> Bools:
 
 
 def counts(values: Ints, n: int) -> NDArray[np.int64]:
-    """How often each number below `n` stands in `values`: np.bincount without a wide copy of them.
+    """Count each number below `n` in `values`, like np.bincount but without a wide copy.
 
     >>> counts(np.array([2, 0, 2], dtype=np.int8), 3).tolist()
     [1, 0, 2]

@@ -1,4 +1,4 @@
-"""What a frame's boxes say of it: its class, and the one box a crop is cut around. Pure."""
+"""Pure functions of a frame's boxes: its class, and the box to crop around."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -16,23 +16,26 @@ from strobe.core.tables import Boxes
 __all__ = ["MERGERS", "PICKS", "BoxChoice", "classes_of", "picked"]
 
 MERGERS = ("max", "sum", "noisyor")
-"""How the scores of a class's boxes become its own: the highest, their sum, or 1 − ∏(1 − s)."""
+"""How the scores of a class's boxes are combined: the highest, their sum, or 1 − ∏(1 − s)."""
 
 PICKS = ("best", "largest", "label", "centre")
-"""Which box is taken: the surest, the largest, the surest (of true ones: the largest) of a right class, the nearest to
-the picture's centre."""
+"""Which box is chosen: the most confident, the largest, the most confident of a right class, the most central.
+
+Among true boxes, `label` chooses the largest. The most central box is the nearest to the image's centre.
+"""
 
 _FAINT = 1e-12
-"""What a box of score 0 weighs: it was found all the same."""
+"""The weight of a box of score 0, which is a detection all the same."""
 
 
 def classes_of(
     boxes: BoxAnswers, rows: NDArray[np.int64], *, merge: str = "max", every_class: bool = False
 ) -> ClassAnswers:
-    """Class answers to these frames from their boxes: a class's score is that of its boxes; no box is *outside*.
+    """Return class answers to these frames from their boxes; a frame without a box is *outside*.
 
-    With `every_class` boxes of classes that the dataset does not have compete too: where one wins, that is *outside*.
-    Ties go to the lowest class, and to the dataset's before others.
+    The score of a class combines those of its boxes. With `every_class`, boxes of classes outside the dataset compete
+    too; if one wins, the answer is *outside*. Ties go to the lowest class, and to the dataset's classes before
+    others.
     """
     expect(merge in MERGERS, "boxes", f"one of {', '.join(MERGERS)}", merge)
     n, width = len(rows), boxes.n_classes
@@ -69,13 +72,13 @@ def classes_of(
 
 
 def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merge: str) -> Floats:
-    """The scores as a matrix, −inf where there is none."""
+    """Return the scores as a matrix, −inf if there is none."""
     out = np.full(shape, -np.inf)
     if merge == "max":
         np.maximum.at(out, (row, column), score)
         return out
     total = np.zeros(shape)
-    with np.errstate(divide="ignore"):  # a box that is certain
+    with np.errstate(divide="ignore"):  # a box with score 1
         np.add.at(total, (row, column), score if merge == "sum" else -np.log1p(-score))
     out[row, column] = (total if merge == "sum" else -np.expm1(-total))[row, column]
     return out
@@ -83,7 +86,7 @@ def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxChoice:
-    """Which box of a frame is taken, and how far around it: boxes below `score` are none, nor are those too small."""
+    """Which box of a frame is chosen, and how far around it to crop; boxes below `score` or too small are ignored."""
 
     pick: str
     context: float = 1.0
@@ -98,10 +101,10 @@ class BoxChoice:
 def picked(
     found: Boxes | BoxAnswers, how: BoxChoice, *, sizes_wh: NDArray[np.int64], labels: Mapping[int, Collection[int]]
 ) -> Floats:
-    """The box taken on every frame, (F, 4), NaN where there is none.
+    """Return the box chosen on every frame, (F, 4), NaN if there is none.
 
-    `sizes_wh` (F, 2) are the frames' sizes, `labels` their right classes. A box counts where some of it lies inside its
-    frame and the crop around it has LEAST_SIDE pixels a side; crowds do not count.
+    `sizes_wh` (F, 2) are the frames' sizes, `labels` their right classes. A box counts if part of it is inside its
+    frame and the crop around it has at least LEAST_SIDE pixels per side; crowds do not count.
     """
     score = found.score if isinstance(found, BoxAnswers) else np.zeros(len(found.frame))
     use = score >= how.score if isinstance(found, BoxAnswers) else ~found.crowd
@@ -122,7 +125,7 @@ def picked(
 
 
 def _shows(xyxy: Sequence[float], size_wh: Sequence[int], context: float) -> bool:
-    """Whether there is something of the box to see, and enough of the crop around it."""
+    """Return whether part of the box is visible and the crop around it is large enough."""
     size = (int(size_wh[0]), int(size_wh[1]))
     grown = cut_of(xyxy, size, context=context) if cut_of(xyxy, size) else None
     return grown is not None and min(grown[2] - grown[0], grown[3] - grown[1]) >= LEAST_SIDE

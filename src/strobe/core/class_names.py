@@ -1,4 +1,4 @@
-"""Names of classes as people and tools spell them: one key for each class, whatever its case, spaces or word."""
+"""Class names as people and tools spell them: one key per class, regardless of case, spaces or synonym."""
 
 import re
 
@@ -9,14 +9,14 @@ _ALIASES = {
     "televisionset": "tv", "mobilephone": "cellphone", "cellularphone": "cellphone", "cellulartelephone": "cellphone",
     "hairdryer": "hairdrier", "doughnut": "donut", "ski": "skis", "fridge": "refrigerator",
 }  # fmt: skip
-"""Other words for COCO's classes, as VOC, darknet, Open Images and exporters write them."""
+"""Synonyms of COCO's classes, as used by VOC, darknet, Open Images and exporters."""
 
 NO_CLASS = frozenset({"", "na", "background", "bg"})
-"""Keys of list entries that stand for no class."""
+"""Keys of list entries that do not name a class."""
 
 
 def spelling_key(name: str) -> str:
-    """The name without case, spaces and punctuation; letters of every script stay.
+    """Return the name without case, spaces and punctuation; letters of every script are kept.
 
     >>> spelling_key("Potted_Plant"), spelling_key("pottedplant"), spelling_key("Katze, Größe 2")
     ('pottedplant', 'pottedplant', 'katzegrösse2')
@@ -25,7 +25,7 @@ def spelling_key(name: str) -> str:
 
 
 def class_key(name: str) -> str:
-    """The same, and one key for words that name the same class.
+    """Return the same, with one key for synonyms of a class.
 
     >>> class_key("motorbike") == class_key("Motorcycle"), class_key("TV/monitor"), class_key("hound")
     (True, 'tv', 'hound')

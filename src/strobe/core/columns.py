@@ -1,7 +1,7 @@
-"""Arrow's columns as numpy's and back, by their bytes.
+"""Convert Arrow columns to numpy and back, by their bytes.
 
-pyarrow's own ways (`pa.array`, `pa.scalar`, `to_numpy`, `np.asarray`) import pandas wherever it is installed: a quarter
-of the time one score takes. Nothing here imports pyarrow: it is handed over.
+pyarrow's own functions (`pa.array`, `pa.scalar`, `to_numpy`, `np.asarray`) import pandas if it is installed, which
+takes a quarter of the time of one score. This module does not import pyarrow; callers pass it.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ __all__ = ["arrow_of", "numbers_of"]
 
 
 def numbers_of(column: Any) -> NDArray[Any]:
-    """An Arrow column, whole or in chunks, of numbers or truth values; what stands where it is null is not said.
+    """Return an Arrow column, in one or more chunks, of numbers or booleans; values at nulls are undefined.
 
-    One chunk of numbers is not copied, and cannot be written to.
+    A single chunk of numbers is not copied and is read-only.
     """
     parts = [_numbers(chunk) for chunk in getattr(column, "chunks", [column])]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=_dtype(column)), *parts])
 
 
 _NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
-"""What Arrow calls otherwise than numpy."""
+"""Types with different names in Arrow and numpy."""
 
 
 def _dtype(column: Any) -> np.dtype[Any]:
@@ -38,7 +38,7 @@ def _dtype(column: Any) -> np.dtype[Any]:
 
 def _numbers(chunk: Any) -> NDArray[Any]:
     kind, begin, n = _dtype(chunk), chunk.offset, len(chunk)
-    if not n:  # it need not have bytes
+    if not n:  # it may have no buffer
         return np.empty(0, dtype=kind)
     data = chunk.buffers()[1]
     if kind.kind == "b":
@@ -47,7 +47,7 @@ def _numbers(chunk: Any) -> NDArray[Any]:
 
 
 def arrow_of(pa: Any, values: "NDArray[Any] | Sequence[str]", missing: Bools | None = None) -> Any:
-    """An Arrow array of numbers or truth values in numpy's, null where `missing`, or of texts; `pa` is pyarrow."""
+    """Return an Arrow array from numpy numbers or booleans, null where `missing`, or from texts; `pa` is pyarrow."""
     if not isinstance(values, np.ndarray):
         coded = [value.encode() for value in values]
         ends = np.cumsum([0, *map(len, coded)], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Which box of an image is its object, and which whole pixels a crop around it takes: the same for every verb."""
+"""Select an image's object box and the integer pixels of a crop around it, in the same way for every command."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -12,21 +12,21 @@ from strobe.core.records import Box
 __all__ = ["FITS", "GREY", "LEAST_SIDE", "cut_of", "fitted", "object_of", "share_of"]
 
 LEAST_SIDE = 8
-"""A crop with a side of fewer pixels shows nothing: none is made."""
+"""The smallest side of a crop in pixels; smaller crops show nothing and are not made."""
 
 FITS = ("squash", "pad")
-"""How a crop becomes a model's square input: whatever its shape, or on a grey square first."""
+"""How a crop becomes a model's square input: stretched, or centred on a grey square."""
 
 GREY = 128
-"""The grey of that square."""
+"""The grey value of that square."""
 
 Cut = tuple[int, int, int, int]
 
 
 def object_of(boxes: Sequence[Box], labels: Collection[int]) -> Box | None:
-    """The largest box of one of these classes, the first of equals; crowds are none. None where there is no such box.
+    """Return the largest box of one of these classes, the first of equals, ignoring crowds; None if there is none.
 
-    Several objects of a class stay several: a crop around all of them would be mostly ground.
+    Several objects of a class are not merged, because a crop around all of them would be mostly background.
     """
     own = [box for box in boxes if box.label in labels and not box.crowd]
     return max(own, key=_area, default=None)
@@ -38,9 +38,9 @@ def _area(box: Box) -> float:
 
 
 def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 1.0) -> Cut | None:
-    """The whole pixels that the box touches, its sides grown `context` times about its centre and cut at the image.
+    """Return the pixels that the box touches, scaled by `context` about its centre and clipped to the image.
 
-    The far corner is exclusive. None where the box lies outside the image or has no area.
+    The far corner is exclusive. None if the box is outside the image or has no area.
 
     >>> cut_of((10, 20, 30, 60), (100, 80)), cut_of((10, 20, 30, 60), (100, 80), context=2.0)
     ((10, 20, 30, 60), (0, 0, 40, 80))
@@ -60,7 +60,7 @@ def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 
 
 
 def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
-    """The share of the image that a cut takes.
+    """Return the share of the image that a cut covers.
 
     >>> share_of((10, 20, 30, 60), (100, 80))
     0.1
@@ -70,7 +70,7 @@ def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
 
 
 def fitted(image: NDArray[np.uint8], fit: str) -> NDArray[np.uint8]:
-    """The image as it is to be resized whole: itself (`squash`), or in the middle of a grey square (`pad`).
+    """Return the image before resizing: unchanged (`squash`), or centred on a grey square (`pad`).
 
     >>> fitted(np.zeros((2, 6, 3), np.uint8), "pad")[:, 0, 0].tolist()
     [128, 128, 0, 0, 128, 128]

@@ -1,17 +1,18 @@
-"""From votes to reviewed sets: the published protocol as a pure function of the votes ever cast.
+"""Derive reviewed sets from votes: the published protocol as a pure function of all votes cast.
 
-The rules, one each:
+The rules:
 
-- The latest vote of an annotator on a pair counts, one per annotator, whatever the round it was cast in.
-- A neighbour is similar iff more than half of those votes say so; unsure is in the denominator, ties are not similar.
+- Each annotator's latest vote on a pair counts, regardless of the round.
+- A neighbour is similar iff more than half of those votes are similar. Unsure is in the denominator; ties are not
+  similar.
 - Its label is right iff more than half of the votes that answer that question say so (a tie is not right).
 - A vote of `bad_anchor` on any of a set's pairs drops the set, unless more than half of the votes on that pair, one per
   annotator, disagree with it.
-- Votes on the anchor alone: the set stays iff more than half say it is a good anchor (`similar`); a label belongs to
+- Votes on the anchor alone: the set is kept iff more than half say it is a good anchor (`similar`). A label belongs to
   the anchor iff more than half of the votes that list labels list it, and it is carried to the neighbours.
-- An anchor whose neighbours are all rejected stays, alone. A pair nobody voted on is not kept; a set nobody voted on
-  is not kept, unless it has no candidates to vote on, or the dataset says `unreviewed: keep`: then all of it is.
-- Votes on frames that are no candidates of the set (hidden control pairs) never decide anything.
+- An anchor whose neighbours are all rejected is kept, alone. A pair without a vote is not kept. A set without a vote is
+  not kept, unless it has no candidates to vote on, or the dataset has `unreviewed: keep`; then all of it is kept.
+- Votes on frames that are not candidates of the set (hidden control pairs) never decide anything.
 """
 
 from collections import defaultdict
@@ -44,7 +45,7 @@ Pair = tuple[str, str]
 
 
 def is_clean(verdict: Verdict) -> bool:
-    """Whether a vote lets its pair through as it is: similar, not wrongly labelled, not a bad anchor.
+    """Return whether a vote accepts its pair unchanged: similar, not wrongly labelled, not a bad anchor.
 
     Pairs with any other vote go to round two.
     """
@@ -52,10 +53,10 @@ def is_clean(verdict: Verdict) -> bool:
 
 
 def latest_votes(verdicts: Iterable[Verdict], *, anchors: bool = False) -> dict[Pair, dict[str, Verdict]]:
-    """Per pair, the latest vote of each annotator; `anchors` asks for the votes on anchors alone instead.
+    """Return each annotator's latest vote per pair; with `anchors`, the votes on anchors alone instead.
 
-    Later is what `at` says; of two votes of the same instant the greater verdict_id counts, so that the order in which
-    votes lie in a file never matters.
+    Votes are ordered by `at`. Of two votes at the same instant the greater verdict_id counts, so the order of votes
+    in a file never matters.
     """
     found: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in sorted(verdicts, key=lambda vote: (vote.at, vote.verdict_id)):
@@ -66,7 +67,7 @@ def latest_votes(verdicts: Iterable[Verdict], *, anchors: bool = False) -> dict[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The latest votes on one pair (or one anchor), counted."""
+    """The counts of the latest votes on one pair (or one anchor)."""
 
     n: int
     similar: int
@@ -88,7 +89,7 @@ class Tally:
 
     @property
     def is_similar(self) -> bool:
-        """A strict majority said similar; ties and unsure are not.
+        """Whether a strict majority voted similar; ties and unsure do not count as similar.
 
         >>> Tally(n=4, similar=2, label_right=0, label_wrong=0, bad_anchor=0).is_similar
         False
@@ -97,28 +98,28 @@ class Tally:
 
     @property
     def is_label_right(self) -> bool:
-        """A strict majority of those asked said right; nobody asked, nobody objected."""
+        """Whether a strict majority of those asked said that the label is right; True if no one was asked."""
         asked = self.label_right + self.label_wrong
         return asked == 0 or 2 * self.label_right > asked
 
     @property
     def is_bad_anchor(self) -> bool:
-        """Someone said bad anchor, and no strict majority disagrees."""
+        """Whether someone voted bad anchor and no strict majority disagrees."""
         return self.bad_anchor > 0 and 2 * (self.n - self.bad_anchor) <= self.n
 
     @property
     def is_kept(self) -> bool:
-        """Similar and rightly labelled."""
+        """Whether the pair is similar and rightly labelled."""
         return self.is_similar and self.is_label_right
 
 
 @dataclass(frozen=True, kw_only=True)
 class Derivation:
-    """What the votes decide. Masks have one entry per row of `dataset.sets`; `labels` are the labels after review.
+    """The outcome of the votes. Masks have one entry per row of `dataset.sets`; `labels` are the labels after review.
 
-    `kept` rows are the reviewed sets. `voted` rows are candidates with a vote; `pending` rows candidates without one in
-    sets that are not dropped. `kept_set`, `voted_set` and `unvoted_set` (candidates, and no vote on any) have one entry
-    per set.
+    `kept` rows are the reviewed sets. `voted` rows are candidates with a vote. `pending` rows are candidates without
+    one in sets that are not dropped. `kept_set`, `voted_set` and `unvoted_set` (with candidates, but without any
+    vote) have one entry per set.
     """
 
     kept: Bools
@@ -129,7 +130,7 @@ class Derivation:
     unvoted_set: Bools
     labels: Labels
     undecided_labels: tuple[str, ...] = ()
-    """Sets whose label votes left no label with a majority: they keep the labels they had."""
+    """Sets whose label votes gave no label a majority; they keep their previous labels."""
 
     def unvoted(self, dataset: Dataset) -> dict[str, int]:
         """The sets without any vote, with their video's row."""
@@ -137,7 +138,7 @@ class Derivation:
         return dict(zip(map(str, names.tolist()), videos.tolist(), strict=True))
 
     def unseen(self, dataset: Dataset) -> dict[str, Unreviewed]:
-        """The pairs nobody has voted on, and that are left out for it, by kept set."""
+        """The pairs without a vote, which are excluded for this reason, by kept set."""
         sets, n = dataset.sets, len(self.kept_set)
         waiting = np.bincount(sets.set[self.pending & ~self.kept & self.kept_set[sets.set]], minlength=n)
         bare = np.bincount(sets.set[self.voted], minlength=n) == 0
@@ -147,7 +148,7 @@ class Derivation:
         }
 
     def counts(self, dataset: Dataset) -> dict[str, int]:
-        """The papers' table: anchors and pairs reviewed and accepted, and what is still to do."""
+        """The table of the papers: anchors and pairs reviewed and accepted, and those still to do."""
         members = ~dataset.sets.is_anchor
         return {
             "anchors": len(self.kept_set),
@@ -162,7 +163,7 @@ class Derivation:
 
 
 def derive(dataset: Dataset) -> Derivation:
-    """What the dataset's votes decide, by the rules at the top of this module."""
+    """Return the outcome of the dataset's votes, by the rules at the top of this module."""
     if not dataset.verdicts:
         raise InvalidValue(f"{dataset.name}: there are no votes yet; strobe review serve collects them")
     sets, ids = dataset.sets, dataset.frame_ids()
@@ -217,16 +218,17 @@ def derive(dataset: Dataset) -> Derivation:
 
 
 def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset[int]:
-    """The classes more than half of the annotators who listed labels listed; empty where no class has a majority."""
+    """Return the classes listed by more than half of the annotators who listed labels; may be empty."""
     lists = [{dataset.info.label_space.index(label) for label in vote.labels} for vote in votes.values() if vote.labels]
     seen = set().union(*lists)
     return frozenset(label for label in seen if 2 * sum(label in one for one in lists) > len(lists))
 
 
 def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[int]) -> frozenset[int]:
-    """A frame's labels once its anchor went from `before` to `after`: what was added or removed there is done here.
+    """Return a frame's labels after its anchor changed from `before` to `after`, with the same additions and
+    removals.
 
-    A frame without any label, or left without any, takes the anchor's: without one every answer would be wrong.
+    A frame without any label, before or after this, takes the anchor's labels; otherwise every answer would be wrong.
 
     >>> sorted(relabelled(frozenset({1, 5}), before=frozenset({1, 2}), after=frozenset({2, 3})))
     [3, 5]
@@ -237,7 +239,7 @@ def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[
 
 
 def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
-    """The labels with those of the re-labelled anchors, and what was added or removed there done to the neighbours."""
+    """Return the labels with those of the re-labelled anchors, and the same changes applied to the neighbours."""
     if not chosen:
         return dataset.labels
     sets = dataset.sets
@@ -255,7 +257,7 @@ def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
 
 
 def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
-    """The dataset with only what the votes keep, and the labels the votes left. The votes stay with it."""
+    """Return the dataset reduced to the rows that the votes keep, with the labels after review. Votes are kept."""
     derivation = derivation or derive(dataset)
     if not derivation.kept_set.any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
@@ -266,17 +268,18 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
 
 
 def unreviewed(dataset: Dataset) -> Unreviewed:
-    """What nobody has looked at of the sets a reviewed dataset still has."""
+    """Return the parts without votes of the sets that a reviewed dataset still has."""
     found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
     return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
 
 
 def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:
-    """The three datasets whose comparison says what review changed.
+    """The three datasets whose comparison shows the effect of review.
 
-    All candidates with the labels before densification (A), the kept anchors with all their candidates (B), and the
-    kept anchors and members (C). Review is credited with what people voted on alone: sets without any vote, and pairs
-    that still wait for one, are in none of the three; nor are sets without a label at A, which cannot be judged there.
+    They are all candidates with the labels before densification (A), the kept anchors with all their candidates (B),
+    and the kept anchors and members (C). Review is credited only with what people voted on. So sets without any vote,
+    and pairs still pending, are in none of the three. Sets without a label at A are excluded too, because they cannot
+    be scored there.
     """
     derivation, sets = derive(dataset), dataset.sets
     seen = ~derivation.pending & ~derivation.unvoted_set[sets.set]

@@ -1,4 +1,4 @@
-"""The digests of a dataset: SHA-256 over its tables as sorted lines of JSON, in memory that does not grow with them."""
+"""The digests of a dataset: SHA-256 over its tables as sorted lines of JSON, in constant memory."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["digest_of", "frames_digest_of"]
 
 _LINES = 2**18
-"""Lines sorted at once; where there are more they go through a file, some from each part of the alphabet at a time."""
+"""The number of lines sorted at once; more lines go through a file, one part of the alphabet at a time."""
 
 Rows = Ints | slice
 Part = Callable[[Rows], Sequence[Any]]
@@ -31,7 +31,7 @@ Part = Callable[[Rows], Sequence[Any]]
 
 
 def frames_digest_of(dataset: "Dataset") -> str:
-    """What changes exactly when the frames' identity or pixels do."""
+    """Return a digest that changes exactly when the frames' identity or pixels do."""
     hasher = hashlib.sha256()
     sha256 = dataset.frames.sha256
     for text in _sorted(len(sha256), lambda rows: (dataset.frame_ids(rows), sha256[rows])):
@@ -42,11 +42,13 @@ def frames_digest_of(dataset: "Dataset") -> str:
 
 
 _LATER = ("label_space", "combine", "unreviewed")
-"""Fields of the dataset's info that are hashed in another form, or only where they are used."""
+"""Fields of the dataset's info that are hashed in another form, or only if they are used."""
 
 
 def digest_of(dataset: "Dataset") -> str:
-    """What changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
+    """Return a digest that changes exactly when the content does, not with file order, encoding, compression or
+    path.
+    """
     info = dataset.info
     whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in _LATER}
     whole["label_space"] = [info.label_space.name, info.label_space.digest]
@@ -63,7 +65,7 @@ def _plain(value: object) -> Any:
 
 
 def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Every table as lines; paths are no content, they say only where it lies."""
+    """Yield every table as lines; paths are not content, because they only give a location."""
     frames, sets, labels, ids = dataset.frames, dataset.sets, dataset.labels, dataset.frame_ids
     videos = [getattr(dataset.videos, name) for name in Videos.__slots__ if name not in ("path", "kind")]
     yield "videos", _sorted(len(dataset.videos), lambda rows: [column[rows] for column in videos])
@@ -88,7 +90,7 @@ def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
-    """What schema 2 added, only where it is used: a dataset that uses nothing of it keeps its digest."""
+    """Yield the additions of schema 2 that are used, so that a dataset without any keeps its digest."""
     videos, sets, variants = dataset.videos, dataset.sets, dataset.variants
     if (videos.kind != "video").any():
         yield "kinds", _sorted(len(videos), lambda rows: (videos.video_id[rows], videos.kind[rows]))
@@ -111,7 +113,7 @@ def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _how_read(dataset: "Dataset") -> Iterator[bytes]:
-    """The marks that change what a model sees of a frame; nothing where no frame has one."""
+    """Return the marks that change a model's view of a frame; empty if no frame has one."""
     frames = dataset.frames
     marked = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
 
@@ -127,12 +129,12 @@ def _how_read(dataset: "Dataset") -> Iterator[bytes]:
 
 
 def _sorted(n: int, part: Part) -> Iterator[bytes]:
-    """The rows of a table as sorted lines of JSON, which no tab or line break inside a value can blur, in pieces."""
+    """Yield the rows of a table as sorted lines of JSON, in which tabs and line breaks are unambiguous, in pieces."""
     if n <= _LINES:
         yield "".join(sorted(_lines(part(slice(0, n))))).encode()
         return
-    # Lines at even steps say where to cut the alphabet; every block of rows, sorted, falls apart there, and what lies
-    # between two cuts is gathered from all blocks, sorted and done with.
+    # Lines at even steps give the cuts of the alphabet. Every sorted block of rows is split at the cuts, and the
+    # lines between two cuts are gathered from all blocks, sorted and yielded.
     many = 2 * n // _LINES + 1
     sample = sorted(_lines(part(np.linspace(0, n - 1, 32 * many).astype(np.int64))))
     cuts = sample[32::32]

@@ -1,4 +1,4 @@
-"""One error tree. A message names what was wrong, where, and what to do about it."""
+"""The tree of errors. A message names what is wrong, where, and what to do about it."""
 
 import difflib
 import errno
@@ -42,7 +42,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 def printable(text: object, *, limit: int = 300) -> str:
-    """The text on one line, control characters stripped, cut at `limit` characters.
+    """Return the text on one line, without control characters, truncated to `limit` characters.
 
     >>> printable("a\\x1b[31mred\\nb")
     'a[31mred b'
@@ -52,7 +52,7 @@ def printable(text: object, *, limit: int = 300) -> str:
 
 
 def without_name(name: str, text: str) -> str:
-    """The message without the model's name before it, where the name is said anyway.
+    """Return the message without the model's name in front, for lines that already give the name.
 
     >>> without_name("hf:a/b@w.bin", "hf:a/b: expected a folder")
     'expected a folder'
@@ -63,7 +63,7 @@ def without_name(name: str, text: str) -> str:
 
 
 def install_line(extra: str = "") -> str:
-    """The command that installs strobe, with an extra: on PyPI the name `strobe` is somebody else's.
+    """Return the command that installs strobe with an extra; `strobe` on PyPI is another project.
 
     >>> install_line("video"), install_line()
     ("pip install 'strobe-vision[video]'", 'pip install strobe-vision')
@@ -72,7 +72,7 @@ def install_line(extra: str = "") -> str:
 
 
 class StrobeError(Exception):
-    """What a user can mend. The command line prints it in one line and exits with code 2."""
+    """An error that the user can fix. The command line prints it in one line and exits with code 2."""
 
 
 class InvalidValue(StrobeError):
@@ -80,7 +80,7 @@ class InvalidValue(StrobeError):
 
 
 class InvalidFile(StrobeError):
-    """A file's content broke a rule; the message names the file, the place in it and the rule."""
+    """A file's content broke a rule; the message names the file, the position in it and the rule."""
 
     def __init__(self, path: Path | str, problem: str, *, where: str | None = None, hint: str | None = None) -> None:
         place = f"{printable(path)}: " + (f"{printable(where)}: " if where else "")
@@ -90,7 +90,7 @@ class InvalidFile(StrobeError):
 
 @contextmanager
 def in_file(path: Path | str, *, where: str | None = None, hint: str | None = None) -> Iterator[None]:
-    """While open, an error about a value becomes one about the file it stands in."""
+    """Turn an error about a value into one about the file that contains it."""
     try:
         yield
     except StrobeError as error:
@@ -100,26 +100,26 @@ def in_file(path: Path | str, *, where: str | None = None, hint: str | None = No
 
 
 class CannotWrite(StrobeError):
-    """Nothing could be written there (no permission, no space); what was there before is untouched."""
+    """A write failed (no permission, no space); the previous content is untouched."""
 
 
 class CannotDownload(StrobeError):
-    """Something has to be fetched and cannot be; the message names it and the way round."""
+    """A required download failed; the message names it and the alternative."""
 
 
 class ModelFailed(StrobeError):
-    """A model or plugin raised, ran out of memory or returned what its port does not allow."""
+    """A model or plugin raised, ran out of memory, or returned a value that its port does not allow."""
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether this is some library's way of saying that memory ran out."""
+    """Return whether this is some library's out-of-memory error."""
     text = str(error).lower()
     named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
     return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text
 
 
 def refused(error: OSError) -> str | None:
-    """The one line for what the system refuses whoever asks; None where we ought to have looked before asking.
+    """Return one line for an error of the operating system; None for an error that strobe should have prevented.
 
     >>> refused(PermissionError(errno.EACCES, "Permission denied", "/data/in"))
     '/data/in: no permission; ask its owner, or name another place'
@@ -130,7 +130,7 @@ def refused(error: OSError) -> str | None:
 
 @contextmanager
 def fitting(name: str, n: int) -> Iterator[None]:
-    """One line with a batch size to try where a batch of `n` was too much for the memory."""
+    """Return one line with a batch size to try, if a batch of `n` did not fit into memory."""
     try:
         yield
     except Exception as error:
@@ -142,7 +142,7 @@ def fitting(name: str, n: int) -> Iterator[None]:
 
 
 class UnknownName(StrobeError):
-    """A name nobody knows, with the nearest known ones."""
+    """An unknown name, with the nearest known ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
         near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)

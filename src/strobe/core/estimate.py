@@ -1,4 +1,4 @@
-"""A measured number never travels without its interval, its n and how both were made."""
+"""A measured number always comes with its interval, its n and its method."""
 
 import math
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ __all__ = ["Estimate", "Missing"]
 class Estimate:
     """A value with its 95 % interval.
 
-    `count` is the number of successes where the value is a proportion, else None. Bounds are None where there is
-    no interval, and `reason` then says why. `value` is None where nothing could be measured (never zero).
+    `count` is the number of successes if the value is a proportion, else None. Bounds are None if there is no
+    interval, and `reason` then explains why. `value` is None if nothing could be measured (never zero).
 
     >>> Estimate(value=0.5, low=0.4, high=0.6, n=100, count=50, method="clopper-pearson").text()
     '50.0 [40.0, 60.0]'
@@ -52,7 +52,7 @@ class Estimate:
         return f"Estimate({value}{bounds}, n={self.n}{why})"
 
     def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
-        """The value and its interval for people, in per cent by default; an em dash where there is none."""
+        """Return the value and its interval as text, in per cent by default; an em dash if there is no value."""
         if self.value is None:
             return "—"
         shown = f"{self.value * scale:.{digits}f}"
@@ -63,6 +63,6 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is nothing here; it stands where the object would."""
+    """Why this part is absent; it replaces the object."""
 
     reason: str

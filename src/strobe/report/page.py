@@ -59,25 +59,25 @@ from strobe.report.wording import p_text, plain_number, spread_text
 __all__ = ["PageOptions", "gallery_models", "write_report"]
 
 FEW_FAILURES = 3
-"""Failed models listed openly; more are folded away."""
+"""The number of failed models listed openly; more are collapsed."""
 MANY_DETAILS = 12
-"""Models whose settings have a line each; those of more are folded into one."""
+"""The number of models with a line each for their settings; those of more are collapsed into one."""
 MANY_MODELS = 40
-"""Models whose tables the page shows whole; of more it shows the first, and keeps some room from the images."""
+"""The number of models with full tables; beyond it the page shows the first ones and reserves room from the images."""
 SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
-"""The page's scripts in the order in which they run; each builds on those before."""
+"""The page's scripts in the order of execution; each builds on those before."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
-"""The interval of a figure in a sentence: it stands back beside the figure."""
+"""The interval of a figure in a sentence, in a muted style after the figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOptions:
-    """How large the page may grow, and which models come first.
+    """The size limits of the page, and the order of models.
 
-    `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, images
-    `picture_px` on their longest side, and no more than `max_megabytes` of images in all (None: 11, or 7 beside more
-    than 40 models, whose tables are long: the page then stays below 10). `raw_names` may name the model's own best
-    class for every frame (before projection). `change` names two models as before and after.
+    `show` names models that figures and gallery show before the most robust. The gallery has at most `gallery_sets`
+    sets, images `picture_px` on their longest side, and at most `max_megabytes` of images in total. None means 11, or
+    7 with more than 40 models, whose tables are long; the page then stays below 10. `raw_names` may give the model's
+    own best class for every frame (before projection). `change` names two models as before and after.
     """
 
     gallery_sets: int = 36
@@ -95,11 +95,11 @@ class PageOptions:
         expect(self.max_megabytes is None or self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
 
     def max_bytes(self, n_models: int) -> int:
-        """How much the images beside so many models may take."""
+        """Return the size limit of the images for this number of models."""
         return int(1e6 * (self.max_megabytes or (7.0 if n_models > MANY_MODELS else 11.0)))
 
     def renamed(self, names: Mapping[str, str]) -> "PageOptions":
-        """The same with other names of models."""
+        """Return the same options with other names of models."""
         change = self.change and (names.get(self.change[0], self.change[0]), names.get(self.change[1], self.change[1]))
         raw_names = {names.get(name, name): one for name, one in self.raw_names.items()}
         return replace(self, show=[names.get(name, name) for name in self.show], change=change, raw_names=raw_names)
@@ -114,10 +114,10 @@ def write_report(
     options: PageOptions | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Write report.html and figures/ into the run folder; the path of the page.
+    """Write report.html and figures/ into the run folder, and return the path of the page.
 
-    `answers` are the models', aligned with the dataset's frames. `source` gives the gallery its images; without it
-    the gallery shows answers alone.
+    `answers` are the models', aligned with the dataset's frames. `source` supplies the gallery's images; without it
+    the gallery shows only answers.
     """
     options, progress = options or PageOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
@@ -140,7 +140,7 @@ def write_report(
                 advance(1)
         _remove_stale(run / "figures", drawn)
     k = results.dataset.k
-    if k < overall(dataset).info.k:  # scored with a smaller k than the data has: what lies beyond is in no set
+    if k < overall(dataset).info.k:  # scored with a smaller k than the data has, so frames beyond it are in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
     searched = story_generator.granular(view)
     strips = build_strips(dataset, searched, source, answers) if searched is not None else None
@@ -174,7 +174,7 @@ def write_report(
 
 
 def _judges(view: View, dataset: Dataset, answers: Mapping[str, Answers]) -> list[Judge]:
-    """The models the gallery shows, as far as their answers are at hand."""
+    """Return the models that the gallery shows, if their answers are available."""
     return [_judge(dataset, name, answers[name], view) for name in gallery_models(view, answers)]
 
 
@@ -187,16 +187,18 @@ def _judge(dataset: Dataset, name: str, answers: Answers, view: View) -> Judge:
 
 
 def gallery_models(view: View, known: Collection[str]) -> list[str]:
-    """Which of these models the gallery shows: those to `show`, then classifiers and detectors, the robust first."""
+    """Return which of these models the gallery shows: those in `show`, then classifiers and detectors, most robust
+    first.
+    """
     ranked = view.ranked
     return [name for name in dict.fromkeys([*view.show, *ranked]) if name in known and name in ranked][:MOST_SHOWN]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """What the page holds of one task: its figures by chapter.
+    """The page's figures of one task, by chapter.
 
-    `still` stands for `main` where every image stands alone, `varied` where they were changed on one scale.
+    `still` replaces `main` if every image is a set of its own, `varied` if images were changed on one scale.
     """
 
     main: tuple[FigureSpec, ...]
@@ -235,7 +237,7 @@ TASKS = {
 """Every task's part of the page; a new figure is a function in a `figures_*` file and a line here."""
 
 ALONE = {"trend": "Where does it stand beside the papers’ models?"}
-"""Questions that ask of several models, put to one."""
+"""Questions about several models, reworded for one."""
 
 VARIANTS = (
     figures_variants.means, figures_variants.levels, figures_variants.rungs, figures_variants.survival,
@@ -245,13 +247,13 @@ CONTRASTS = {
     "models": figures_variants.contrasts_models,
     "targets": figures_variants.contrasts_targets,
 }
-"""The figures of data with variants, whatever the task; those of contrasts by their kind."""
+"""The figures of data with variants, for any task; those of contrasts by kind."""
 
 BACKGROUND = (
     figures_background.background_contrasts, figures_background.background_rungs,
     figures_background.background_context, figures_background.background_models, figures_background.background_area,
 )  # fmt: skip
-"""The figures of a ladder of backgrounds; it has no need of the one of rungs in general."""
+"""The figures of a ladder of backgrounds, which replace the general one of rungs."""
 
 GENERATOR = (
     figures_generator.granularity_ratio, figures_generator.granularity_curves, figures_generator.granularity_kept,
@@ -262,10 +264,10 @@ PEOPLE = (
     figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_consistency,
     figures_people.people_confusion, figures_people.people_times,
 )  # fmt: skip
-"""The figures of what people called the images, whatever the task."""
+"""The figures of the names that people gave the images, for any task."""
 
 BOXES = (figures_boxes.people_boxes,)
-"""The figures of where people saw the objects."""
+"""The figures of the boxes that people drew."""
 
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
 TRAININGS = (trainings.trainings,)
@@ -281,15 +283,15 @@ QUESTIONS += [
     *PEOPLE,
     *BOXES,
 ]
-"""Every figure there is; what other pages ask of the same figure is the same question in other words."""
+"""All figures; other pages ask the same question of a figure in other words."""
 
 
 def _chapters(view: View) -> dict[str, list[list[Figure]]]:
-    """Figures by section; each entry is a list of alternatives (one per model) or of one."""
+    """Return figures by section; each entry is a list of alternatives (one per model) or of one."""
     told = [*(PEOPLE if view.results.people else ()), *(BOXES if view.results.drawn else ())]
     named = [one.figures(view) for one in told]
     people = {"people": [one for one in named if one[0].drawing is not None]}
-    if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
+    if not view.results.models and people["people"]:  # without models, a figure about models is not missing
         return {name: [] for name in ("change", "main", "compare", "slices", "variants", "contrasts")} | people
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
     found: dict[str, list[FigureSpec]] = {
@@ -310,7 +312,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
             "contrasts": [] if has_ladder else [CONTRASTS[one.kind] for one in story_variants.contrasts(view)],
         }
         drawn = {name: [one.figures(view) for one in questions] for name, questions in found.items()}
-        # What cannot be asked of such data is no want of it.
+        # A figure that does not apply to such data is not missing.
         kept = {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
         return kept | people
     alone = len(view.results.models) == 1
@@ -326,7 +328,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
 
 
 def _remove_stale(folder: Path, drawn: set[str]) -> None:
-    """Take away figures an earlier report of this run drew and this one did not; other files are left alone."""
+    """Remove figures of an earlier report of this run that this one did not draw; other files are kept."""
     for path in folder.glob("*"):
         ours = path.suffix in (".svg", ".png") and any(one.owns(path.stem) for one in QUESTIONS)
         if ours and path.stem not in drawn:
@@ -359,7 +361,7 @@ def _context(
         "title": f"{info.name}: {asked} · strobe",
         "css": _asset("report.css"),
         "js": script,
-        # The page may run this one script and nothing else, whatever a class or a video is called.
+        # The page may run only this script, whatever the name of a class or a video.
         "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
         "light": as_script(LIGHT),
@@ -398,7 +400,7 @@ def _context(
         "off_the_line": story.off_the_line(view),
         "facts": story.facts(view, about),
         "details": story.run_details(view, about),
-        "number": lambda value, digits: f"{value:z.{digits}f}".replace("-", "−"),  # z: no minus before nought
+        "number": lambda value, digits: f"{value:z.{digits}f}".replace("-", "−"),  # z: no minus sign before zero
         "plain": plain_number,
         "printable": printable,
         "p_text": p_text,
@@ -408,7 +410,7 @@ def _context(
 def _generator(
     view: View, dataset: Dataset, found: story_generator.GranularityView | None, strips: Mapping[str, object] | None
 ) -> dict[str, object] | None:
-    """What the chapter of a generator's searches holds, beside its figures; None where there are none."""
+    """Return the content of the chapter on a generator's searches, except its figures; None if there are none."""
     if found is None:
         return None
     return {
@@ -421,7 +423,7 @@ def _generator(
 
 
 def _varied(view: View, chapters: Mapping[str, list[list[Figure]]]) -> dict[str, object] | None:
-    """What the chapter of variants holds, beside its figures; None where there are none."""
+    """Return the content of the chapter on variants, except its figures; None if there are none."""
     if not view.variants:
         return None
     models, rows = story_variants.fooled(view)

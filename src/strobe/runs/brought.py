@@ -1,4 +1,4 @@
-"""Answers brought from outside, kept in the run folder so that the run can be scored again without the file."""
+"""External answers, copied into the run folder so that the run can be scored again without the original file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,9 +26,9 @@ _AGAIN = "remove it and bring the file again"
 def keep_brought(
     run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
-    """Keep a model's answers, in the dataset's classes and with full precision, and with them these facts.
+    """Store a model's answers, in the dataset's classes and with full precision, together with these facts.
 
-    `source` is the file they came from; None where a program handed them over.
+    `source` is their original file, or None if a program passed them.
     """
     rows = np.flatnonzero(answers.scored)
     ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
@@ -41,7 +41,7 @@ def keep_brought(
 
 
 def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
-    """The models whose answers were brought into this run, with their files and what was said of them."""
+    """Return the models with external answers in this run, with their files and stored facts."""
     out = {}
     for path in matching(run, f"{_FOLDER}/*.parquet"):
         try:
@@ -67,9 +67,9 @@ def read_brought(
     digest: str | None = None,
     sha256: str | None = None,
 ) -> Answers:
-    """A kept file's answers, aligned with the dataset's frames; frames it lacks are skipped.
+    """Return a stored file's answers, aligned with the dataset's frames; frames it lacks are skipped.
 
-    `digest` is that of the frames it was brought for, where they may have changed since; `sha256` the kept file's own.
+    `digest` is that of the frames it was made for, in case they changed since. `sha256` is the stored file's own.
     """
     table = read_columns(path, needs=["frame_id"], hint=_AGAIN, sha256=sha256)
     whole = AnswerShape(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)

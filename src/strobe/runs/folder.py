@@ -1,4 +1,4 @@
-"""The run folder: what was run, on what, which models it holds, and how things come into it whole or not at all."""
+"""The run folder: the run's settings, dataset and models, and atomic writes into it."""
 
 import platform
 import shutil
@@ -38,7 +38,7 @@ _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The videos that a run is judged on, by their ids, and the name of the file that listed them."""
+    """The videos that a run is scored on, by id, and the name of the file that listed them."""
 
     name: str
     videos: tuple[str, ...]
@@ -54,28 +54,28 @@ class Subset:
 
 
 class Incomplete(StrobeError):
-    """A model of the run has no prediction for some frames yet."""
+    """A model of the run still lacks predictions for some frames."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of what can change a figure."""
-    found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: nothing is installed
+    """Return the versions of the packages that can change a figure."""
+    found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: no package is installed
     known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
     return found | {name: version for name, version in known.items() if version is not None}
 
 
 def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
-    """The SHA-256 of each brought file by the file's name: the `known` one, or what it is now."""
+    """Return the SHA-256 of each external file by name: the `known` one, or the current one."""
     paths = [path for path, _ in files.values()]
     return {path.name: known.get(path.name) or sha256_of_file(path) for path in paths}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredModel:
-    """A model a run holds answers of, and what is known of how they were made.
+    """A model with answers in a run, and the known facts about their origin.
 
-    `file` is None where it was run here; else `frames_digest` is that of the frames it was brought for, and `sha256`
-    the file's own.
+    `file` is None if the model was run here. Otherwise `frames_digest` is that of the frames the answers were made
+    for, and `sha256` is the file's own.
     """
 
     name: str
@@ -91,10 +91,10 @@ class StoredModel:
     sha256: str | None = None
 
     def load(self, *, every_box: bool = False) -> Answers:
-        """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable.
+        """Return its answers; raise Incomplete if frames of the sets were neither answered nor found unreadable.
 
-        With `every_box` a detector's boxes of classes that the dataset does not have are among them, where it was run.
-        Of a model that was stopped early such frames are skipped; Incomplete where a set is not settled up to `k`.
+        With `every_box`, boxes of classes outside the dataset are included, if the detector was run here. For a model
+        that was stopped early, such frames are skipped, and Incomplete is raised if a set is undecided up to `k`.
         """
         space = self.dataset.info.label_space
         if self.file is not None:
@@ -139,7 +139,7 @@ class StoredModel:
 
 
 class Run:
-    """A run folder. It is handed the dataset it is a run on; where that lies stands in its run.json."""
+    """A run folder. The caller passes its dataset; run.json records the dataset's path."""
 
     def __init__(self, path: Path) -> None:
         settle(path)
@@ -148,11 +148,11 @@ class Run:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a run in the folder."""
+        """Return whether the folder contains a run."""
         return (self.path / "run.json").is_file()
 
     def about(self) -> dict[str, Any]:
-        """run.json, checked."""
+        """Return run.json, validated."""
         if not self.path.is_dir():
             raise StrobeError(f"no such run folder: {printable(self.path)}")
         if not self.exists:
@@ -182,22 +182,22 @@ class Run:
             with in_file(path, hint="score the run again with --subset FILE or --subset all"):
                 decode(Subset, data["subset"])
         try:
-            json_text(data)  # it is written again with what it held, and JSON has no such number
+            json_text(data)  # it is written back with the same content, and JSON has no such number
         except ValueError as error:
             raise InvalidFile(path, "a number in it is infinite or not a number") from error
         return data
 
     def asked(self) -> list[str]:
-        """The names of models in the order in which they were first asked for: what was before comes first."""
+        """The names of the models in the order of first request: earlier runs come first."""
         about = self.about()
         return list(dict.fromkeys([*about.get("asked", []), *about.get("models", {})]))
 
     # -- the subset ----------------------------------------------------------------------------------------------
 
     def subset(self) -> Subset | None:
-        """The videos that the run was last scored on; None where these are all of them.
+        """The videos that the run was last scored on; None if these are all videos.
 
-        Earlier versions stored only the name of the file in results.json: such a run is refused.
+        Earlier versions stored only the name of the file in results.json; such a run is refused.
         """
         about = self.about()
         if "subset" in about:
@@ -215,18 +215,18 @@ class Run:
 
     @property
     def was_scored(self) -> bool:
-        """Whether the run has a subset of its own, be it all sets: a run that was only predicted has none."""
+        """Whether the run has a stored subset, possibly all sets; a run with predictions only has none."""
         return "subset" in self.about() or (self.path / "results.json").is_file()
 
     def judge_on(self, subset: Subset | None) -> bool:
-        """Store this subset when run.json is written next; whether that changes what the run holds."""
+        """Store this subset with the next write of run.json; return whether that changes the run."""
         self._judged_on = {"subset": None if subset is None else encode(subset)}
         return not self.exists or self.about().get("subset", 0) != self._judged_on["subset"]
 
     # -- the dataset ---------------------------------------------------------------------------------------------
 
     def check(self, dataset: Dataset) -> dict[str, Any]:
-        """What run.json says, empty where the run is new; a run on another dataset is refused."""
+        """Return the content of run.json, empty if the run is new; refuse a run on another dataset."""
         if (self.path / "dataset.json").is_file():
             raise StrobeError(f"{printable(self.path)} is a dataset folder; choose another folder for the run with -o")
         if not self.exists:
@@ -240,9 +240,9 @@ class Run:
         return before
 
     def is_on(self, dataset: Dataset) -> bool:
-        """Whether this is a run on the dataset: on its very frames, or on what it was before frames came or changed.
+        """Return whether this is a run on the dataset: on the same frames, or on an earlier state of them.
 
-        The latter is seen by frames that stayed as they were when the run was last written to.
+        An earlier state is recognised by frames that have not changed since the run was last written.
         """
         digest = self.about()["dataset"]["frames_digest"]
         return digest == dataset.frames_digest() or bool(FrameNames(dataset, self.path).earlier.get(digest))
@@ -256,9 +256,9 @@ class Run:
         stage: Path | None = None,
         asked: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Write run.json (into `stage` where it comes in with other things), what was known before kept.
+        """Write run.json (into `stage` if it is committed with other files), keeping the existing facts.
 
-        `asked` names the models asked for, in order.
+        `asked` names the requested models, in order.
         """
         before, digest = self.check(dataset), dataset.frames_digest()
         order = dict.fromkeys([*(self.asked() if before else ()), *asked])
@@ -299,10 +299,11 @@ class Run:
         k: int | None = None,
         stage: Path | None = None,
     ) -> list[StoredModel]:
-        """The models of the run, those run here first, then those brought as files; `only` keeps some, in that order.
+        """Return the models of the run: those run here first, then external files; `only` selects some, in that
+        order.
 
-        Files that are coming in with `stage` count as brought. A detector that was run for another model's sake alone
-        is there only where it is named. `k` is what they will be scored with, None for the dataset's own.
+        Files to be committed with `stage` are included. A detector that was run only to support another model is
+        included only if it is named. `k` is the one they will be scored with, None for the dataset's own.
         """
         frames = FrameNames(dataset, self.path)
         about = self.about() if self.exists else {}
@@ -335,7 +336,7 @@ class Run:
     def models_as_asked(
         self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None
     ) -> list[StoredModel]:
-        """The models of the run in the order in which they were asked for, others after them."""
+        """Return the models of the run in the order of request, others after them."""
         asked = self.asked()
         found = self.models(dataset, allow_missing=allow_missing, k=k)
         return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
@@ -344,7 +345,7 @@ class Run:
 
     @contextmanager
     def predicting(self) -> Iterator[Lock]:
-        """Hold the run for writing; a new one that no prediction came into leaves nothing behind."""
+        """Lock the run for writing; a new run without predictions leaves no files behind."""
         is_new = not self.exists
         with writing(self.path) as held:
             try:
@@ -357,14 +358,14 @@ class Run:
 
     @contextmanager
     def stage(self) -> Iterator[Path]:
-        """A folder inside the run for what is not whole yet; when all went well its files take their places together.
+        """Yield a staging folder inside the run; on success its files are moved into place together.
 
-        The run is held for writing meanwhile. The stage goes in any case, and so does a new run nothing came of.
+        The run is locked for writing in the meantime. The stage is always removed, as is a new run without results.
         """
         stage = self.path
         try:
             with writing(self.path), swapping(self.path) as staged:
                 stage = staged.root
                 yield stage
-        except CannotWrite as error:  # name the place the file was meant for
+        except CannotWrite as error:  # name the intended path of the file
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error

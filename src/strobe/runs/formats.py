@@ -1,4 +1,4 @@
-"""Answers as Arrow columns: what a shard holds, what is kept of a file brought from outside, and how both are read."""
+"""Answers as Arrow columns: the format of shards and of stored external files, and how to read both."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,9 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShape:
-    """What answers are read into: whose they are, what their scores are, and how many frames and classes there are."""
+    """The target of reading answers: the model's name, the type of its scores, and the numbers of frames and
+    classes.
+    """
 
     model: str
     kind: str
@@ -35,12 +37,12 @@ class AnswerShape:
     n_classes: int
     reasons: dict[int, str] = field(default_factory=dict)
     every_box: bool = False
-    """Whether boxes of classes that the dataset does not have are wanted too."""
+    """Whether to include boxes of classes outside the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """A table read from `path`, and the dataset's row of each of its own (−1: not to be used)."""
+    """A table read from `path`, and the dataset's row for each of its rows (−1: not used)."""
 
     path: Path
     table: pa.Table
@@ -49,14 +51,13 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How answers of one task lie in a file: the columns of some rows, and the answers of pieces put together."""
+    """The file format of one task's answers: the columns of some rows, and the merging of parts."""
 
     columns: Callable[[Answers, Rows], Columns]
     answers: Callable[[AnswerShape, Iterable[TablePart]], Answers]
 
     def read(self, whole: AnswerShape, pieces: Iterable[TablePart], *, hint: str) -> Answers:
-        """The answers of pieces put together, one after the other; one line where a piece is not what its columns'
-        names promise."""
+        """Merge the answers of parts in order; raise a one-line error if a part does not match its columns' names."""
         at = Path()
 
         def each() -> Iterator[TablePart]:
@@ -72,16 +73,16 @@ class Format:
 
 
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
-    """The columns as a Parquet file with these words about it, whole or not at all."""
+    """Write the columns as a Parquet file with this metadata, atomically."""
     content = parquet_of(columns, said)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
-    """The content of a Parquet file of these columns, with these words about it."""
+    """Return the content of a Parquet file of these columns, with this metadata."""
     table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
-    # Hardly a score is there twice: a dictionary of them makes a shard half as large again.
+    # Scores hardly ever repeat, so a dictionary would make a shard half as large again.
     worth = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", use_dictionary=worth)
@@ -91,9 +92,9 @@ def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
 def read_columns(
     path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str, sha256: str | None = None
 ) -> pa.Table:
-    """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs.
+    """Return the file's table, or some columns; raise a one-line error if it is unreadable or lacks a column.
 
-    `sha256` is how the digest of the whole file begins, where it is known: a file with another one is damaged.
+    `sha256` is the beginning of the digest of the whole file, if known; a file with another digest is damaged.
     """
     content = None if sha256 is None else _undamaged(path, sha256, hint=hint)
     table, _ = read_bounded(path, columns, content=content)
@@ -101,14 +102,14 @@ def read_columns(
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a column of texts")
-            table.column(name).validate(full=True)  # a damaged one is no UTF-8, and says so only where it is looked at
+            table.column(name).validate(full=True)  # damaged text is not UTF-8, which only shows on access
         return table
     except (pa.ArrowException, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
 
 
 def _undamaged(path: Path, sha256: str, *, hint: str) -> bytes:
-    """The file in memory, checked against its digest before anything is made of it."""
+    """Return the file in memory, checked against its digest before it is parsed."""
     content = regular(path).read_bytes()
     if not hashlib.sha256(content).hexdigest().startswith(sha256):
         raise InvalidFile(path, "damaged: its content does not match the digest stored with it", hint=hint)
@@ -122,9 +123,9 @@ def _class_shard(answers: Answers, rows: Rows) -> Columns:
     one = cast(ClassAnswers, answers)
     if one.scores is None or one.own_label is None or one.own_confidence is None:
         raise TypeError("a shard keeps scores and the model's own best class")
-    bad = one.state[rows] != State.ANSWERED  # a row without scores that has no error is answered outside the classes
+    bad = one.state[rows] != State.ANSWERED  # a row without scores and without an error is answered outside the classes
     scores = one.scores[rows].astype(np.float32)
-    scores[bad] = np.nan  # not null: pyarrow cannot write such lists of one length before 25, nor read them before 26
+    scores[bad] = np.nan  # not null: pyarrow cannot write such fixed-size lists before 25, nor read them before 26
     return {
         "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), scores.shape[1]),
         "raw_label": pa.array(one.own_label[rows].astype(np.int32), mask=bad),
@@ -164,24 +165,24 @@ def _classes_of_shards(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answe
 
 
 def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:
-    """Which rows have no value in the column."""
+    """Return which rows have no value in the column."""
     return numbers_of(piece.table.column(name).is_null())
 
 
 def _numbers(piece: TablePart, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
-    """The column's numbers in these rows; one that has none there is an error."""
+    """Return the column's numbers in these rows; a missing number is an error."""
     if _without(piece, name)[good].any():
         raise InvalidFile(piece.path, f"{name} has rows without a value")
     return np.asarray(numbers_of(piece.table.column(name))[good])
 
 
 def _matrix(piece: TablePart, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
-    """A column of lists of one length as a matrix, NaN where a row is null."""
+    """Return a column of fixed-size lists as a matrix, NaN if a row is null."""
     column = piece.table.column(name).combine_chunks()
     width = column.type.list_size
     if width != n_classes:
         raise InvalidFile(piece.path, f"holds {width} scores per frame, the dataset has {n_classes} classes")
-    # `flatten` leaves null rows out, `values` keeps them; take the first, whatever lies under the nulls.
+    # `flatten` skips null rows, `values` keeps them. Use `flatten`, so the content under nulls does not matter.
     flat = numbers_of(column.flatten()).reshape(-1, width)
     if not column.null_count:
         return flat

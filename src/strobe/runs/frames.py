@@ -25,11 +25,11 @@ __all__ = ["FRAMES", "FrameNames", "keep_frames"]
 
 FRAMES = "frames"
 _DIGITS = 16
-"""Digits of a frame's SHA-256 that are kept: enough to see that it was replaced."""
+"""Digits stored of a frame's SHA-256: enough to detect that it was replaced."""
 
 
 class FrameNames:
-    """A dataset's frames as stored answers name them: by id; and which ids meant the same pixels earlier in the run."""
+    """A dataset's frames as stored answers refer to them: by id, and the ids that meant the same pixels earlier."""
 
     def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
         self._dataset = dataset
@@ -44,17 +44,17 @@ class FrameNames:
         return {name: row for row, name in enumerate(self._dataset.frame_ids())}
 
     def ids(self, rows: Rows | range) -> list[str]:
-        """The ids of these frames."""
+        """Return the ids of these frames."""
         dataset, chosen = self._dataset, np.asarray(rows)
         videos, index = dataset.videos.video_id[dataset.frames.video[chosen]], dataset.frames.index[chosen]
         return list(map(frame_id, videos.tolist(), index.tolist()))
 
     def key(self, row: int) -> str:
-        """What a person calls the frame: its name in its source."""
+        """Return the frame's name in its source, for messages."""
         return str(self._dataset.frames.key[row])
 
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
-        """The ids that still mean what they meant, for every earlier state of the dataset in this run."""
+        """The ids whose pixels are unchanged, for every earlier state of the dataset in this run."""
         found: dict[str, frozenset[str]] = {}
         others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
         now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
@@ -65,10 +65,11 @@ class FrameNames:
         return found
 
     def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
-        """The row of each answer in a table made for the frames of `digest`; −1 where its frame is gone or replaced.
+        """Return the row of each answer in a table made for the frames of `digest`; −1 if its frame is gone or
+        replaced.
 
-        `near` is a guess: the row of the first. Answers mostly lie in the order of the frames, and then nothing has to
-        be looked up.
+        `near` is a guess at the row of the first answer. Answers are mostly in frame order, and then no lookup is
+        needed.
         """
         ids = table.column("frame_id")
         if digest == self.digest and near + len(ids) <= len(self):
@@ -80,7 +81,7 @@ class FrameNames:
 
 
 def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
-    """What tells what a model sees of each frame from what it sees of others: the file, and how it is read."""
+    """Return what distinguishes the model's view of each frame: the file, and how it is read."""
     columns = (getattr(dataset.frames, name)[rows].tolist() for name in ("sha256", "as_input", "recipe"))
     marks = zip(*columns, strict=True)
     return [
@@ -91,7 +92,7 @@ def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
 
 
 def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
-    """Remember the dataset's frames as they are now, in `folder`, where the run does not know them yet."""
+    """Store the dataset's current frames in `folder`, unless the run already has them."""
     name = f"{dataset.frames_digest()}.parquet"
     if not (run / FRAMES / name).is_file():
         parts = [

@@ -1,4 +1,4 @@
-"""Scores of more frames than fit in memory: in a file without a name, read some rows at a time."""
+"""Scores of more frames than fit in memory: in an unnamed file, read some rows at a time."""
 
 import os
 import tempfile
@@ -13,13 +13,15 @@ from strobe.core.scratch import making_room
 __all__ = ["ScoreFile", "scores_of"]
 
 MOST = 2**29
-"""Bytes of scores that are kept in memory; more go into a file."""
+"""The number of bytes of scores kept in memory; more go into a file."""
 
 Matrix = NDArray[np.float32]
 
 
 class ScoreFile:
-    """A matrix (N, C) of float32 on disk, NaN where nothing was written; the system removes it with us."""
+    """A matrix (N, C) of float32 on disk, NaN where nothing was written; the system removes it when the process
+    ends.
+    """
 
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)
@@ -42,7 +44,7 @@ class ScoreFile:
 
     def _put(self, left: memoryview, at: int) -> None:
         with making_room():
-            while left:  # a disk that becomes full takes a part, and says so the next time
+            while left:  # a disk that fills up writes a part, and fails on the next call
                 n = os.pwrite(self._file.fileno(), left, at)
                 left, at = left[n:], at + n
 
@@ -60,5 +62,5 @@ class ScoreFile:
 
 
 def scores_of(n: int, width: int) -> Matrix | ScoreFile:
-    """Room for scores (N, C), NaN throughout: in memory, or in a file where that would be too much."""
+    """Allocate scores (N, C), all NaN: in memory, or in a file if that would be too large."""
     return ScoreFile(n, width) if n * width * 4 > MOST else np.full((n, width), np.nan, dtype=np.float32)

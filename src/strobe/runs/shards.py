@@ -1,14 +1,14 @@
-"""Answers of models that were run here: append-only Parquet shards per model, each frame exactly once.
+"""Answers of models run by strobe: append-only Parquet shards per model, with each frame exactly once.
 
     predictions/<model>/model.json               what made them, and their key
     predictions/<model>/model-<key>.json         the same of an earlier checkpoint under this name
     predictions/<model>/<key>-<first>-<last>.<digest>.parquet
 
-The key is a digest of everything that can change a prediction, the dataset's frames among it. Shards of another key lie
-beside, unread, unless only the frames differ: then answers to frames that stayed as they were are used.
+The key is a digest of everything that can change a prediction, including the dataset's frames. Shards of another key
+stay in the folder and are not read, unless only the frames differ. Then answers to unchanged frames are used.
 
-The digest is of the shard's content, and is checked whenever the shard is read. Shards written before there were
-digests get theirs when their model is next predicted. model.json holds a digest of itself.
+The digest covers the shard's content and is checked on every read. Older shards without a digest get one when their
+model is next predicted. model.json holds a digest of itself.
 """
 
 import hashlib
@@ -35,21 +35,21 @@ __all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key
 
 SCHEMA = 1
 KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
-"""What predictions depend on beside the frames."""
+"""The facts, other than the frames, that predictions depend on."""
 
 _CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
-"""Facts whose change makes another model of the same name, and what they are called."""
+"""Facts whose change means another model of the same name, and their display names."""
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16
 _DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
 """The digest at the end of a shard's name."""
 _EVERY_BOX = "every"
-"""What a shard says of itself that keeps boxes of classes the dataset does not have."""
+"""The metadata key of a shard that includes boxes of classes outside the dataset."""
 
 
 def prediction_key(facts: Mapping[str, Any]) -> str:
-    """The digest of the facts predictions depend on; any change makes another key.
+    """Return the digest of the facts that predictions depend on; any change gives another key.
 
     >>> prediction_key({"weights": "a"}) == prediction_key({"weights": "b"})
     False
@@ -58,7 +58,7 @@ def prediction_key(facts: Mapping[str, Any]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A model's name as a file's; names that cannot be one get a digest at the end."""
+    """Return a model's name as a file name; a name that is not valid as one gets a digest at the end."""
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -68,12 +68,12 @@ def _folder(run: Path, name: str) -> Path:
 
 
 def shard_models(run: Path) -> list[str]:
-    """The names of the models that were run into this run, sorted."""
+    """Return the names of the models that strobe ran in this run, sorted."""
     return sorted(_said(path)["name"] for path in matching(run, "predictions/*/model.json"))
 
 
 def facts_of(run: Path, name: str) -> dict[str, Any]:
-    """model.json of a model that was run here."""
+    """Return model.json of a model that was run here."""
     path = inside(_folder(run, name), "model.json")
     if not path.is_file():
         known = ", ".join(shard_models(run)) or "none"
@@ -82,7 +82,7 @@ def facts_of(run: Path, name: str) -> dict[str, Any]:
 
 
 def _said(path: Path) -> dict[str, Any]:
-    """A model.json, checked."""
+    """Return a validated model.json."""
     facts = read_json(path, hint=_AGAIN)
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
@@ -100,7 +100,7 @@ def _said(path: Path) -> dict[str, Any]:
 
 
 def _read_or_none(path: Path) -> dict[str, Any] | None:
-    """A model.json as it is; None where there is none, or one so damaged that it is written anew."""
+    """Return a raw model.json; None if there is none, or if it is so damaged that it must be rewritten."""
     try:
         content = read_json(path) if path.is_file() else None
     except InvalidFile:
@@ -127,7 +127,7 @@ class ModelShards:
         every_box: bool = False,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        """With `every_box` what is written holds boxes of classes that the dataset does not have, and says so.
+        """With `every_box`, written shards include boxes of classes outside the dataset, and record this.
 
         `note` receives a line about each shard that is removed because it is damaged.
         """
@@ -144,14 +144,13 @@ class ModelShards:
 
     @classmethod
     def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
-        """The shards of a model of the run, as its model.json says what made them."""
+        """Return the shards of a model of the run, as described by its model.json."""
         facts = facts_of(run, name)
-        made = {**facts, "kind": facts["spec"]["kind"]}  # what the model gives, not what lies in the shards
+        made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
         return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
-        """Write model.json. Where it was of answers made otherwise, that one is kept beside, and a line about it
-        returned."""
+        """Write model.json. If an earlier one describes other answers, keep it under another name and return a note."""
         content = json.loads(
             json.dumps({"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts})
         )
@@ -166,26 +165,28 @@ class ModelShards:
             write_json(self.folder / f"model-{before.get('key')}.json", before)
         if before not in (content, content | {"sha256": _digest_of(content)}):
             write_json(path, content | {"sha256": _digest_of(content)})
-        (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint that is back
+        (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint is used again
         return line
 
     def _shards(self) -> Iterator[tuple[Path, str]]:
-        """The files with answers of this model, those for the frames as they are now first, and for which frames."""
+        """Yield the files with answers of this model and their frames' digest; those for the current frames come
+        first.
+        """
         for digest in (self._frames.digest, *self._frames.earlier):
             for path in matching(self.folder, f"{self._key(digest)}-*.parquet"):
                 yield path, digest
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Which frames have an answer (F,), and how many of these answers are that the frame cannot be read.
+        """Return which frames have an answer (F,), and how many of these are recorded as unreadable.
 
-        Such frames count as answered, so that they are not tried for ever; with `retry_errors` they are taken out of
-        their shards first. A damaged shard is removed and done again. A shard without a digest gets one. A frame in
-        two shards is an error.
+        Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors` they are
+        first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest gets
+        one. A frame in two shards is an error.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         n_errors = 0
         for left in self.folder.glob(".*.tmp"):
-            left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
+            left.unlink(missing_ok=True)  # left by a killed writer; we hold the lock, so no process is writing it
         for path, digest in self._shards():
             try:
                 table = self._table(path, ["frame_id", "error"])
@@ -203,7 +204,7 @@ class ModelShards:
         return done, n_errors
 
     def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
-        """The row of each answer of a shard, marked as done; −1 for those that are not to be used."""
+        """Return the row of each answer of a shard and mark it as done; −1 for answers that are not used."""
         named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the rows of its first and last frame
         places = self._frames.places(table, digest, near=int(named[1]) if named else 0)
         if digest != self._frames.digest:  # a frame may have been predicted for several states of the dataset
@@ -218,14 +219,14 @@ class ModelShards:
         return places
 
     def _table(self, path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = ()) -> pa.Table:
-        """The shard's table, or some columns of it; InvalidFile where its content does not match its digest."""
+        """Return the shard's table, or some columns; raise InvalidFile if its content does not match its digest."""
         digest = None if path.name in self._checked else _DIGEST.search(path.name)
         table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest[1] if digest else None)
         self._checked.add(path.name)
         return table
 
     def _drop_errors(self, path: Path) -> pa.Table:
-        """Write the shard again without the frames that could not be read; what is left of it."""
+        """Rewrite the shard without the unreadable frames and return the rest."""
         table = self._table(path)
         kept = table.filter(table.column("error").is_null())
         if not len(kept):
@@ -236,7 +237,7 @@ class ModelShards:
         return kept
 
     def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
-        """Add a shard with the answers to these frames, ascending; whole or not at all. It says the `device`."""
+        """Add a shard with the answers to these frames, ascending, atomically. It records the `device`."""
         ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
@@ -244,9 +245,10 @@ class ModelShards:
         return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
-        """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are.
+        """Merge all shards; each frame may occur at most once, which is checked. `kind` is the type of the stored
+        scores.
 
-        With `every_box` also the boxes of classes that the dataset does not have, which earlier versions did not keep.
+        With `every_box`, include the boxes of classes outside the dataset, which earlier versions did not store.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         whole = AnswerShape(
@@ -268,16 +270,16 @@ class ModelShards:
 
 
 def _named(path: Path, sha256: str) -> Path:
-    """The shard's path with its digest, which also tells it from a shard of frames between these."""
+    """Return the shard's path with its digest, which also distinguishes it from a shard of frames in between."""
     return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
 
 
 def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
-    """Write a shard under its name with the digest, in place of the one at `path`; whole or not at all."""
+    """Write a shard under its name with the digest, replacing the one at `path`, atomically."""
     content = parquet_of(columns, said)
     named = _named(path, hashlib.sha256(content).hexdigest())
     with replacing(named) as temporary:
         temporary.write_bytes(content)
         if path != named:
-            path.unlink(missing_ok=True)  # first: a frame in two shards would be an error
+            path.unlink(missing_ok=True)  # first, because a frame in two shards would be an error
     return named

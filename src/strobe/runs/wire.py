@@ -1,4 +1,4 @@
-"""Answers between processes: the Arrow columns a shard file holds, and back."""
+"""Answers sent between processes: converted to the Arrow columns of a shard file, and back."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ __all__ = ["answers_of", "table_of"]
 
 
 def table_of(rows: Rows, answers: Answers) -> pa.Table:
-    """The answers to these rows as the columns of a shard, and the rows."""
+    """Return the answers to these rows as the columns of a shard, with the rows."""
     task = next(task for task, record in ANSWERS.items() if isinstance(answers, record))
     said = {"task": task.value, "model": answers.model, "kind": getattr(answers, "kind", "")}
     held = SHARDS[task].columns(answers, np.arange(len(rows)))
@@ -21,7 +21,7 @@ def table_of(rows: Rows, answers: Answers) -> pa.Table:
 
 
 def answers_of(table: pa.Table, *, n_classes: int) -> tuple[Rows, Answers]:
-    """The rows and the answers to them, as they were before `table_of`."""
+    """Return the rows and their answers, as they were before `table_of`."""
     said = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     problems = enumerate(table.column("error").to_pylist())
     whole = AnswerShape(
