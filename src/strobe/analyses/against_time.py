@@ -21,20 +21,21 @@ _SAFE = 2**62 // 4000
 
 
 def millisecond_levels(dataset: Dataset) -> Ints:
-    """The smallest whole t in ms at which each set row counts, |Δ| ≤ t + 0.5 ms; −1 where times are unknown.
+    """Return the smallest whole t in ms at which each set row counts, |Δ| ≤ t + 0.5 ms; −1 if times are unknown.
 
-    Exact: from the frames' presentation times where both are known, else from the index and the video's frame rate.
+    It is exact: from the frames' presentation times if both are known, else from the index and the video's frame
+    rate.
     """
     frames, sets = dataset.frames, dataset.sets
     num, den, anchors = frames.passing("time_num"), frames.passing("time_den"), sets.anchor_frame
     found = [
         narrow(_levels(dataset, num, den, anchors[sets.set[rows]], sets.frame[rows])) for rows in blocks(len(sets.set))
     ]
-    return np.concatenate(found)  # of the widest of their types
+    return np.concatenate(found)  # the wider of the two types
 
 
 def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -> NDArray[np.int64]:
-    """The same for the rows of these frames, beside those of their anchors."""
+    """Return the same for the rows of these frames, given those of their anchors."""
     frames, videos = dataset.frames, dataset.videos
     out = np.full(len(frame), UNKNOWN, dtype=np.int64)
     den_a, den_b = den[anchor].astype(np.int64), den[frame].astype(np.int64)
@@ -42,7 +43,7 @@ def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -
     num_a, num_b = num[anchor].astype(np.int64), num[frame].astype(np.int64)
     one_base = timed & (den_a == den_b) & (np.abs(num_a) < _SAFE) & (np.abs(num_b) < _SAFE) & (den_a < _SAFE)
     out[one_base] = _level(np.abs(num_b - num_a)[one_base], den_a[one_base])
-    for row in np.flatnonzero(timed & ~one_base):  # different time bases, or huge ones: plain fractions
+    for row in np.flatnonzero(timed & ~one_base):  # different or huge time bases: plain fractions
         gap = abs(Fraction(int(num_b[row]), int(den_b[row])) - Fraction(int(num_a[row]), int(den_a[row])))
         out[row] = -((1 - 2000 * gap) // 2)
     video = frames.video[anchor]
@@ -54,7 +55,7 @@ def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -
 
 
 def _level(num: Ints, den: Ints) -> NDArray[np.int64]:
-    """⌈1000·num/den − ½⌉ in whole numbers."""
+    """Return ⌈1000·num/den − ½⌉ in integers."""
     return np.asarray(-((den - 2000 * num) // (2 * den)))
 
 
@@ -69,7 +70,7 @@ class TimePlan:
     grouping: Grouping
 
     def curve(self, plan: Plan, wrong: Bools) -> TimeCurve:
-        """The share of the cohort's sets without a wrong frame within each t."""
+        """Return the share of the cohort's sets without a wrong frame within each t."""
         never = int(self.ms[-1]) + 1
         rows = wrong & self.cohort[plan.set_row] & (self.level < never)
         first = np.full(plan.n_sets, never, dtype=np.int64)
@@ -80,10 +81,10 @@ class TimePlan:
 
 
 def time_plan(plan: Plan) -> TimePlan | Missing:
-    """The cohort and points of the curve against time, or the reason why there is none.
+    """Return the cohort and points of the curve against time, or the reason why there is none.
 
-    A set's reach is the largest |Δ| of its members; t_max is the 5th percentile of the reach (the lower neighbour),
-    and the sets that reach it are the one cohort for every t.
+    A set's reach is the largest |Δ| of its members. t_max is the 5th percentile of the reach (the lower neighbour),
+    and the sets that reach it form the one cohort for every t.
     """
     if not plan.is_video:
         return Missing("the axis is not frame-offset")
@@ -106,7 +107,7 @@ def time_plan(plan: Plan) -> TimePlan | Missing:
 
 
 def _round_step(least: float) -> int:
-    """The smallest 1, 2 or 5 times a power of ten that is not below `least`."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is not below `least`."""
     size = 1
     while True:
         for factor in (1, 2, 5):

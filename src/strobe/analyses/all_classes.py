@@ -1,4 +1,4 @@
-"""Right among all of a model's classes, beside right among the dataset's: as ImageNet-A's 200 of 1,000."""
+"""Accuracy among all of a model's classes compared with the dataset's subset, as ImageNet-A's 200 of 1,000."""
 
 from collections.abc import Iterator
 
@@ -19,9 +19,10 @@ __all__ = ["all_classes"]
 def all_classes(
     dataset: Dataset, answers: ClassAnswers, source: LabelSpace, *, interval: Interval
 ) -> AllClasses | None:
-    """Both accuracies on the images as they are and on each variant at its highest level.
+    """Return both accuracies on the original images and on each variant at its highest level.
 
-    None where the dataset's classes are not some of the model's own (`source`), or its best class of all is not known.
+    None if the dataset's classes are not a subset of the model's own (`source`), or its overall best class is
+    unknown.
     """
     own = dataset.info.label_space
     if answers.own_label is None or not (found := projection_between(source, own)).is_choice:
@@ -41,7 +42,7 @@ def all_classes(
 
 
 def _pictures(dataset: Dataset) -> Iterator[tuple[str, float | None, Bools]]:
-    """What is shown, at which level, and the set rows that show it, each image once."""
+    """Yield each condition, its level, and the set rows that show it, each image once."""
     sets = dataset.sets
     first = np.zeros(len(sets.set), dtype=bool)
     anchors = np.flatnonzero(sets.is_anchor)

@@ -1,7 +1,7 @@
-"""What a model's answers look like before figures are made of them: one answer everywhere, ties, another model's.
+"""Checks of a model's answers before scoring: one constant answer, ties, answers identical to another model's.
 
-A model that always answers the same never flickers, and one that guesses is steady by luck. Neither says anything about
-flicker, so it is said wherever their figures stand.
+A model that always gives the same answer never flickers, and one that guesses is stable by luck. Neither is evidence
+about flicker, so a note accompanies their figures everywhere.
 """
 
 import hashlib
@@ -29,11 +29,13 @@ __all__ = [
 ]
 
 ENOUGH_VIDEOS, LITTLE = 20, 0.25
-"""A model that is not shown to be better than one constant answer is reported from so many videos on. With fewer, only
-where it also gains less than this share of what can be gained: so few could hardly show it."""
+"""Thresholds for reporting a model that is not significantly better than one constant answer.
+
+From this number of videos on, it is always reported. With fewer, it is reported only if it also gains less than this
+share of the possible gain, because few videos can hardly show a difference.
+"""
 PERHAPS = 0.2
-"""Below this p-value a model that is not shown to be better than one constant answer may well be, and stays in the
-headline."""
+"""Below this p-value, such a model may well be better than one constant answer and stays in the headline."""
 MANY_TIES = 0.005
 """From this share of frames on, ties of the highest score are reported in a note."""
 
@@ -42,13 +44,13 @@ S = TypeVar("S", bound=Any)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPattern:
-    """What must be known of a model's answers; left out where there is nothing to know.
+    """Notes on a model's answers; omitted if there are none.
 
-    `constant` is the one class it answers on all of its `n_frames`, where the sets are of `n_classes`, two or more.
-    `best_constant` is the class that would be right most often, with its `best_constant_acc` on the anchors, where the
-    model is not shown to be right more often than that (`p`, one-sided; None where it is no higher at all).
-    `tied_frames` are those whose highest score several classes share, `blank_frames` those whose scores are all equal.
-    `same_as` names models with the very same answers.
+    `constant` is the one class it answers on all of its `n_frames`, if the sets have two or more classes
+    (`n_classes`). `best_constant` is the class that would be right most often, and `best_constant_acc` its accuracy
+    on the anchors. Both are present if the model is not significantly better (`p`, one-sided; None if it is no better
+    at all). `tied_frames` are those whose highest score several classes share, `blank_frames` those whose scores are
+    all equal. `same_as` names models with identical answers.
     """
 
     n_frames: Count
@@ -63,13 +65,13 @@ class AnswerPattern:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its figures say little about flicker: it answers the same everywhere, or hardly better than that."""
+        """Whether its figures are weak evidence on flicker: one constant answer, or hardly better than that."""
         better = self.p is not None and self.p < PERHAPS
         return self.constant is not None or (self.best_constant is not None and not better)
 
     @property
     def warning(self) -> str | None:
-        """What is to be known of how its answers compare with one constant answer; None where they are better."""
+        """The comparison with one constant answer in words; None if the model is better."""
         if self.constant is not None:
             return (
                 f"it answers “{printable(self.constant)}” on every frame, and the sets are of {self.n_classes} "
@@ -86,7 +88,7 @@ class AnswerPattern:
         )
 
     def sentences(self) -> list[str]:
-        """Everything to be said of it, each as a note."""
+        """Return all notes on the model."""
         out = [self.warning] if self.warning else []
         tied, blank = self.tied_frames or 0, self.blank_frames or 0
         if blank or (tied and tied >= MANY_TIES * self.n_frames):
@@ -102,9 +104,9 @@ class AnswerPattern:
 
 
 def answer_pattern(plan: Plan, predictions: ClassAnswers, right: Bools) -> AnswerPattern | None:
-    """What must be known of a classifier's answers to the plan's frames; `right` (S,) says which anchors are right.
+    """Check a classifier's answers to the plan's frames; `right` (S,) marks the right anchors.
 
-    Where frames were skipped (--stop-early), only the anchors are judged: what the others are is not known.
+    If frames were skipped (--stop-early), only the anchors are checked, because the other answers are unknown.
     """
     state = predictions.state[plan.frames_used]
     frames = plan.frames_used[state == State.ANSWERED]
@@ -126,7 +128,7 @@ def answer_pattern(plan: Plan, predictions: ClassAnswers, right: Bools) -> Answe
 
 
 def _against_constant(plan: Plan, right: Bools, label: int) -> dict[str, object]:
-    """The class that is right most often, where the model is not shown to be right more often than it."""
+    """Return the class that is right most often, if the model is not significantly better than it."""
     constant = np.zeros(plan.n_sets, dtype=bool)
     constant[plan.class_sets[plan.class_labels == label]] = True
     gap = right.astype(np.int64) - constant
@@ -135,7 +137,7 @@ def _against_constant(plan: Plan, right: Bools, label: int) -> dict[str, object]
         return facts
     _, place = np.unique(plan.cluster, return_inverse=True)
     sums = np.bincount(place, weights=gap).astype(np.int64)
-    far = sums.sum() > 6 * np.sqrt(float((sums * sums).sum()))  # p far below 0.05: the exact test need not be made
+    far = sums.sum() > 6 * np.sqrt(float((sums * sums).sum()))  # p is far below 0.05, so the exact test is not needed
     little = gap.sum() < LITTLE * int((~constant).sum())
     if far or (len(sums) < ENOUGH_VIDEOS and not little) or (p := sign_flip(sums) / 2) < LEVEL:
         return {}
@@ -143,7 +145,7 @@ def _against_constant(plan: Plan, right: Bools, label: int) -> dict[str, object]
 
 
 def digest_of_answers(predictions: ClassAnswers, plan: Plan) -> str:
-    """What two models share exactly where they answer every frame alike, and with the same confidence where known."""
+    """Return a key that two models share iff they answer every frame alike, with equal confidence if known."""
     used = plan.frames_used
     hasher = hashlib.sha256(np.ascontiguousarray(predictions.state[used]).tobytes())
     hasher.update(predictions.label[used].astype(np.int64, copy=False).tobytes())
@@ -153,7 +155,7 @@ def digest_of_answers(predictions: ClassAnswers, plan: Plan) -> str:
 
 
 def digest_of_boxes(found: BoxAnswers) -> str:
-    """The same of a detector: every box, its class and its score."""
+    """Return the same for a detector: every box, its class and its score."""
     hasher = hashlib.sha256(np.ascontiguousarray(found.state).tobytes())
     for column in (found.frame, found.label, found.xyxy, found.score):
         hasher.update(np.ascontiguousarray(column).tobytes())
@@ -161,7 +163,7 @@ def digest_of_boxes(found: BoxAnswers) -> str:
 
 
 def with_twins(scores: Sequence[S]) -> list[S]:
-    """The scores, each with the names of models that answer the very same; where all is right, that means nothing."""
+    """Return the scores, each with the models that answer identically; ignored if all answers are right."""
     out: list[S] = []
     for one in scores:
         perfect = one.headline[1].value == 1
@@ -176,13 +178,13 @@ def with_twins(scores: Sequence[S]) -> list[S]:
 
 
 def answer_lines(models: Mapping[str, Any]) -> list[str]:
-    """What must be known of the models' answers, each line with the model's name."""
+    """Return the notes on the models' answers, each with the model's name."""
     found = [(name, one.answers) for name, one in models.items() if one.answers is not None]
     return [f"{printable(name)}: {sentence}" for name, answers in found for sentence in answers.sentences()]
 
 
 def note_lines(models: Mapping[str, Any]) -> list[str]:
-    """The notes of every model: what is of one model alone begins with its name, the rest stands once."""
+    """Return the notes of every model: a note on one model begins with its name, a shared note appears once."""
     lines = []
     for name, one in models.items():
         own = one.answers.sentences() if one.answers is not None else []

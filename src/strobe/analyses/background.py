@@ -1,7 +1,8 @@
-"""A ladder of backgrounds under one model: the rungs of every image side by side, what two of them isolate, by size
-of the object and by class, how much each part counts, and whether the best of many crops says more than chance.
+"""A ladder of backgrounds under one model.
 
-An image is right on a rung, or wrong, or has no such rung; every comparison is of the images that have both.
+It compares the rungs of every image, the effect that two rungs isolate, by object size and by class, and the weight
+of each part. It also tests whether the best of many crops is better than chance. An image is right on a rung, or
+wrong, or lacks the rung; every comparison uses the images that have both rungs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ KIND = "background"
 """The kind of variants that are rungs of a ladder."""
 
 CONTEXT = 1.0
-"""The context of `tight` and of `zoom`: only a crop of the same is held against them."""
+"""The context of `tight` and of `zoom`; they are compared only with a crop of the same context."""
 
 _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "background": ((ANCHOR,), ("grey", "plain", "object")),
@@ -48,23 +49,23 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bg-gap": (("same",), ("other",)),
     "fit": (("usual",), (ANCHOR,)),
 }
-"""The rungs whose difference isolates something, a − b; of several the first that the ladder has."""
+"""The pairs of rungs whose difference isolates an effect, a − b; of alternatives the first in the ladder."""
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
-"""What is isolated only where the crop is as large as what it is held against."""
+"""Effects that are isolated only if the crop has the same context as its counterpart."""
 
 CROPS = ("zoom", "random", "crop")
-"""The rungs that are a part of the image, enlarged, and nothing else: the tries of the zoom study."""
+"""The rungs that show an enlarged part of the image and nothing else: the candidates of the zoom study."""
 
 MOST_BINS, IN_A_BIN = 10, 20
-"""Bins of object area, and images a bin should hold: with fewer images there are fewer bins."""
+"""The number of bins of object area, and of images per bin; with fewer images there are fewer bins."""
 
 SMALL = 10
-"""A class of fewer images is flagged."""
+"""A class with fewer images is flagged."""
 
 
 def is_ladder(variants: Variants | None) -> bool:
-    """Whether the variants are rungs of a ladder of backgrounds."""
+    """Return whether the variants are rungs of a ladder of backgrounds."""
     return variants is not None and any(fields.get("kind") == KIND for fields in variants.fields)
 
 
@@ -79,7 +80,7 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungPair:
-    """Two rungs on the images that have both: which are right on each, and a set of each image."""
+    """Two rungs on the images that have both: which are right on each, and one set per image."""
 
     a: LadderRung
     b: LadderRung
@@ -90,7 +91,7 @@ class RungPair:
 
 
 class LadderScorer:
-    """The rungs of every image, worked out once. `areas` has the share of an image its object takes, by group."""
+    """The rungs of every image, computed once. `areas` is the object's share of the image, by group."""
 
     def __init__(self, plan: VariantPlan, areas: Mapping[str, float]) -> None:
         self._plan = plan
@@ -116,11 +117,11 @@ class LadderScorer:
     # -- which are right -----------------------------------------------------------------------------------------
 
     def right(self, marks: Marks) -> tuple[Bools, Bools]:
-        """Whether each image is right on each rung, and whether it has an answer there; both (P, rungs)."""
+        """Return whether each image is right on each rung, and whether it has an answer there; both (P, rungs)."""
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
-        """The first of these rungs that the ladder has; a crop at its smallest context."""
+        """Return the first of these rungs in the ladder; for a crop, at its smallest context."""
         places = {one.rung: place for place, one in reversed(list(enumerate(self.rungs)))}
         return next((places[name] for name in names if name in places), None)
 
@@ -132,11 +133,11 @@ class LadderScorer:
             yield isolates, a, b
 
     def isolating(self, marks: Marks) -> Iterator[RungPair]:
-        """The pairs of rungs that differ in one thing."""
+        """Return the pairs of rungs that differ in one thing."""
         return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
 
     def against_whole(self, marks: Marks) -> Iterator[RungPair]:
-        """The whole image and every rung, at every level."""
+        """Return the whole image and every rung, at every level."""
         return (self._pair(marks, 0, place) for place in range(1, len(self.rungs)))
 
     def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> RungPair:
@@ -146,7 +147,7 @@ class LadderScorer:
                     sets=self.sets[both], isolates=isolates)  # fmt: skip
 
     def between(self, first: Marks, second: Marks) -> Iterator[RungPair]:
-        """Two models on every rung, the whole image among them."""
+        """Yield two models on every rung, including the whole image."""
         (a, in_a), (b, in_b) = self.right(first), self.right(second)
         for place, rung in enumerate(self.rungs):
             both = in_a[:, place] & in_b[:, place]
@@ -155,7 +156,7 @@ class LadderScorer:
     # -- one model -----------------------------------------------------------------------------------------------
 
     def score(self, marks: Marks, answers: ClassAnswers, *, with_coverage: bool = False) -> BackgroundScore:
-        """What the ladder says of one model; `with_coverage`: also where it always names a class."""
+        """Return one model's results on the ladder; with `with_coverage`, coverage even if it always names a class."""
         right, known = self.right(marks)
         reasons = {}
         by_area = self._by_area(right, known)
@@ -212,7 +213,7 @@ class LadderScorer:
     # -- by size and by class ------------------------------------------------------------------------------------
 
     def _by_area(self, right: Bools, known: Bools) -> tuple[AreaBin, ...]:
-        """Bins of as many images each, by the share of the image that the object takes."""
+        """Return bins of equal numbers of images, by the object's share of the image."""
         sized = np.flatnonzero(np.isfinite(self.area) & known[:, 0])
         bins = min(MOST_BINS, len(sized) // IN_A_BIN)
         if bins < 2:
@@ -259,14 +260,14 @@ class LadderScorer:
         )
 
     def _lost(self, right: Bools, known: Bools, place: int | None, why: str) -> Estimate:
-        """Of the images that are right whole, the share that is wrong on a rung."""
+        """Return the share of images that are wrong on a rung, among those right as whole images."""
         if place is None:
             return nothing(why)
         use = known[:, 0] & right[:, 0] & known[:, place]
         return self._share(~right[use, place], self.cluster[use])
 
     def _relative(self, right: Bools, known: Bools, grey: int | None, gone: int | None) -> Estimate:
-        """(a_b − a_f) / (2 min(ā, 1 − ā)): accuracy without the background, without the object, and their mean."""
+        """Return (a_b − a_f) / (2 min(ā, 1 − ā)): accuracy without background, without object, and their mean."""
         if grey is None or gone is None:
             return nothing("it needs a rung without the background and one without the object")
         use = known[:, grey] & known[:, gone]
@@ -285,10 +286,10 @@ class LadderScorer:
     # -- the best of many crops ----------------------------------------------------------------------------------
 
     def _best_of(self, right: Bools, known: Bools, answers: ClassAnswers, among: Bools) -> BestOf | Missing:
-        """Right on at least one crop, against as many answers shuffled over these images, crop by crop.
+        """Compare being right on at least one crop with the same answers shuffled over these images, crop by crop.
 
-        The chance that one of the shuffled answers is right is worked out, not drawn: on each crop it is the share of
-        the images that got this picture's class for an answer.
+        The probability that a shuffled answer is right is computed, not sampled: on each crop it is the share of the
+        images whose answer is this image's class.
         """
         places = [place for place, one in enumerate(self.rungs) if one.rung in CROPS]
         if len(places) < 2:

@@ -1,4 +1,4 @@
-"""What results.json says of a ladder of backgrounds, record by record; the keys stand in the order of the fields."""
+"""The records of a ladder of backgrounds in results.json; keys are in the order of the fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["AreaBin", "BackgroundScore", "BestOf", "ClassRungs", "Isolated", "Is
 Isolates = Literal[
     "background", "background-cropped", "magnification", "magnification-with-ground", "place", "bg-gap", "fit"
 ]
-"""What a contrast of two rungs isolates: the two differ in nothing else."""
+"""The effect that a contrast of two rungs isolates, because they differ in nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class RungShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolated:
-    """One isolating contrast on some of the images alone; its interval is of its own test, not corrected."""
+    """One isolating contrast on a subset of the images; its interval is of its own test, not corrected."""
 
     isolates: Isolates
     value: Estimate
@@ -34,7 +34,7 @@ class Isolated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AreaBin:
-    """Images whose object takes such a share of them, from `low` to `high`: right on each rung, and what isolates."""
+    """Images whose object covers a share from `low` to `high`: accuracy on each rung, and the isolated effects."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class AreaBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRungs:
-    """The images of one class: how many are right as they are, and what isolates. `small`: fewer than ten."""
+    """The images of one class: how many originals are right, and the isolated effects. `small`: fewer than ten."""
 
     label: str
     name: str
@@ -57,9 +57,9 @@ class ClassRungs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Of the images that are right whole, those lost when only the background is greyed, or only the object removed.
+    """The share of right whole images that are lost when only the background is greyed, or only the object removed.
 
-    `relative` weighs one against the other, from −1 (the ground alone counts) to 1 (the object alone does).
+    `relative` compares the two, from −1 (only the background counts) to 1 (only the object counts).
     """
 
     background: Estimate
@@ -69,8 +69,11 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
-    """Images right on at least one of several crops (`best`), what as many answers that know nothing of the image
-    hit (`chance`), and by how much the first is above the second (its interval is that of `best`)."""
+    """Images right on at least one of several crops (`best`), and the same for answers independent of the image
+    (`chance`).
+
+    The difference of the two has the interval of `best`.
+    """
 
     tries: Count
     n: Count
@@ -81,10 +84,10 @@ class BestOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundScore:
-    """What a ladder of backgrounds says of one model, beside its figures by variant and its contrasts.
+    """One model's results on a ladder of backgrounds, in addition to its figures by variant and its contrasts.
 
-    `covered` is the share of answers that name a class at all, of a model that need not. `zoom` is the best of the
-    crops, of all images and of those that are wrong whole. `reasons` says why a part is empty.
+    `covered` is the share of answers that name a class, for a model that may give none. `zoom` is the best of the
+    crops, for all images and for those that are wrong as whole images. `reasons` explains empty parts.
     """
 
     covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)

@@ -1,4 +1,4 @@
-"""What a model could reach at best whose own classes lack some of the dataset's."""
+"""Upper bounds for a model whose own classes lack some of the dataset's."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ __all__ = ["Ceiling", "MapCeiling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The best a model of another label space can do: anchors and sets whose every right answer it cannot give."""
+    """The upper bound for another label space: anchors and sets without any right answer that the model can give."""
 
     source: str
     childless: tuple[str, ...]
@@ -22,9 +22,11 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapCeiling:
-    """The best a detector can do whose classes (`source`) lack some of the dataset's, `childless`: mAP on the anchors
-    with every other class perfect. `n_classes` counts classes with an object on the anchors, `n_objects` objects on all
-    frames of the sets."""
+    """The upper bound for a detector whose classes (`source`) lack some of the dataset's, `childless`.
+
+    It is mAP on the anchors with every other class perfect. `n_classes` counts classes with an object on the anchors,
+    `n_objects` counts objects on all frames of the sets.
+    """
 
     source: str
     childless: tuple[str, ...]

@@ -10,11 +10,11 @@ __all__ = ["Cohort"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """How many sets of a dataset are scored (`n_sets`), and what was left out before any model was looked at.
+    """The number of scored sets (`n_sets`), and of those excluded before any model was scored.
 
-    `unlabelled_sets` lack a label, so that no answer is right or wrong. `sets_without_votes` are those nobody voted on:
-    excluded, but for `kept_without_votes` of them, which are scored as they were built. `unreviewed_pairs` are
-    candidates of scored sets without a vote, `unreviewed_sets` the sets that are their anchor alone for it.
+    `unlabelled_sets` lack a label, so no answer is right or wrong. `sets_without_votes` have no vote and are
+    excluded, except `kept_without_votes` of them, which are scored as built. `unreviewed_pairs` are candidates of
+    scored sets without a vote. `unreviewed_sets` are the sets reduced to their anchor for this reason.
     """
 
     n_sets: int
@@ -26,16 +26,17 @@ class Cohort:
 
     @classmethod
     def of(cls, dataset: Dataset, *, needs_labels: bool = True) -> "Cohort":
-        """The cohort of a dataset that is about to be scored.
+        """Return the cohort of a dataset before scoring.
 
-        Boxes (`needs_labels` False) need no label: then sets without one are scored by them, and counted all the same.
+        Boxes (`needs_labels` False) need no label. Sets without one are then scored by their boxes, and still
+        counted.
         """
         scored = dataset.labelled_sets() if needs_labels else dataset
         unseen, without, kept = unreviewed(scored), len(dataset.unvoted), 0
         if without:
             names = set(dataset.sets.set_id.tolist())
             kept = sum(name in names for name in dataset.unvoted)
-        else:  # a dataset that an export wrote has no votes, and says how many sets had none
+        else:  # an exported dataset has no votes, but records how many sets had none
             without, kept = (_count(dataset, name) for name in ("sets_without_votes", "kept_without_votes"))
         return cls(
             n_sets=scored.n_sets,
@@ -47,7 +48,7 @@ class Cohort:
         )
 
     def cautions(self) -> tuple[str, ...]:
-        """What must be said beside the figures; nothing where every set was scored and looked at.
+        """Return cautions about the figures; empty if every set was scored and reviewed.
 
         >>> Cohort(n_sets=5, unlabelled_sets=1).cautions()
         ('1 set without a label is excluded from every accuracy figure',)

@@ -1,12 +1,12 @@
-"""From people's boxes to one box an image: a pure function of the answers ever given.
+"""Derive one box per image from people's boxes: a pure function of all answers given.
 
-The rules, one each:
+The rules:
 
-- The latest word of each person on an image counts, whatever the round.
-- An image is kept iff more than half of those words keep it with a box of one and the same class; a tie is not kept.
-- Its box is the one in the middle of theirs: the median of each side. Boxes of another class do not move it.
-- Two people disagree on an image where one keeps and the other discards it, where their classes differ, or where their
-  boxes overlap (IoU) less than asked for. An image on which two of round one disagree is shown to everyone again.
+- Each person's latest answer on an image counts, regardless of the round.
+- An image is kept iff more than half of those answers keep it with a box of the same class; a tie is not kept.
+- Its box is the median of each side of their boxes. Boxes of another class do not affect it.
+- Two people disagree on an image if one keeps and the other discards it, if their classes differ, or if their boxes
+  overlap (IoU) less than required. An image on which two people disagree in round one is shown to everyone again.
 """
 
 from collections import Counter
@@ -24,18 +24,18 @@ from strobe.metrics.box_agreement import median_box, pairwise_iou
 __all__ = ["AGREE", "Drawn", "check_inside", "disagree", "drawn_pictures", "with_drawn_boxes"]
 
 AGREE = 0.7
-"""The overlap (IoU) from which on two boxes are taken for the same."""
+"""The overlap (IoU) from which two boxes count as the same."""
 
 Corners = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What people make of one image: kept with a class and a box, or not.
+    """The result for one image: kept with a class and a box, or not.
 
-    `people` are all whose word counts, `keepers` those whose boxes made this one, `overlap` the least IoU between two
-    of these (None with one), `suggested` how many of them took a detector's box as it was, `reasons` why others
-    discard it.
+    `people` are all whose answer counts, `keepers` those whose boxes were combined. `overlap` is the smallest IoU
+    between two of these boxes (None with one). `suggested` counts unchanged detector boxes among them. `reasons` are
+    those of the people who discard the image.
     """
 
     frame_id: str
@@ -54,7 +54,7 @@ class Drawn:
 
     @classmethod
     def of(cls, frame_id: str, words: Collection[BoxAnswer]) -> "Drawn":
-        """From the words that count, one a person."""
+        """Combine the answers that count, one per person."""
         expect(len(words) > 0, "words", "at least one", 0)
         ordered = sorted(words, key=lambda word: word.annotator)
         people = tuple(word.annotator for word in ordered)
@@ -84,7 +84,7 @@ def _kept(words: Collection[BoxAnswer]) -> list[BoxAnswer]:
 
 
 def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
-    """Whether any two of these words on one image, one a person, say different things."""
+    """Return whether any two of these answers on one image, one per person, disagree."""
     kept = _kept(words)
     if len(kept) < len(words):
         return bool(kept)
@@ -95,7 +95,7 @@ def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
 
 
 def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
-    """What the dataset's box answers make of every image that has any, in the order of its frames."""
+    """Return the result for every image with box answers, in the order of the dataset's frames."""
     latest, row = latest_answers(dataset.drawn), {frame: row for row, frame in enumerate(dataset.frame_ids())}
     found = tuple(Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__))
     for one in found:
@@ -106,7 +106,7 @@ def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
 
 
 def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
-    """Raise InvalidValue unless the box has an area and lies inside the image; a size of zero is not known.
+    """Raise InvalidValue unless the box has an area and is inside the image; a size of zero means unknown.
 
     >>> check_inside((0, 0, 11, 5), (10, 10), what="a.png")
     Traceback (most recent call last):
@@ -122,9 +122,9 @@ def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
 
 
 def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
-    """The sets whose anchor people keep, with the boxes they drew in the place of what boxes those images had.
+    """Return the sets whose anchor people keep, with their boxes replacing those of these images.
 
-    Boxes of other frames stay.
+    Boxes of other frames are kept.
     """
     kept = {one.frame_id: one for one in pictures if one.xyxy is not None}
     if not kept:

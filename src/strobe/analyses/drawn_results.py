@@ -1,6 +1,6 @@
-"""What people's boxes say of the people: how much they keep, how far they agree, what they took from a detector.
+"""Figures on people's boxes: how much people keep, how far they agree, how often they accept a detector's box.
 
-How far two agree is measured on their words of round one, which nobody had seen the others' before.
+Agreement is measured on the answers of round one, in which nobody had seen the others' answers.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ __all__ = ["BoxPair", "BoxPerson", "DrawnResults", "drawn_results"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPerson:
-    """One person: the images they answered, what became of them, the median overlap of their boxes with others'."""
+    """One person: the images answered, their outcome, the median overlap of their boxes with others'."""
 
     person: str
     n_pictures: Count
@@ -47,14 +47,15 @@ class BoxPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnResults:
-    """Where people saw the objects. Words count one a person and image, the latest.
+    """The locations that people gave. The latest answer per person and image counts.
 
-    `kept` is the share of images kept by a strict majority; `reasons` count the words that discard. Of round one:
-    `overlap`, the median IoU of two people's boxes on an image; `overlap_own`, the same without the pairs that are
-    both the detector's box as it was; `disagreed`, the share of images with two words or more on which two disagree
-    (keep against discard, class, or an IoU below `agree`); `fleiss_kappa` of keep against discard. `unsettled` images
-    are kept though the boxes of two keepers still overlap less. `suggested` is the share of boxes that are the
-    detector's as they were; `area` the median share of the image that its box covers, over the kept.
+    `kept` is the share of images kept by a strict majority; `reasons` counts the answers that discard. Four figures
+    are of round one. `overlap` is the median IoU of two people's boxes on an image. `overlap_own` is the same without
+    pairs in which both are the unchanged detector box. `disagreed` is the share of images with at least two answers
+    on which two disagree (keep against discard, class, or an IoU below `agree`). `fleiss_kappa` is of keep against
+    discard. `unsettled` images are kept although the boxes of two keepers still overlap less. `suggested` is the
+    share of boxes that are the unchanged detector boxes. `area` is the median share of the image that its box covers,
+    over the kept.
     """
 
     agree: Share
@@ -76,7 +77,7 @@ class DrawnResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoxOverlap:
-    """The boxes of two people on one image: their overlap, its source, whether both are a detector's as they were."""
+    """The boxes of two people on one image: their overlap, its source, whether both are an unchanged detector box."""
 
     person: str
     other: str
@@ -86,7 +87,7 @@ class _BoxOverlap:
 
 
 def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> DrawnResults:
-    """The figures of the dataset's box answers; answers on images that are not in it are left out."""
+    """Return the figures of the dataset's box answers; answers on images outside the dataset are ignored."""
     pictures = drawn_pictures(dataset)
     source = dict(zip(dataset.frame_ids(), dataset.frames.video.tolist(), strict=True))
     latest = {frame: words for frame, words in latest_answers(dataset.drawn).items() if frame in source}
@@ -129,7 +130,7 @@ def _overlap(met: Sequence[_BoxOverlap], seed: int) -> Estimate:
 
 
 def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]) -> list[_BoxOverlap]:
-    """Every two boxes of one class on one image, people in alphabetical order."""
+    """Yield every two boxes of one class on one image, people in alphabetical order."""
     out = []
     for frame in sorted(first):
         kept = sorted((word for word in first[frame].values() if word.decision == "keep"), key=lambda w: w.annotator)

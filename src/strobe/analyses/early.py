@@ -1,6 +1,7 @@
-"""pm-k to the last digit from fewer frames: which to ask a model for next, and how few could have done. Pure.
+"""Exact pm-k from fewer frames: which frames to predict next, and the smallest possible number. Pure.
 
-A set is settled once its anchor and one wrong frame are known, or all of its frames; what is left of it is skipped.
+A set is settled once its anchor and one wrong frame are known, or all of its frames; its remaining frames are
+skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -28,21 +29,25 @@ __all__ = [
 ]
 
 STOPPED = "it needs every frame, and the model was stopped early"
-"""Why a figure is left out."""
+"""The reason for an omitted figure."""
 WEIGHT = 1.0
-"""How many models the guess by distance alone is worth beside those that were seen."""
+"""The weight of the prior by distance, in numbers of observed models."""
 SINGLES = 6
-"""Rounds with one frame of each set; a set that is still right then most likely holds, and every round takes twice as
-many of it as the one before: full batches, few rounds."""
+"""The number of rounds with one frame of each set.
+
+A set still right after these most likely holds. Each further round doubles its frames, for full batches and few
+rounds.
+"""
 NEVER_RIGHT = 2.0
-"""The risk of a frame that no answer is right for."""
+"""The risk of a frame for which no answer is right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedEarly:
-    """How far a model was run that stopped at the first wrong frame of each set (--stop-early).
+    """The extent of a run that stopped at the first wrong frame of each set (--stop-early).
 
-    `frames` stand in the sets, `ran` of them were answered, `least` is how few can settle every set.
+    `frames` are in the sets, `ran` of them were answered, and `least` is the smallest number that can settle every
+    set.
     """
 
     frames: Count
@@ -50,7 +55,7 @@ class StoppedEarly:
     least: Count
 
     def text(self) -> str:
-        """The counts in words.
+        """Return the counts in words.
 
         >>> StoppedEarly(frames=21000, ran=13950, least=13100).text()
         'ran 13,950 of 21,000 frames (13,100 would be the least)'
@@ -59,7 +64,7 @@ class StoppedEarly:
 
 
 def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
-    """Whether frames that a full score looks at were left out on purpose: of the sets, or what lies between them."""
+    """Return whether frames of a full score were skipped on purpose, in the sets or between them."""
     skipped = answers.state == State.SKIPPED
     if not skipped.any() or skipped[plan.frame].any():
         return bool(skipped.any())
@@ -67,7 +72,9 @@ def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
 
 
 def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Which sets (S,) can be scored at 0 and at k: all frames answered, or the rest skipped after a wrong one."""
+    """Return which sets (S,) can be scored at 0 and at k: all frames answered, or the rest skipped after a
+    wrong one.
+    """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
     if not (state == State.SKIPPED).any():
@@ -78,7 +85,9 @@ def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
 
 
 def open_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Which sets (S,) more answers would settle: some frames are skipped, none is unreadable, none so far is wrong."""
+    """Return which sets (S,) more answers would settle: frames are skipped, none is unreadable, none so far is
+    wrong.
+    """
     state = answers.state[plan.frame]
     skipped = np.logical_or.reduceat(state == State.SKIPPED, plan.start)
     unreadable = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
@@ -86,17 +95,18 @@ def open_sets(plan: Plan, answers: ClassAnswers) -> Bools:
 
 
 def unanswered(plan: Plan, answers: ClassAnswers) -> int:
-    """How many frames of the sets lack an answer; one that was skipped does where its set is not settled."""
+    """Return how many frames of the sets lack an answer; a skipped frame counts if its set is not settled."""
     state = answers.state[plan.frame]
     lacking = (state > State.OUTSIDE) & ((state != State.SKIPPED) | open_sets(plan, answers)[plan.set_row])
     return len(np.unique(plan.frame[lacking]))
 
 
 def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
-    """How many frames the sets have, how many were answered, and how few could have settled them.
+    """Return the number of frames of the sets, of answered frames, and the smallest number that settles all sets.
 
-    The least: every anchor; all of a set that holds; one wrong member of a set that breaks. Frames that several sets
-    share count once; where breaking sets overlap, no more are counted than lie apart, so that fewer is impossible.
+    That smallest number includes every anchor, all frames of a set that holds, and one wrong member of a set that
+    breaks. Shared frames count once. Of overlapping sets that break, only disjoint ones count, so it is a true lower
+    bound.
     """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
@@ -116,7 +126,9 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
 
 
 def _apart(set_row: Ints, frame: Ints, n_frames: int) -> int:
-    """How many of these sets share no frame with one counted before, at least so many frames hit them all."""
+    """Return how many of these sets share no frame with one counted before: a lower bound on frames that hit them
+    all.
+    """
     if not len(frame):
         return 0
     if int(np.bincount(frame).max()) == 1:
@@ -131,7 +143,7 @@ def _apart(set_row: Ints, frame: Ints, n_frames: int) -> int:
 
 
 class Failures:
-    """Where earlier models were wrong, as far as they were asked: where the next one is tried first."""
+    """The errors of earlier models so far, which decide what the next model is tried on first."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -139,13 +151,13 @@ class Failures:
         self._seen = np.zeros(len(plan.frame))
 
     def add(self, answers: ClassAnswers) -> None:
-        """One more model."""
+        """Add one model."""
         seen = answers.scored[self.plan.frame]
         self._seen += seen
         self._wrong += seen & ~self.plan.view.right_rows(answers.label)
 
     def risk(self) -> Floats:
-        """How likely each set row (R,) is wrong: as often as for earlier models; without any, the farther the more."""
+        """Return each set row's risk of being wrong, (R,): as for earlier models, or growing with distance if none."""
         far = self.plan.level / (10.0 * max(self.plan.k, 1))
         risk = (self._wrong + WEIGHT * far) / (self._seen + WEIGHT)
         risk[(self.plan.view.right_labels < 0).all(axis=0)] = NEVER_RIGHT
@@ -153,9 +165,9 @@ class Failures:
 
 
 class EarlyStopRounds:
-    """One model's way to pm-k in rounds: all anchors, then of every set that may still hold what most likely is wrong.
+    """One model's path to pm-k in rounds: all anchors, then the riskiest frames of every set that may still hold.
 
-    What comes next follows from what was told alone, so that a broken run goes on as an unbroken one would have.
+    The next step depends only on the answers so far, so an interrupted run resumes exactly as an uninterrupted one.
     """
 
     def __init__(self, plan: Plan, risk: Floats) -> None:
@@ -170,7 +182,7 @@ class EarlyStopRounds:
         self._place = np.argsort(self._order)
 
     def tell(self, frames: Ints, answers: ClassAnswers) -> None:
-        """What the model answered to these frames; `answers` has a row for every frame of the dataset."""
+        """Record the model's answers to these frames; `answers` has a row for every frame of the dataset."""
         scores = None if answers.scores is None else answers.scores[frames]
         answers = replace(
             answers, label=answers.label[frames], state=answers.state[frames], scores=scores, own_label=None,
@@ -192,7 +204,7 @@ class EarlyStopRounds:
             self._doubt[rows] = 1 - np.where(seen, truth, 1.0)
 
     def next(self) -> NDArray[np.int64]:
-        """The frames to ask for now, ascending; none where every set is settled."""
+        """Return the frames to predict now, ascending; empty if every set is settled."""
         plan = self.plan
         done = self._seen | self._lost
         first = plan.is_anchor & ~done
@@ -211,7 +223,7 @@ class EarlyStopRounds:
         return np.unique(plan.frame[rows[rank < 2 ** max(0, self._rounds - SINGLES)]])
 
     def _near_doubt(self, rows: Ints) -> Floats:
-        """The doubt at frames nobody asked for yet, between those on either side that were, as the distance has it."""
+        """Interpolate the doubt at frames without an answer from answered frames on either side, by distance."""
         plan, order = self.plan, self._order
         known = self._seen[order]
         places = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""Which sets are worth looking at: the flickers, chosen so that every model and class has its say. Pure."""
+"""Choose sets to show: the flickers, chosen so that every model and class is represented. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,25 +19,29 @@ __all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", 
 Status = Literal["holds", "breaks", "wrong", "unscored"]
 
 STATUSES: tuple[Status, ...] = ("holds", "breaks", "wrong", "unscored")
-"""What a model can do on a set: right everywhere; right on the anchor and wrong on a member; wrong on the anchor
-already; not predicted everywhere. For a detector: AP never below the anchor's; below it somewhere; nothing right on the
-anchor; not predicted everywhere."""
+"""A model's possible outcomes on a set.
 
-_SHARE = 6  # of every so many sets, one that all models hold and one lost at the anchor: flickers alone mislead
+They are: right everywhere; right on the anchor and wrong on a member; wrong on the anchor already; not fully
+predicted. For a detector: AP never below the anchor's; below it somewhere; nothing right on the anchor; not fully
+predicted.
+"""
+
+_SHARE = 6  # one in this many is a set all models hold, and one is lost at the anchor: flickers alone mislead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelView:
-    """One model on one set; arrays are (M,), one per row of the set in order of distance.
+    """One model on one set; arrays are (M,), one entry per row of the set in order of distance.
 
-    `breaker` is the place (in those arrays) of the frame that broke it: the nearest wrong one, the more confident of
-    two equally near; None unless the status is `breaks`. `truth` is the probability given to the right answer and
-    `confidence` that of the prediction, NaN where unknown.
+    `breaker` is the index (in those arrays) of the frame that broke it: the nearest wrong one, the more confident of
+    two equally near; None unless the status is `breaks`. `truth` is the probability of the right answer and
+    `confidence` that of the prediction, NaN if unknown.
 
-    A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right; `truth` is then the frame's
-    AP (NaN where nothing is to be found), `right` whether that is at least the anchor's, `breaker` the worst frame and
-    `cause` the kind of error that costs most there; `missed` are the objects no right box found, per row (n, 5).
-    `seen` says which rows were answered, where not all were, `skipped` which of the others were never asked about.
+    A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right. `truth` is then the
+    frame's AP (NaN if there are no objects to find). `right` is whether that is at least the anchor's. `breaker` is
+    the worst frame, and `cause` the kind of error that costs most there. `missed` are the objects that no right box
+    found, per row (n, 5). `seen` marks the answered rows if not all were, `skipped` those of the others that were
+    never requested.
     """
 
     model: str
@@ -55,7 +59,7 @@ class ModelView:
 
 
 class Judge(Protocol):
-    """One model's word on all sets: a status and how striking its flicker is, (S,), and the view of one set."""
+    """One model's outcome on all sets: a status and the strength of its flicker, (S,), and the view of one set."""
 
     @property
     def model(self) -> str:
@@ -63,21 +67,21 @@ class Judge(Protocol):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """What the model does on each set, (S,)."""
+        """The model's outcome on each set, (S,)."""
 
     @property
     def score(self) -> NDArray[np.float64]:
-        """How striking its flicker is, (S,); 0 where there is none."""
+        """The strength of its flicker, (S,); 0 if there is none."""
 
     def view(self, set_row: int) -> ModelView:
-        """The model on one set."""
+        """Return the model's view of one set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetView:
-    """One set with every model's word on it. `rows` are places in the frame table, `anchor` a place in `rows`.
+    """One set with every model's view of it. `rows` are rows of the frame table, `anchor` an index into `rows`.
 
-    `name` and `source` are short and unique, as tables/sets has them.
+    `name` and `source` are short and unique, as in tables/sets.
     """
 
     set_row: int
@@ -92,10 +96,10 @@ class SetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen sets, best first, and out of how many: `counts[model][status]` over the whole dataset.
+    """The chosen sets, best first, and the totals: `counts[model][status]` over the whole dataset.
 
-    `change` are the models whose changed sets were chosen first, where both are here; `thinned` says that sets were
-    passed over because they overlap with one that was chosen.
+    `change` are the models whose changed sets were chosen first, if both are present. `thinned` is set if sets were
+    skipped because they overlap with a chosen one.
     """
 
     sets: tuple[SetView, ...]
@@ -107,7 +111,7 @@ class Choice:
 
 
 class Classified:
-    """A classifier on all sets, worked out once over all their rows."""
+    """A classifier on all sets, computed once over all their rows."""
 
     def __init__(self, dataset: Dataset, predictions: ClassAnswers) -> None:
         sets = dataset.sets
@@ -118,7 +122,7 @@ class Classified:
         self._seen = seen = predictions.scored[sets.frame]
         n_sets = dataset.n_sets
         wrong = np.bincount(sets.set, weights=~self._right & seen, minlength=n_sets)
-        # A set that is settled without what was skipped is scored.
+        # A set that is settled without the skipped frames is scored.
         skipped = (predictions.state[sets.frame] == State.SKIPPED) & (wrong[sets.set] > 0)
         unseen = np.bincount(sets.set, weights=~seen & ~(skipped & ~sets.is_anchor), minlength=n_sets)
         anchor_right = self._right[sets.is_anchor]
@@ -126,18 +130,18 @@ class Classified:
             unseen > 0, "unscored", np.where(~anchor_right, "wrong", np.where(wrong > 0, "breaks", "holds"))
         )
         confidence = predictions.confidence[sets.frame]
-        # Labels alone carry no confidence: every break then counts the same, and distance decides.
+        # Labels alone have no confidence: every break then has the same weight, and distance decides.
         sure = np.where(np.isfinite(confidence), confidence, 0.5)
-        # A striking flicker: sure of the right answer, then soon just as sure of a wrong one.
+        # A strong flicker: confident of the right answer, then soon just as confident of a wrong one.
         row_score = np.where(self._right | ~seen, 0.0, sure * nearness(dataset))
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
         self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
-        if dataset.info.k == 0:  # nothing can break: a wrong answer is the more striking the surer it is
+        if dataset.info.k == 0:  # nothing can break, so a more confident wrong answer is stronger
             self.score = np.where(self.status == "wrong", sure[sets.is_anchor], 0.0)
 
     def view(self, set_row: int) -> ModelView:
-        """The model on one set."""
+        """Return the model's view of one set."""
         sets = self._dataset.sets
         place = rows_of(self._dataset, set_row)
         rows, distance, right = sets.frame[place], sets.distance[place], self._right[place]
@@ -161,7 +165,7 @@ class Classified:
         )
 
     def _truth(self, place: slice) -> NDArray[np.float64]:
-        """The probability of the right answer on each row, by the dataset's label rule; NaN where unknown."""
+        """Return the probability of the right answer on each row, by the dataset's label rule; NaN if unknown."""
         rows, said = self._dataset.sets.frame[place], self._predictions
         truth = np.full(len(rows), np.nan)
         if not said.has_shares:
@@ -176,32 +180,32 @@ class Classified:
 
 
 def nearness(dataset: Dataset) -> NDArray[np.float64]:
-    """How much a flicker at each set row is worth by its distance: the nearer, the more striking."""
+    """Return the weight of a flicker at each set row by its distance; nearer is stronger."""
     away = np.abs(dataset.sets.distance)
     return np.asarray(1.25 - away / max(float(away.max()), 1.0))
 
 
 def rows_of(dataset: Dataset, set_row: int) -> slice:
-    """The rows of one set."""
+    """Return the rows of one set."""
     start, stop = np.searchsorted(dataset.sets.set, [set_row, set_row + 1])
     return slice(int(start), int(stop))
 
 
 def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tuple[str, str] | None = None) -> Choice:
-    """At most `limit` sets to look at, the same for the same input.
+    """Choose at most `limit` sets to show, deterministically.
 
-    Flickers come first, taken in turn from every (model, class) so that none crowds out the others, the most
-    striking of each first; sets on which models part are preferred among equals. One in six is a set without a
-    flicker that some model gets wrong on the anchor already, and one in six a set that every model holds.
+    Flickers come first, taken in turn from every (model, class), so that none crowds out the others, the strongest of
+    each first. Among equals, sets on which models differ are preferred. One in six is a set without a flicker that
+    some model gets wrong on the anchor already, and one in six a set that every model holds.
 
-    Where there are variants, turns go over (variant, model). Where every image stands alone, wrong answers take the
-    place of flickers, and a third are images that every model gets right.
+    With variants, turns go over (variant, model). If every image is a set of its own, wrong answers replace flickers,
+    and a third are images that every model gets right.
 
     With `change`, two models as before and after, up to half are sets newly broken and newly held between them, in
-    turn, the most striking first.
+    turn, the strongest first.
 
-    Of sets that overlap so far that the anchor of one is in the other, one is taken, since they show the same; only
-    where that leaves less than a third of `limit` do others fill up.
+    Of sets that overlap so far that the anchor of one is in the other, one is chosen, because they show the same.
+    Others are added only if less than a third of `limit` remains.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
@@ -237,7 +241,7 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
 
 
 class _Apart:
-    """Sets taken so far, and which others overlap with one of them: the anchor of one is a frame of the other."""
+    """The sets chosen so far, and the sets that overlap with one of them: the anchor of one is a frame of the other."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -248,7 +252,7 @@ class _Apart:
         self.passed = 0
 
     def take(self, row: int, *, taking: bool = True) -> bool:
-        """Whether a set keeps apart from all that were taken; it is then taken itself."""
+        """Return whether a set overlaps with no chosen set; if so, it is added."""
         if self._never:
             return True
         anchor = int(self._dataset.sets.anchor_frame[row])
@@ -262,7 +266,7 @@ class _Apart:
         return True
 
     def of(self, rows: Sequence[int], most: int | None = None, *, taking: bool = True) -> list[int]:
-        """Those of the sets that keep apart, in their order, at most so many."""
+        """Return at most this many of the sets that do not overlap, in their order."""
         out: list[int] = []
         for row in rows:
             if most is not None and len(out) >= most:
@@ -287,7 +291,7 @@ def _stills(
 
 
 def views(dataset: Dataset, judges: Sequence[Judge], set_rows: Sequence[int]) -> tuple[SetView, ...]:
-    """Sets with every model's word on them."""
+    """Return sets with every model's view of them."""
     names = short_names(dataset.sets.set_id.tolist()), short_names(dataset.videos.name.tolist())
     return tuple(_view(dataset, judges, row, *names) for row in set_rows)
 
@@ -311,14 +315,14 @@ def _view(
 
 
 def changes(before: Judge, after: Judge) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which sets are newly held and which newly broken from one model to the other, (S,) each."""
+    """Return which sets are newly held and which newly broken from one model to the other, (S,) each."""
     held = [one.status == "holds" for one in (before, after)]
     both = (before.status != "unscored") & (after.status != "unscored")
     return np.asarray(held[1] & ~held[0] & both), np.asarray(held[0] & ~held[1] & both)
 
 
 def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[int]:
-    """Set rows newly broken and newly held, in turn."""
+    """Yield set rows newly broken and newly held, in turn."""
     by_name = {one.model: one for one in judges}
     if change is None or not all(name in by_name for name in change):
         return []
@@ -332,7 +336,7 @@ def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[in
 
 
 def _spread(rows: Sequence[int], n: int) -> list[int]:
-    """Some of the sets from all over the dataset instead of the first video's alone."""
+    """Return sets spread over the dataset instead of the first video's alone."""
     places = np.linspace(0, max(len(rows) - 1, 0), min(n, len(rows))).round().astype(int)
     return [rows[place] for place in places.tolist()]
 
@@ -347,9 +351,9 @@ def _in_turn(
     seen: Sequence[int] = (),
     apart: _Apart | None = None,
 ) -> list[int]:
-    """Set rows of flickers, one from each (model, class) queue in turn; of (model, variant) where there are any.
+    """Yield set rows of flickers, one from each (model, class) queue in turn; (model, variant) if there are variants.
 
-    Those already `seen` are passed over, and those that do not keep `apart`.
+    It skips rows already `seen`, and those that overlap according to `apart`.
     """
     queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
@@ -381,7 +385,7 @@ def _in_turn(
 
 
 def _first_labels(dataset: Dataset) -> NDArray[np.int64]:
-    """The lowest label of each set's anchor, −1 where it has none."""
+    """Return the lowest label of each set's anchor, −1 if it has none."""
     lowest = np.full(len(dataset.frames), np.iinfo(np.int64).max)
     np.minimum.at(lowest, dataset.labels.frame, dataset.labels.label)
     first = lowest[dataset.sets.anchor_frame]

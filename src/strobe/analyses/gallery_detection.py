@@ -1,4 +1,4 @@
-"""A detector's word on every set, for the gallery: where its AP falls, by how much, and which boxes are right. Pure."""
+"""A detector's outcome on every set, for the gallery: where AP falls, by how much, and which boxes are right. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,13 +20,13 @@ __all__ = ["Detected", "truth_boxes"]
 
 MOST_BOXES = 25
 LEAST_SCORE = 0.05
-"""Boxes shown per frame at most, and the score below which none is: a page is no place for all hundred."""
+"""The most boxes shown per frame, and the lowest score shown, because a page cannot show a hundred boxes."""
 
 
 class Detected:
-    """A detector on all sets: per-frame AP as the score defines it, and for each box whether it is right.
+    """A detector on all sets: per-frame AP as defined for scoring, and whether each box is right.
 
-    `causes` names the main kind of error on a set's worst frame by set id, as results.json has it.
+    `causes` maps a set id to the main kind of error on its worst frame, as in results.json.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Detected:
         self._found = found
         truth = TruthTable.of_boxes(dataset.boxes, n_frames=n_frames, n_classes=n_classes)
         matches = match(truth, self._found, iou=iou, max_dets=max_dets)
-        # Rounded as the score rounds, so that the two never disagree on which frame is worse.
+        # Rounded as in scoring, so that the two never disagree on which frame is worse.
         self._ap = np.round(frame_ap(truth, self._found, matches), 9)
         self._hit = np.zeros(len(self._found), dtype=bool)
         self._hit[matches[0].found] = True
@@ -71,7 +71,7 @@ class Detected:
         )
 
     def view(self, set_row: int) -> ModelView:
-        """The detector on one set."""
+        """Return the detector's view of one set."""
         sets = self._dataset.sets
         place = rows_of(self._dataset, set_row)
         rows = sets.frame[place]
@@ -93,7 +93,7 @@ class Detected:
         )
 
     def _boxes(self, row: int) -> NDArray[np.float64]:
-        """The frame's boxes to show, (n, 7): xyxy, label, score, whether right; the surest first."""
+        """Return the frame's boxes to show, (n, 7): xyxy, label, score, whether right; the most confident first."""
         table = self._found
         start, stop = np.searchsorted(table.frame, [row, row + 1])
         stop = min(int(stop), int(start) + MOST_BOXES)
@@ -105,6 +105,6 @@ class Detected:
 
 
 def truth_boxes(boxes: Boxes, row: int) -> NDArray[np.float64]:
-    """What is there on one frame, (n, 5): xyxy and label; crowd regions are left out."""
+    """Return the true objects on one frame, (n, 5): xyxy and label, without crowd regions."""
     here = (boxes.frame == row) & ~boxes.crowd
     return np.column_stack([boxes.xyxy[here], boxes.label[here]]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Checkpoints over time: what each reached, and whether it is clearly better or worse than those before it."""
+"""Checkpoints over time: the figures of each, and whether it is significantly better or worse than earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ Score = ClassificationScore | DetectionScore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStep:
-    """One model of one run. `line` joins those that follow each other; `since` is its pmk less that of the one before.
+    """One model of one run. `line` joins successive checkpoints; `since` is its pmk minus the previous one's.
 
-    `since_first` is the same against the first of its line, `since_best` against the best before it, which `best`
-    names. `clearly`, `clearly_first` and `clearly_best` say what the corrected test shows: better, worse, or nothing.
+    `since_first` is the same against the first of its line, `since_best` against the best before it, named by `best`.
+    `clearly`, `clearly_first` and `clearly_best` are the outcomes of the corrected test: better, worse, or nothing.
     `unscored` counts its sets that could not be scored.
     """
 
@@ -48,7 +48,7 @@ class HistoryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Every step, line by line, in the order of time; `subset` names the file of videos they were judged on, if any."""
+    """All steps, line by line, in order of time; `subset` names the file of the videos used, if any."""
 
     dataset: str
     n_sets: Count
@@ -68,7 +68,7 @@ class History:
 
 
 def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
-    """The line of each (run, model): by the model's name where one comes in several runs, else all are one line.
+    """Return the line of each (run, model): the model's name if one occurs in several runs, else one line for all.
 
     >>> lines_of([("a", "net"), ("b", "net"), ("b", "other")])
     ['net', 'net', 'other']
@@ -81,7 +81,7 @@ def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The names of the steps that one step is compared with: the one before, the first, and the best before it."""
+    """The names of the steps that one step is compared with: the previous one, the first, and the best before it."""
 
     before: str
     first: str
@@ -89,7 +89,7 @@ class Earlier:
 
 
 def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
-    """What each score of a line but the first is compared with; of several best ones the earliest."""
+    """Return the comparisons of each score of a line except the first; of several best ones the earliest."""
     found: dict[str, Earlier] = {}
     for place, score in enumerate(scores[1:], start=1):
         best = max(scores[:place], key=_pmk)  # the first of several
@@ -103,7 +103,7 @@ def _pmk(score: Score) -> float:
 
 
 def with_earlier(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """The pairs that a line of scores is tested on, each once: the later one first."""
+    """Return the distinct pairs that a line of scores is tested on, the later one first."""
     by_name = {score.model: score for score in scores}
     pairs = [(later, other) for later, one in earlier_of(scores).items() for other in (one.before, one.first, one.best)]
     return [(by_name[later], by_name[other]) for later, other in dict.fromkeys(pairs)]
@@ -117,7 +117,7 @@ def step_of(
     earlier: Earlier | None,
     tested: Mapping[tuple[str, str], Comparison],
 ) -> HistoryStep:
-    """One step; `place` is run, model and time, `tested` the comparisons by the later and the earlier model."""
+    """Return one step; `place` is run, model and time, `tested` the comparisons by the later and the earlier model."""
     run, model, at = place
     orig, pmk, drop = result.headline
     names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
@@ -131,7 +131,7 @@ def step_of(
 
 
 def _told(one: Comparison | None) -> tuple[Estimate | None, str | None]:
-    """The difference, and what the test shows of it."""
+    """Return the difference, and the outcome of its test."""
     if one is None:
         return None, None
     if one.p_holm is None or one.p_holm >= LEVEL:
@@ -140,5 +140,5 @@ def _told(one: Comparison | None) -> tuple[Estimate | None, str | None]:
 
 
 def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:
-    """The comparisons about whole sets, by the later and the earlier model."""
+    """Return the comparisons on whole sets, by the later and the earlier model."""
     return {(one.a, one.b): one for one in comparisons if one.metric in WHOLE_SETS}

@@ -1,4 +1,4 @@
-"""What sets without predictions could do to a figure: it with all of them wrong, and with all of them right. Pure."""
+"""Bounds of a figure over sets without predictions: with all of them wrong, and with all of them right. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ __all__ = ["Extremes", "MissingSets", "completed", "extreme_comparisons", "extre
 
 
 class Extremes(NamedTuple):
-    """A figure over all sets at its lowest and at its highest, whatever the missing sets would have been."""
+    """The lowest and highest value of a figure over all sets, for any outcome of the missing sets."""
 
     lowest: Estimate
     highest: Estimate
@@ -24,9 +24,9 @@ class Extremes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingSets:
-    """How many sets lack predictions, and what they could do to figures or losses, by measure.
+    """The number of sets without predictions, and the bounds of figures or losses, by measure.
 
-    A measure that is not among the extremes cannot be bounded.
+    A measure without extremes cannot be bounded.
     """
 
     n: int = 0
@@ -34,12 +34,16 @@ class MissingSets:
 
 
 def completed(score: ClassificationScore, first_wrong: int) -> ClassificationScore:
-    """The score as if every set without predictions were first wrong at this level: 0 the anchor, k + 1 never."""
+    """Return the score as if every set without predictions were first wrong at this level: 0 the anchor, k + 1
+    never.
+    """
     return replace(score, first_wrong=np.where(score.scored, score.first_wrong, first_wrong).astype(np.int32))
 
 
 def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions) -> dict[str, Extremes]:
-    """acc_orig, acc_pmk and drop of a score on this dataset at their lowest and highest; empty if no set is missing."""
+    """Return the lowest and highest acc_orig, acc_pmk and drop of a score on this dataset; empty if no set is
+    missing.
+    """
     if score.scored.all():
         return {}
     headline = Plan(dataset, options).headline
@@ -57,9 +61,10 @@ def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions
 def extreme_comparisons(
     dataset: Dataset, new: ClassificationScore, old: ClassificationScore
 ) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-    """The comparisons of a model with its baseline where the missing sets favour the baseline, and the new model.
+    """Compare a model with its baseline if the missing sets favour the baseline, and if they favour the new model.
 
-    Of accuracies one's missing sets are wrong and the other's right; of drop one's break and the other's hold.
+    For accuracies, one model's missing sets are wrong and the other's right. For drop, one's break and the other's
+    hold.
     """
     out = []
     for favoured, other in ((old, new), (new, old)):
@@ -71,5 +76,5 @@ def extreme_comparisons(
 
 
 def _in_order(new: ClassificationScore, *both: ClassificationScore) -> list[ClassificationScore]:
-    """The two scores, the new model's first."""
+    """Return the two scores, the new model's first."""
     return sorted(both, key=lambda one: one.model != new.model)

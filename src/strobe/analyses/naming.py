@@ -1,12 +1,12 @@
 """People's answers to "What is this?" as a table: a row per image, a column per person.
 
-The rules, one each:
+The rules:
 
-- The latest word of a person on an image counts.
-- A class is right where the dataset's label rule says so. None of these, cannot tell and too late are answers, each a
+- A person's latest answer on an image counts.
+- A class is right according to the dataset's label rule. None of these, cannot tell and too late are answers, each a
   category of its own, and wrong.
-- An image is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control
-  and nowhere else, one shown for practice counts nowhere.
+- An image has its role in its sets: an anchor, or a member of a variant. An image shown as a control counts only as a
+  control, and one shown for practice does not count.
 """
 
 from collections.abc import Sequence
@@ -28,22 +28,22 @@ __all__ = ["CONTROL", "MEMBER", "PRACTICE", "NamingTable", "Said"]
 Said = Literal["class", "none", "unsure", "late"]
 
 CONTROL = "control"
-"""The condition of an image that is shown to see who looks."""
+"""The condition of an image that is shown as an attention check."""
 
 PRACTICE = "practice"
-"""The condition of an image that people begin with, and are told what it is."""
+"""The condition of a practice image, whose class is shown to the person."""
 
 MEMBER = "member"
-"""What the images beside anchors are called where variants have no names."""
+"""The role of images other than anchors if variants have no names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamingTable:
-    """Who called what what: N images that have an answer and stand in a set, P people.
+    """The answers of P people to N images that have an answer and are in a set.
 
-    `row` (N,) is the set row an image is judged by, its anchor's where it is one. `said` (N, P) is a class, or beyond
-    the classes none, unsure or late in this order, −1 where nothing was said. `right` (N, P) is 1, 0, or −1. `seconds`
-    is NaN where unknown, `shown` the condition. `elsewhere` counts answers about images in no set.
+    `row` (N,) is the set row that scores an image, its anchor row if it is an anchor. `said` (N, P) is a class, or
+    beyond the classes none, unsure or late in this order, −1 if there is no answer. `right` (N, P) is 1, 0, or −1.
+    `seconds` is NaN if unknown, `shown` is the condition. `elsewhere` counts answers about images in no set.
     """
 
     dataset: Dataset
@@ -57,7 +57,7 @@ class NamingTable:
 
     @classmethod
     def of(cls, dataset: Dataset) -> "NamingTable":
-        """The answers in the dataset that count."""
+        """Build the table of the dataset's answers that count."""
         row_of, latest = _judged_by(dataset), latest_answers(dataset.names)
         asked = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
         people = sorted({person for name in asked for person in latest[name]})
@@ -84,7 +84,7 @@ class NamingTable:
 
     @classmethod
     def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "NamingTable":
-        """What models call every image of a set, as if they were people: each gives one answer, always counted."""
+        """Build the same table for models, as if they were people: each gives one answer, which always counts."""
         rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
         frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)
         said = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
@@ -102,7 +102,7 @@ class NamingTable:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are; what is said beyond them is none of them."""
+        """The number of classes; answers beyond them are none of the classes."""
         return len(self.dataset.info.label_space)
 
     @property
@@ -112,12 +112,12 @@ class NamingTable:
 
     @property
     def source(self) -> Ints:
-        """The source of each image, (N,): what intervals resample."""
+        """The source of each image, (N,), which intervals resample."""
         return self.dataset.video_of_set[self.dataset.sets.set[self.row]]
 
     @property
     def variant(self) -> Texts:
-        """What each image is, (N,): `anchor`, its variant, or `member` where variants have no names."""
+        """The role of each image, (N,): `anchor`, its variant, or `member` if variants have no names."""
         sets, variants = self.dataset.sets, self.dataset.variants
         place = sets.variant[sets.set[self.row]]
         named = np.full(len(place), MEMBER, dtype=object) if variants is None else variants.variant[place]
@@ -125,26 +125,28 @@ class NamingTable:
 
     @property
     def is_control(self) -> Bools:
-        """Which answers were given to a control, (N, P)."""
+        """Return which answers were given to a control, (N, P)."""
         return np.asarray((self.shown == CONTROL) & (self.said >= 0), dtype=bool)
 
     @property
     def counts(self) -> Bools:
-        """Which answers count: neither to controls nor for practice, (N, P)."""
+        """Return which answers count: neither to controls nor for practice, (N, P)."""
         return np.asarray((self.said >= 0) & (self.shown != CONTROL) & (self.shown != PRACTICE), dtype=bool)
 
     def word(self, category: int) -> Said:
-        """What a category of `said` is: a class, none, unsure or late."""
+        """Return the name of a category of `said`: a class, none, unsure or late."""
         return cast(Said, SAID[max(category - self.n_classes + 1, 0)])
 
     def judge(self, label: Ints, scored: Bools) -> NDArray[np.int8]:
-        """Whether a model with a class per frame is right on each image, (N,): 1, 0, or −1 where it is not scored."""
+        """Return whether a model with one class per frame is right on each image, (N,): 1, 0, or −1 if it is not
+        scored.
+        """
         right = self.dataset.right_rows(label)[self.row]
         return np.where(scored[self.frame], right, -1).astype(np.int8)
 
 
 def _judged_by(dataset: Dataset) -> dict[str, int]:
-    """The set row of every frame in a set: where it is an anchor, else the first it stands in."""
+    """Return the set row of every frame in a set: its anchor row if it has one, else its first row."""
     sets, ids = dataset.sets, dataset.frame_ids()
     order = np.lexsort((np.arange(len(sets.set)), ~sets.is_anchor))
     frames, first = np.unique(sets.frame[order], return_index=True)
@@ -163,7 +165,7 @@ def _category(answer: NameAnswer, classes: dict[str, int]) -> int:
 
 
 def _right(dataset: Dataset, rows: list[int], said: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Whether each answer (N, P) is right by the dataset's label rule."""
+    """Return whether each answer (N, P) is right by the dataset's label rule."""
     n_classes, out = len(dataset.info.label_space), np.full(said.shape, -1, dtype=np.int8)
     label = np.full(len(dataset.sets.set), -1, dtype=np.int64)
     for place, column in enumerate(said.T):

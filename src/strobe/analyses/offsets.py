@@ -13,9 +13,9 @@ __all__ = ["OffsetPool"]
 
 
 class OffsetPool:
-    """The mean over models of the error at each offset, on the members of sets every model was scored on.
+    """The mean over models of the error at each offset, on the members of sets scored for every model.
 
-    Give it to every call of `score` for one dataset, then ask for `estimates`.
+    Pass it to every call of `score` for one dataset, then call `estimates`.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -25,13 +25,15 @@ class OffsetPool:
         self.n_models = 0
 
     def add(self, wrong: Bools, scored: Bools) -> None:
-        """One model: `wrong` (R,) per set row of the whole plan, `scored` (S,) per set."""
+        """Add one model: `wrong` (R,) per set row of the whole plan, `scored` (S,) per set."""
         self._wrong += wrong
         self._common &= scored
         self.n_models += 1
 
     def estimates(self) -> tuple[OffsetError, ...]:
-        """The mean errors in ascending order of offset; n counts members, intervals come from resampled videos."""
+        """Return the mean errors in ascending order of offset; n counts members, intervals come from resampled
+        videos.
+        """
         plan = self._plan
         use = self._common[plan.set_row]
         if self.n_models == 0 or not use.any():

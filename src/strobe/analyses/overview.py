@@ -1,4 +1,4 @@
-"""What a dataset holds, counted: classes, offsets, frame types and rates, hints, review, and what is out of reach."""
+"""Counts of a dataset's content: classes, offsets, frame types and rates, hints, review, and unreachable sets."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -19,9 +19,9 @@ __all__ = ["ceiling", "ceiling_of", "map_ceiling_of", "overview"]
 
 
 def overview(dataset: Dataset) -> dict[str, Any]:
-    """Plain figures of a dataset, ready for JSON. Frames are those that stand in a set.
+    """Return plain figures of a dataset, ready for JSON. Only frames in a set are counted.
 
-    All candidates are counted; only the ceiling is that of what is scored: what review kept, where people have voted.
+    All candidates are counted. Only the ceiling uses the scored sets, which are those kept by review if people voted.
     """
     sets, frames = dataset.sets, dataset.frames
     used = np.unique(sets.frame)
@@ -78,16 +78,16 @@ def overview(dataset: Dataset) -> dict[str, Any]:
 
 
 def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> Ceiling | None:
-    """The ceiling of a model of a shipped label space; None where no shipped map leads to the dataset's classes."""
+    """Return the ceiling of a model of a shipped label space; None if no shipped map leads to the dataset's classes."""
     found = shipped_between(space(source), dataset.info.label_space)
     return None if found is None else ceiling_of(dataset, source=source, childless=found.childless)
 
 
 def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> Ceiling:
-    """The best a model of another label space can do here: anchors and sets whose every right answer it cannot give.
+    """Return the upper bound for another label space: anchors and sets without any right answer the model can give.
 
-    `childless` are the dataset's classes no class of `source` maps to; those that frames of its sets have are named.
-    A set is out of reach if its anchor or any member is.
+    `childless` are the dataset's classes without a class of `source`; those that occur in its sets are named. A set
+    is out of reach if its anchor or any member is.
     """
     reachable = np.ones(len(dataset.info.label_space), dtype=bool)
     reachable[list(childless)] = False
@@ -110,7 +110,7 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
 
 
 def map_ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> MapCeiling | None:
-    """The best a detector can do here whose classes lack `childless`; None where none of them has an object."""
+    """Return the upper bound for a detector whose classes lack `childless`; None if none of them has an object."""
     boxes, sets = dataset.boxes, dataset.sets
     if boxes is None:
         return None
@@ -139,7 +139,7 @@ def _n_tracks(dataset: Dataset, used: NDArray[Any]) -> int:
 
 
 def _classes(dataset: Dataset, used: NDArray[Any]) -> list[dict[str, Any]]:
-    """Anchors, frames and boxes of every class that occurs, most anchors first."""
+    """Count anchors, frames and boxes of every class that occurs, most anchors first."""
     n, space = len(dataset.info.label_space), dataset.info.label_space
     is_anchor = np.zeros(len(dataset.frames), dtype=np.int64)
     np.add.at(is_anchor, dataset.sets.anchor_frame, 1)
@@ -173,7 +173,7 @@ def _offsets(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _frame_types(dataset: Dataset, used: NDArray[Any]) -> dict[str, dict[str, int]]:
-    """Frames and anchors of each type; `unknown` where the source does not say."""
+    """Count frames and anchors of each type; `unknown` if the source does not give it."""
     kinds = dataset.frames.pict_type
     frames = Counter(kinds[used].tolist())
     anchors = Counter(kinds[dataset.sets.anchor_frame].tolist())
@@ -185,7 +185,7 @@ def _frame_types(dataset: Dataset, used: NDArray[Any]) -> dict[str, dict[str, in
 
 
 def _reach_ms(dataset: Dataset) -> NDArray[np.float64]:
-    """How far each set reaches from its anchor in time, NaN where unknown."""
+    """Return the extent of each set in time from its anchor, NaN if unknown."""
     sets, times = dataset.sets, dataset.frames.time_s
     gap = np.abs(times[sets.frame] - times[sets.anchor_frame[sets.set]]) * 1000
     out = np.full(dataset.n_sets, np.nan)
@@ -221,7 +221,7 @@ def _media(dataset: Dataset, used: NDArray[Any]) -> dict[str, int]:
 
 
 def _hints(dataset: Dataset, members: NDArray[np.bool_]) -> dict[str, Any] | None:
-    """Median and 95th percentile of the size of every hint over the members, and the duplicates."""
+    """Return the median and 95th percentile of every hint's size over the members, and the duplicates."""
     if dataset.hints is None or not members.any():
         return None
     out: dict[str, Any] = {}
@@ -240,7 +240,7 @@ def _hints(dataset: Dataset, members: NDArray[np.bool_]) -> dict[str, Any] | Non
 def _review(dataset: Dataset, decided: Derivation) -> dict[str, Any]:
     ids = dataset.frame_ids()
     pairs = {(str(dataset.sets.set_id[s]), ids[f]) for s, f in zip(dataset.sets.set, dataset.sets.frame, strict=True)}
-    # As review status counts them: the latest vote of each annotator, hidden control pairs left out.
+    # Counted as in review status: the latest vote of each annotator, without hidden control pairs.
     latest = [
         vote for pair, votes in latest_votes(dataset.verdicts).items() if pair in pairs for vote in votes.values()
     ]

@@ -1,6 +1,6 @@
-"""People who named images, alone and beside the models: how often right, how much alike, how quick.
+"""People who named images, alone and compared with the models: accuracy, agreement and response time.
 
-Intervals are of other images, not of other people: as a model is taken as it is, so are the people who were asked.
+Intervals are over images, not over people: the people are taken as given, as a model is.
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ __all__ = ["BesidePeople"]
 
 
 class BesidePeople:
-    """What people's answers add to the results, and the models beside them, gathered while those are scored one by one.
+    """Adds people's answers to the results, and the models on the same images, collected as they are scored.
 
-    Where nobody named an image nothing is added.
+    If nobody named an image, nothing is added.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
@@ -50,19 +50,19 @@ class BesidePeople:
         self._models: dict[str, NDArray[np.int8]] = {}
 
     def add(self, model: str, answers: ClassAnswers) -> None:
-        """Judge a model on the images people named."""
+        """Score a model on the images that people named."""
         if self._naming is not None:
             self._models[model] = self._naming.judge(answers.label, answers.scored)
 
     def into(self, results: Results) -> Results:
-        """The results with what people said."""
+        """Return the results with people's answers added."""
         if self._naming is None:
             return results
         return replace(results, people=people_results(self._naming, self._models, self._options))
 
 
 def people_results(naming: NamingTable, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
-    """All results of the answers; `models` are those judged on the same images (`NamingTable.judge`)."""
+    """Return all results of the answers; `models` are those scored on the same images (`NamingTable.judge`)."""
     given = naming.counts
     return PeopleResults(
         n_people=int(given.any(axis=0).sum()),
@@ -90,12 +90,12 @@ class _PeopleSlice:
         return self.naming.source[self.lines]
 
     def of(self, table: NDArray[np.generic]) -> Ints:
-        """Lines of a table of whole numbers, −1 where the answer does not count."""
+        """Return lines of an integer table, −1 if the answer does not count."""
         return np.where(self.given, table[self.lines], -1).astype(np.int64)
 
 
 def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
-    """Anchors, then variants as the dataset has them, controls last; each by condition where it says more than that."""
+    """Yield anchors, then variants in dataset order, controls last; split by condition if that adds information."""
     sets, variants = naming.dataset.sets, naming.dataset.variants
     said = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
                     naming.shown)  # fmt: skip
@@ -114,7 +114,7 @@ def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
 
 
 def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOptions, empty: str) -> Estimate:
-    """The share of answers (N, P) that are right, where `use`; images of one source belong together."""
+    """Return the share of right answers (N, P) among `use`; images of one source form a cluster."""
     if not use.any():
         return nothing(empty)
     return proportion(right[use] == 1, np.broadcast_to(source[:, None], use.shape)[use], interval=options.interval)
@@ -126,7 +126,7 @@ def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: Sco
     draws = Bootstrap(source, replicates=options.draws, seed=options.seed)
     asked = np.flatnonzero(part.given.any(axis=0))
     most = majority(said, n_classes=n_classes + len(SAID) - 1)
-    # Who gave the answer most gave was judged already.
+    # A person who gave the majority answer has already been scored on it.
     agreed = ((said == most[:, None]) & (most >= 0)[:, None] & (right == 1)).any(axis=1)
     counts = np.bincount(np.maximum(said[part.given] - n_classes + 1, 0), minlength=len(SAID)).tolist()
     pairs, means = _consistency(part, right, asked, models, draws)
@@ -177,7 +177,7 @@ def _is_control(naming: NamingTable, variant: str) -> bool:
 def _consistency(
     part: _PeopleSlice, right: Ints, asked: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
 ) -> tuple[tuple[PairConsistency, ...], dict[str, Estimate]]:
-    """Every pair of people and every person with every model; the mean over people ("") and with each model."""
+    """Return every pair of people and every person with every model; the mean over people ("") and with each model."""
     names = part.naming.people
     raters = np.concatenate([right, *(judged[part.lines][:, None] for judged in models.values())], axis=1)
     first = [(a, b) for a, b in combinations(asked.tolist(), 2)]
@@ -199,8 +199,9 @@ def _beside(
     part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
     options: ScoreOptions,
 ) -> BesideModel:  # fmt: skip
-    """A model on the images it answered, and people on those: each image counts once for it, once an answer for
-    them."""
+    """Compare a model with people on the images it answered: each image counts once for it, once per answer for
+    them.
+    """
     there = judged >= 0
     if not there.any():
         none = nothing("it has no prediction for these images")
@@ -225,7 +226,7 @@ def _times(seconds: NDArray[np.float64], given: Bools, draws: Bootstrap) -> Time
 
 
 def _confusion(part: _PeopleSlice, said: Ints, right: Ints) -> tuple[Confused, ...]:
-    """How often each class was called what; of several right classes the one that was named, else the first."""
+    """Count the answers given to each class; of several right classes the one that was named, else the first."""
     naming = part.naming
     space = naming.dataset.info.label_space
     judged = naming.dataset.judged_frame[naming.row[part.lines]].tolist()

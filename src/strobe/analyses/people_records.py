@@ -1,4 +1,4 @@
-"""What results.json says of people who named images, record by record; the keys stand in the order of the fields."""
+"""The records of people who named images in results.json; keys are in the order of the fields."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,7 +14,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidCounts:
-    """What was said: a class, none of them, cannot tell, or nothing in time."""
+    """The kinds of answer: a class, none of them, cannot tell, or nothing in time."""
 
     named: Count = field(metadata={"key": "class"})
     none: Count
@@ -24,7 +24,7 @@ class SaidCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds per answer: the median and the quartiles; null where nobody was timed."""
+    """Seconds per answer: the median and the quartiles; null if no answer was timed."""
 
     median: Estimate
     quartile_low: float | None
@@ -33,7 +33,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonScore:
-    """One person: how often right, how quick."""
+    """One person: accuracy and response time."""
 
     person: str
     accuracy: Estimate
@@ -42,8 +42,10 @@ class PersonScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BesideModel:
-    """One model on the images people named: its accuracy, by how much people are ahead (`difference`), and the mean
-    error consistency of each person with it."""
+    """One model on the images that people named: its accuracy, and people's lead over it (`difference`).
+
+    It includes the mean error consistency of each person with the model.
+    """
 
     model: str
     accuracy: Estimate
@@ -63,7 +65,7 @@ class PairConsistency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confused:
-    """How often images of one class (`label`, its id) were called another, or none, unsure, late (`said`)."""
+    """The number of times images of one class (`label`, its id) were named another, or none, unsure, late (`said`)."""
 
     label: str
     name: str
@@ -75,10 +77,10 @@ class Confused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleScore:
-    """People on the images of one kind: `anchor`, a variant, or `member` where variants have no names.
+    """People on the images of one kind: `anchor`, a variant, or `member` if variants have no names.
 
-    `condition` is what they were shown as, where the file says more than that. `accuracy` counts answers, `majority`
-    images whose answer of more than half is right; `no_majority` of them have none, and are not right.
+    `condition` is how they were shown, if the file gives more detail than that. `accuracy` counts answers. `majority`
+    counts images whose answer by more than half is right; `no_majority` images have none, and are not right.
     """
 
     variant: str
@@ -102,7 +104,8 @@ class PeopleScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preservation:
-    """Is it still what it was? `named`: answers that give the anchor's class; `kept`: images most people name so.
+    """Whether changed images still show the anchor's class. `named`: answers that give it; `kept`: images that most
+    people name so.
 
     `variant` is `anchor` for the images as they were. `lost` is by how much `named` falls short of theirs. Of a
     search only what was found counts.
@@ -119,9 +122,9 @@ class Preservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleResults:
-    """What people called the images. `controls` are images shown to see who looks; they count nowhere else.
+    """Results of people naming images. `controls` are images shown as attention checks; they count nowhere else.
 
-    Practice counts nowhere. `elsewhere` counts answers about images that are not scored.
+    Practice does not count. `elsewhere` counts answers about images that are not scored.
     """
 
     n_people: Count

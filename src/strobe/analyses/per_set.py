@@ -1,4 +1,4 @@
-"""What each model does on each set, a row for each: what a table of sets holds. Pure."""
+"""Each model's result on each set, one row each, for the table of sets. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,19 +21,19 @@ __all__ = ["ModelSets", "SetFacts", "box_sets", "class_sets", "set_facts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFacts:
-    """What is known of every set whatever a model says; columns are (S,), names short and unique."""
+    """The model-independent facts of every set; columns are (S,), names are short and unique."""
 
     columns: Mapping[str, Texts]
     answers: Texts
-    """What a model can say: the classes, and that it is none of them."""
+    """The possible answers of a model: the classes, and none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSets:
     """One model on every set it was scored on, small enough to keep for many models.
 
-    `row` are places in `facts`, the other columns as long; those under `names` hold places among the names. NaN:
-    unknown.
+    `row` are indices into `facts`, and the other columns have the same length. Columns under `names` hold indices
+    into the names. NaN means unknown.
     """
 
     model: str
@@ -44,7 +44,9 @@ class ModelSets:
 
 
 def set_facts(dataset: Dataset) -> SetFacts:
-    """The sets by name, with their source and label; the variant where there are any, the id where it is no name."""
+    """Return the sets by name, with source and label; the variant if there are any, the id if it differs from the
+    name.
+    """
     sets, names = dataset.sets, dataset.info.label_space.names
     found = {
         "set": texts(short_names(sets.set_id.tolist())),
@@ -59,7 +61,7 @@ def set_facts(dataset: Dataset) -> SetFacts:
 
 
 def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
-    """The classes of each set's anchor, in words."""
+    """Return the class names of each set's anchor."""
     labels, anchors = dataset.labels, dataset.sets.anchor_frame
     is_anchor = np.zeros(len(dataset.frames), dtype=bool)
     is_anchor[anchors] = True
@@ -73,12 +75,12 @@ def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
 
 
 def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: int | None = None) -> ModelSets:
-    """A classifier on every set it answered whole, up to level k; `facts` are the dataset's.
+    """Return a classifier's rows for every fully answered set, up to level k; `facts` are the dataset's.
 
-    `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 where the anchor is wrong, NaN where the set
-    holds. `worst_member` is the distance of the worst member: wrong before right, then the one with the least
-    probability for the right answer, then the nearest, then the earlier; NaN where the set is its anchor alone.
-    Where members were skipped, sets that are settled without them are here, too, and these columns are not.
+    `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 if the anchor is wrong, NaN if the set
+    holds. `worst_member` is the distance of the worst member: wrong before right, then the lowest probability of the
+    right answer, then the nearest, then the earlier; NaN if the set is its anchor alone. If members were skipped,
+    sets that are settled without them are included, and these columns are omitted.
     """
     plan = Plan(dataset, ScoreOptions(k=k))
     if is_stopped(plan, answers):
@@ -96,7 +98,7 @@ def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: i
 
 
 def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dict[str, NDArray[Any]]:
-    """The columns of some sets, and which of them were answered whole."""
+    """Return the columns of some sets, and which of them were fully answered."""
     owner, start = plan.set_row[rows] - sets.start, plan.start[sets] - rows.start
     frame, distance, anchor = plan.frame[rows], plan.distance[rows], plan.is_anchor[rows]
     right = plan.view.right(answers.label[frame], rows)
@@ -104,7 +106,7 @@ def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dic
     first = np.full(len(start), np.inf)
     np.minimum.at(first, owner[~right], away[~right])
     truth = _probability_of_right(plan, answers, rows)
-    # The anchor of a set comes last, so that it is taken only where there is nothing else.
+    # The anchor of a set comes last, so that it is chosen only if there is no member.
     worst = _first(start, owner, (anchor, right, np.where(np.isfinite(truth), truth, 0.0), away, distance))
     chosen, holds = frame[worst], np.isinf(first)
     return {
@@ -114,14 +116,14 @@ def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dic
         "first_wrong_distance": np.where(holds, np.nan, first).astype(np.float32),
         "worst_member": np.where(anchor[worst], np.nan, distance[worst]).astype(np.float32),
         "worst_right": right[worst],
-        "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset's, is the last name
+        "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset, is the last name
         "worst_confidence": answers.confidence[chosen].astype(np.float32),
         "worst_probability_of_right": truth[worst].astype(np.float32),
     }
 
 
 def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
-    """The first row of every set in the order of the keys, the first of them deciding most: no sorting of all rows."""
+    """Return the first row of every set in the order of the keys, the first key deciding most, without a full sort."""
     left = np.ones(len(set_row), dtype=bool)
     for key in keys:
         held = np.where(left, key.astype(np.float64), np.inf)
@@ -131,7 +133,7 @@ def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
 
 
 def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
-    """What is known of every set that is settled: whether its anchor is right, and whether all of it is."""
+    """Return the known facts of every settled set: whether its anchor is right, and whether all of it is."""
     known, right = settled_sets(plan, answers), plan.view.right_rows(answers.label)
     return ModelSets(
         model=answers.model,
@@ -145,7 +147,7 @@ def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
 
 
 def _probability_of_right(plan: Plan, answers: ClassAnswers, rows: slice) -> NDArray[np.float64]:
-    """The probability of the right answer on each of these set rows by the label rule; NaN where unknown."""
+    """Return the probability of the right answer on each of these set rows by the label rule; NaN if unknown."""
     frame = plan.frame[rows]
     out = np.full(len(frame), np.nan)
     if not answers.has_shares:
@@ -157,10 +159,10 @@ def _probability_of_right(plan: Plan, answers: ClassAnswers, rows: slice) -> NDA
 
 
 def box_sets(dataset: Dataset, facts: SetFacts, answers: BoxAnswers, found: DetectionScore) -> ModelSets:
-    """A detector on every set it was scored on: the frame that stands for the set, its AP beside the anchor's.
+    """Return a detector's rows for every scored set: the frame chosen for the set, its AP and the anchor's.
 
-    `anchor_right` says that something was right on the anchor, `holds` that besides AP is nowhere below the anchor's.
-    `worst_answer` and `worst_confidence` are of the surest box on the frame that stands for the set.
+    `anchor_right` means that something was right on the anchor; `holds` means that, in addition, AP never falls below
+    the anchor's. `worst_answer` and `worst_confidence` are of the most confident box on the chosen frame.
     """
     place = {str(name): row for row, name in enumerate(dataset.sets.set_id)}
     rows = found.chosen_frames

@@ -1,4 +1,4 @@
-"""Is it still what it was? Whether people give a changed image the class of its anchor, and which sets pass."""
+"""Whether people give a changed image the class of its anchor, and which sets pass this check."""
 
 from dataclasses import dataclass, replace
 
@@ -23,24 +23,24 @@ _NOBODY = "nobody named such an image"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preserved:
-    """Which sets people were asked about, and which of those are still what they were; both (S,)."""
+    """The sets that people were asked about, and those of them that are preserved; both (S,)."""
 
     asked: Bools
     kept: Bools
 
 
 def preserved_sets(dataset: Dataset) -> Preserved:
-    """The sets whose members are still what their anchor is, by people: the rule for "preserved items only".
+    """Return the sets whose members still show the anchor's class, by people: the rule for "preserved items only".
 
-    A set is asked about where somebody named one of its members; it is kept where of each of those more than half of
-    the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and practice do
-    not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
+    A set is asked about if somebody named one of its members. It is kept if, for each of those members, more than
+    half of the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and
+    practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
     """
     return preserved_by(NamingTable.of(dataset))
 
 
 def preserved_by(naming: NamingTable) -> Preserved:
-    """The same rule for whoever named the images, people or models."""
+    """Apply the same rule to images named by people or by models."""
     dataset, rows = naming.dataset, _NamedRows.of(naming)
     member = ~dataset.sets.is_anchor[rows.row]
     asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)
@@ -51,7 +51,7 @@ def preserved_by(naming: NamingTable) -> Preserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamedRows:
-    """Every set row whose image was named: its set, its source, its answers, those that give the anchor's class."""
+    """Every set row with a named image: its set, its source, its answers, those that give the anchor's class."""
 
     row: Ints
     set: Ints
@@ -85,16 +85,16 @@ class _NamedRows:
 
 
 def preservation(naming: NamingTable, options: ScoreOptions) -> tuple[Preservation, ...]:
-    """For the images as they were, then for every variant, how many are still named as their anchor's class.
+    """Return, for the originals and then for every variant, how many are still named as their anchor's class.
 
-    Of a search only what was found counts. Nothing where nobody named a changed image.
+    For a search only its findings count. Empty if nobody named a changed image.
     """
     dataset = naming.dataset
     sets, rows = dataset.sets, _NamedRows.of(naming)
     is_anchor = sets.is_anchor[rows.row]
     if is_anchor.all():
         return ()
-    # An anchor stands in every set of its image, and is one image.
+    # An anchor is in every set of its image, but is one image.
     first = np.zeros(len(rows.row), dtype=bool)
     first[np.unique(sets.frame[rows.row], return_index=True)[1]] = True
     searched = np.isin(sets.variant, sets.variant[sets.status != "complete"])
@@ -114,7 +114,7 @@ def _about(
     rows: _NamedRows, mine: Bools, options: ScoreOptions, *, variant: str, facts: Variant | None = None
 ) -> Preservation:
     many, same = rows.answers[mine], rows.same[mine]
-    # One entry for each answer: those that give the class, then those that do not.
+    # One entry per answer: first those that give the class, then those that do not.
     source = np.concatenate([np.repeat(rows.source[mine], same), np.repeat(rows.source[mine], many - same)])
     right = np.arange(int(many.sum())) < int(same.sum())
     return Preservation(
@@ -130,7 +130,7 @@ def _about(
 
 
 def _lost(rows: _NamedRows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
-    """The share of answers that give the class, of the images as they were minus of the changed ones."""
+    """Return the share of answers that give the class, of the originals minus of the changed images."""
     if not before.any():
         return nothing("nobody named an image as it was")
     sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]

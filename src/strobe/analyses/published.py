@@ -1,4 +1,4 @@
-"""The papers' own tables, as printed: reference points, each with its dataset and n, never pooled with anything."""
+"""The papers' own tables, as printed: reference points, each with its dataset and n, never pooled."""
 
 import csv
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _NOT_STANDARD = {
 }
 STANDARD = "Trained on ILSVRC"
 
-# Rows of the 2021 type table whose printed figures do not agree with each other (methods §11).
+# Rows of the 2021 type table whose printed figures are inconsistent (methods §11).
 _MISPRINTED = {
     ("imagenet-vid-robust", "l_inf robustness"): "printed drop and lower bound do not follow from the accuracies",
     ("imagenet-vid-robust", "CLIP zero-shot"): "printed intervals are not Clopper–Pearson",
@@ -32,7 +32,7 @@ _MISPRINTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPoint:
-    """One row: accuracies and drop in points, as printed; `note` where the row contradicts itself."""
+    """One row: accuracies and drop in points, as printed; `note` if the row contradicts itself."""
 
     model: str
     model_type: str
@@ -54,7 +54,7 @@ class PublishedTable:
     points: tuple[PublishedPoint, ...]
 
     def fit(self, *, standard_only: bool = True) -> tuple[Line | None, Line | None]:
-        """The lines of acc_pmk on acc_orig: in points, and on logit axes.
+        """Return the fits of acc_pmk on acc_orig: in points, and on logit axes.
 
         Counts are recovered from the rounded shares without rounding again; rows are used as printed.
 
@@ -69,7 +69,7 @@ class PublishedTable:
 
 
 def rows_of(name: str) -> Iterator[dict[str, str]]:
-    """The rows of a shipped table, e.g. `detection_2021.csv`."""
+    """Return the rows of a shipped table, e.g. `detection_2021.csv`."""
     text = (resources.files("strobe.core") / "data" / "published" / name).read_text(encoding="utf-8")
     yield from csv.DictReader(text.splitlines())
 
@@ -87,7 +87,7 @@ def _point(row: dict[str, str], model: str, kind: str, note: str = "") -> Publis
 
 @cache
 def tables() -> tuple[PublishedTable, ...]:
-    """The printed classification tables.
+    """Return the printed classification tables.
 
     >>> [(table.name, table.n, len(table.points)) for table in tables()]
     [('2019, 50 models', 1145, 50), ('2021, model types', 1109, 8), ('2021, model types', 2030, 6)]

@@ -1,4 +1,4 @@
-"""How far smoothing over time cures the drop, offline and online, and at what delay."""
+"""How far smoothing over time reduces the drop, offline and online, and at what delay."""
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from strobe.metrics.smoothing import Method, delay, smooth_labels, smooth_votes
 __all__ = ["smoothed"]
 
 _BLOCK = 2**17
-"""Probabilities, or votes, held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
+"""The number of probabilities or votes held at once: sets are smoothed in blocks, so memory does not grow."""
 
 
 def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
-    """The score after each smoothing of the options, `unsmoothed` figures on the same sets first.
+    """Return the score after each smoothing of the options, with the `unsmoothed` figures on the same sets first.
 
-    Probabilities are averaged; where a model gave labels only, windows vote and there is no exponential average.
-    Windows wider than the dataset's k are left out. Empty where sets are not stretches of video.
+    Probabilities are averaged. If a model gave labels only, windows vote and there is no exponential average. Windows
+    wider than the dataset's k are omitted. Empty if sets are not parts of a video.
     """
     strips = plan.strips if plan.is_video else None
     if strips is None:
@@ -35,7 +35,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         if predictions.has_shares:
             probability = predictions.shares_of(frame)
             outside = present & (predictions.state[frame] == State.OUTSIDE)
-            if outside.any():  # an answer outside the classes weighs in a window like any other
+            if outside.any():  # an answer outside the classes has the same weight in a window as any other
                 probability = np.concatenate([probability, outside[..., None].astype(np.float64)], axis=2)
         owner, level = plan.set_row[rows] - sets.start, plan.level[rows]
         at = (owner, strips.place[rows])

@@ -1,4 +1,4 @@
-"""Which of a detector's boxes to suggest to who is asked where the object of an image is."""
+"""Select a detector's boxes to suggest to people who are asked for an image's object."""
 
 import numpy as np
 
@@ -12,16 +12,16 @@ Corners = tuple[int, int, int, int]
 
 
 def suggested_boxes(dataset: Dataset, answers: BoxAnswers) -> dict[str, Corners]:
-    """For each anchor the most confident box of one of its classes, else of any class, by frame, in whole pixels.
+    """Return each anchor's most confident box of one of its classes, else of any class, by frame, in whole pixels.
 
-    What sticks out of the image is cut off; a box of which nothing is left is none.
+    Boxes are clipped to the image; a box outside it is dropped.
     """
     expect(answers.n_frames == len(dataset.frames), "answers", f"on {len(dataset.frames)} frames", answers.n_frames)
     ids, starts, labels = dataset.frame_ids(), answers.starts(), dataset.labels.by_frame()
     found = {}
     for row in dict.fromkeys(dataset.sets.anchor_frame.tolist()):
         of_frame = range(int(starts[row]), int(starts[row + 1]))
-        # Rows stand by score, the highest first.
+        # Rows are sorted by descending score.
         own = [place for place in of_frame if int(answers.label[place]) in labels.get(row, ())]
         for place in (*own, *of_frame):
             box = _whole(answers.xyxy[place].tolist(), int(dataset.frames.width[row]), int(dataset.frames.height[row]))
@@ -32,7 +32,7 @@ def suggested_boxes(dataset: Dataset, answers: BoxAnswers) -> dict[str, Corners]
 
 
 def _whole(xyxy: list[float], width: int, height: int) -> Corners | None:
-    """The sides on the nearest lines between pixels, inside the image; a size of zero is not known.
+    """Return the sides rounded to pixel borders inside the image; a size of zero means unknown.
 
     >>> _whole([-3.2, 1.6, 7.4, 12.0], 10, 10), _whole([11.0, 0.0, 15.0, 4.0], 10, 10)
     ((0, 2, 7, 10), None)

@@ -1,4 +1,4 @@
-"""One recipe trained several times: figures over all its trainings, with what clips and what seeds leave open. Pure."""
+"""One recipe trained several times: figures over all trainings, with uncertainty from clips and from seeds. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 __all__ = ["SEED_MARK", "Spread", "Trainings", "trainings"]
 
 SEED_MARK = "~"
-"""What stands between the name of a recipe and the seed it was trained with: `pmk~2`."""
+"""The separator between the name of a recipe and its training seed: `pmk~2`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,8 @@ class Spread:
 class Trainings:
     """Models called NAME~SEED together: the mean over them, its interval over videos, and the spread over seeds.
 
-    The interval says what other clips would do to these models, the spread what other seeds did to the recipe; neither
-    holds the other. `n_sets` are those all of them were scored on.
+    The interval covers other clips for these models, and the spread covers other seeds of the recipe; neither
+    includes the other. `n_sets` counts the sets scored for all of them.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Trainings:
 def trainings(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
 ) -> tuple[Trainings, ...] | None:
-    """The recipes that were trained at least twice, those that hold on most sets first; None where there is none."""
+    """Return the recipes trained at least twice, those that hold on most sets first; None if there is none."""
     groups: dict[str, list[ClassificationScore]] = {}
     for score in scores:
         name, mark, number = score.model.rpartition(SEED_MARK)

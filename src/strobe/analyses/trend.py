@@ -1,4 +1,4 @@
-"""Perturbed accuracy against original accuracy over many models: the line, and who is off it."""
+"""Perturbed against original accuracy over many models: the line, and each model's deviation from it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -35,9 +35,9 @@ class TrendLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robustness(Estimate):
-    """Effective robustness on one axis: acc_pmk − line(acc_orig), the model itself left out of the line.
+    """Effective robustness on one axis: acc_pmk − line(acc_orig), with the line fitted without the model itself.
 
-    `extrapolated` where its acc_orig lies outside the line's models: then there is no verdict.
+    `extrapolated` is set if its acc_orig is outside the range of the line's models; then there is no verdict.
     """
 
     extrapolated: bool
@@ -45,7 +45,7 @@ class Robustness(Estimate):
 
     @classmethod
     def of(cls, estimate: Estimate, *, extrapolated: bool = False) -> "Robustness":
-        """With the verdict: None where there is no interval or the line is extrapolated."""
+        """Return it with the verdict: None if there is no interval or the line is extrapolated."""
         low, high = estimate.low, estimate.high
         if extrapolated or low is None or high is None:
             return cls(**asdict(estimate), extrapolated=extrapolated, verdict=None)
@@ -55,7 +55,7 @@ class Robustness(Estimate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveRobustness:
-    """Effective robustness on both axes: the axis can flip the sign."""
+    """Effective robustness on both axes, because the axis can change the sign."""
 
     linear: Robustness
     logit: Robustness
@@ -63,7 +63,7 @@ class EffectiveRobustness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTrend:
-    """One model's place: its accuracies and its effective robustness."""
+    """One model's accuracies and effective robustness."""
 
     model: str
     model_type: str | None
@@ -78,7 +78,7 @@ class ModelTrend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeDrop:
-    """The median drop over the models of one type, copies left out; n counts models."""
+    """The median drop over the models of one type, without duplicates; n counts models."""
 
     model_type: str
     median_drop: Estimate
@@ -86,9 +86,9 @@ class TypeDrop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """The lines over the standard models, every model's place, and the papers' tables beside them.
+    """The lines over the standard models, every model's position, and the papers' tables for reference.
 
-    Both lines are None with a `reason` where fewer than five distinct original accuracies are at hand.
+    Both lines are None, with a `reason`, if there are fewer than five distinct original accuracies.
     """
 
     linear: TrendLine | None
@@ -102,11 +102,11 @@ class Trend:
 def fit(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
 ) -> Trend:
-    """The trend over models scored on this dataset.
+    """Compute the trend over models scored on this dataset.
 
-    The line is fitted over models tagged `standard`; of models that predict the same classes everywhere (or bear one
-    name) the first counts. Each model's effective robustness comes from the line without it, on plain and on logit
-    axes: the axis can flip the sign. Intervals resample the videos jointly for all models and refit.
+    The line is fitted over models tagged `standard`. Of models that predict the same classes everywhere (or share a
+    name) the first counts. Each model's effective robustness uses the line without it, on plain and on logit axes,
+    because the axis can change the sign. Intervals resample the videos jointly for all models and refit.
     """
     expect(len(scores) > 0, "trend", "at least one model", 0)
     expect(len({score.k for score in scores}) == 1, "trend", "one k for all models", {s.k for s in scores})
@@ -159,7 +159,7 @@ def _line(x: Floats, y: Floats, unit: Literal["points", "log odds"]) -> TrendLin
 
 
 def _same(scores: Sequence[ClassificationScore]) -> Bools:
-    """Which models are one and the same, (M, M), each with itself."""
+    """Return which models are duplicates, (M, M), each with itself."""
     mark = np.array([score.fingerprint for score in scores])
     name = np.array([score.model for score in scores])
     return np.asarray((mark[:, None] == mark[None, :]) | (name[:, None] == name[None, :]))
@@ -172,7 +172,7 @@ def _divide(top: Floats, bottom: Floats) -> Floats:
 def _robustness(
     count: Floats, drawn: Floats, used: Bools, same: Bools, bootstrap: Bootstrap
 ) -> tuple[list[Robustness], list[Robustness]]:
-    """Effective robustness of every model on both axes, in shares."""
+    """Return effective robustness of every model on both axes, in shares."""
     plain = _Axis(count[:, :2] / count[:, 2:], _divide(drawn[:, :, :2], drawn[:, :, 2:]), straight=True)
     sizes = drawn[:, :, 2:]
     log_odds = np.where(sizes > 0, logit_of_counts(drawn[:, :, :2], sizes), np.nan)
@@ -187,14 +187,14 @@ def _robustness(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """(acc_orig, acc_pmk) of every model on one axis, (M, 2), and in every draw, (B, M, 2)."""
+    """Return (acc_orig, acc_pmk) of every model on one axis, (M, 2), and in every draw, (B, M, 2)."""
 
     points: Floats
     draws: Floats
     straight: bool
 
     def line_shares(self, points: Floats, used: Bools, same: Bools) -> Floats:
-        """The line without each model, at that model, as a share."""
+        """Return the line without each model, evaluated at that model, as a share."""
         fitted = leave_one_out(points[..., 0], points[..., 1], used=used, out=same)
         return fitted if self.straight else expit(fitted)
 
@@ -229,9 +229,9 @@ def _no_line(distinct: int) -> Robustness:
 def _types(
     scores: Sequence[ClassificationScore], drop: Floats, draws: Floats, same: Bools, bootstrap: Bootstrap
 ) -> tuple[TypeDrop, ...]:
-    """Median drops by type, in the order types first appear; models without a type come under `untyped`.
+    """Return median drops by type, in order of first appearance; models without a type are `untyped`.
 
-    Of models of one type that are one and the same the first counts, as for the line.
+    Of duplicate models of one type the first counts, as for the line.
     """
     kinds = np.array([score.model_type or "untyped" for score in scores])
     again = np.array([bool((same[m, :m] & (kinds[:m] == kinds[m])).any()) for m in range(len(scores))])
@@ -247,7 +247,7 @@ def _types(
 
 
 def _sentence(model: str, linear: Robustness, logit: Robustness) -> str:
-    """The verdict on both axes in plain words."""
+    """Return the verdict on both axes in plain words."""
     model = printable(model)
     if linear.value is None or logit.value is None:
         return f"{model}: no line to compare with."

@@ -1,4 +1,4 @@
-"""The score of one model variant by variant, what searches say themselves, and means over variants."""
+"""The score of one model by variant, the results of searches, and means over variants."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ __all__ = ["Marks", "VariantPlan"]
 STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
 
 GENERATOR = "generator"
-"""The kind of the variants that change a generator's activations: nearly every search of theirs ends elsewhere."""
+"""The kind of variants that change a generator's activations; nearly every search of theirs ends elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """One model's answers to a dataset with variants, right or wrong: all that scores and contrasts need.
+    """Whether one model is right on a dataset with variants: all data that scores and contrasts need.
 
-    `right` and `answered` are (R,) per set row. `scored` (S,) are the sets whose anchor and members are all predicted.
-    `wrong_at` (S, K + 1) says whether a set has a wrong frame at each level number, 0 being the anchor.
+    `right` and `answered` are (R,) per set row. `scored` (S,) are the sets whose anchor and members are all
+    predicted. `wrong_at` (S, K + 1) is whether a set has a wrong frame at each level number; 0 is the anchor.
     """
 
     model: str
@@ -54,7 +54,7 @@ class Marks:
 
 
 class VariantPlan:
-    """What scoring by variant needs to know of a dataset, worked out once and used for every model."""
+    """The data about a dataset that scoring by variant needs, computed once and used for every model."""
 
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
         if dataset.variants is None:
@@ -77,7 +77,7 @@ class VariantPlan:
         return Bootstrap(self.cluster, replicates=self.options.draws, seed=self.options.seed)
 
     def facts(self) -> tuple[VariantFacts, ...]:
-        """The variants as results.json has them."""
+        """The variants as in results.json."""
         many = np.bincount(self.dataset.sets.variant, minlength=len(self.variants)).tolist()
         return tuple(
             VariantFacts(
@@ -97,25 +97,25 @@ class VariantPlan:
         )
 
     def present(self) -> Iterator[tuple[int, Variant]]:
-        """The variants that have a set, with their rows; those only to look at are passed over."""
+        """Yield the variants that have a set, with their rows; those for viewing only are skipped."""
         held = set(self.dataset.sets.variant.tolist())
         return ((row, one) for row, one in enumerate(self.variants) if row in held and one.role != "shown")
 
     @property
     def baseline(self) -> str | None:
-        """The target that others are divided by: the one asked for, else a generator's first."""
+        """The target in the denominator of ratios: the requested one, else a generator's first."""
         targets = [one.target.name for one in self.variants if one.target and "granularity" in one.fields]
         return self.options.baseline or next(iter(targets), None)
 
     def is_searched(self, row: int) -> bool:
-        """Whether any set of the variant is a search, not a plain set of members."""
+        """Return whether any set of the variant is a search, not a plain set of members."""
         sets = self.dataset.sets
         return bool((sets.status[sets.variant == row] != "complete").any())
 
     # -- one model -----------------------------------------------------------------------------------------------
 
     def mark(self, predictions: ClassAnswers, *, weights: str = "") -> Marks:
-        """Judge a model's predictions; `weights` is the digest of its weights, where known."""
+        """Score a model's predictions; `weights` is the digest of its weights, if known."""
         frames, sets = len(self.dataset.frames), self.dataset.sets
         expect(len(predictions.label) == frames, "predictions", f"one per frame ({frames})", len(predictions.label))
         right = self.dataset.right_rows(predictions.label)
@@ -128,16 +128,16 @@ class VariantPlan:
         )
 
     def upto(self, marks: Marks, row: int) -> Bools:
-        """Which sets are right at the anchor and within each level number, (S, K + 1).
+        """Return which sets are right at the anchor and within each level number, (S, K + 1).
 
-        Levels without an order hold only themselves.
+        Unordered levels include only themselves.
         """
         if self.variants.ordered[row]:
             return np.logical_and.accumulate(~marks.wrong_at, axis=1)
         return np.asarray(~marks.wrong_at & ~marks.wrong_at[:, :1])
 
     def score(self, marks: Marks) -> tuple[VariantScore, ...]:
-        """The model on every variant that has a set."""
+        """Return the model's figures on every variant that has a set."""
         return tuple(self._score(marks, row, one) for row, one in self.present())
 
     def _score(self, marks: Marks, row: int, one: Variant) -> VariantScore:
@@ -188,9 +188,10 @@ class VariantPlan:
         return proportion(right, cluster, interval=self.options.interval) if right.size else nothing(empty)
 
     def _first_failure(self, marks: Marks, row: int, use: Bools, is_target: bool) -> Survival:
-        """Right-anchor sets: the smallest wrong |distance|, else censored where the set or its search ended.
+        """Return survival of right-anchor sets: the smallest wrong |distance|, else censored at the end of set or
+        search.
 
-        A search against another model says nothing of this one: there a set ends with its last member.
+        A search against another model says nothing about this one, so a set then ends with its last member.
         """
         sets = self.dataset.sets
         first = np.full(len(sets), np.inf)
@@ -205,7 +206,7 @@ class VariantPlan:
     # -- over variants -------------------------------------------------------------------------------------------
 
     def means(self, marks: Marks) -> tuple[MeanScore, ...]:
-        """The mean over variants at each level they share, axis by axis; at least two variants make a mean."""
+        """Return the mean over variants at each level they share, per axis; a mean needs at least two variants."""
         rows = [(row, one) for row, one in self.present() if one.role == "same" and not self.is_searched(row)]
         scales = dict.fromkeys((one.axis, one.unit) for _, one in rows)
         out = []
@@ -234,7 +235,7 @@ class VariantPlan:
         return self._mean([mine & right for mine, right in zip(use, within, strict=True)], use)
 
     def _mean(self, top: list[NDArray[Any]], bottom: list[NDArray[Any]]) -> Estimate:
-        """The mean of shares; variants without anything at the level are left out, in a draw too."""
+        """Return the mean of shares; variants without data at the level are skipped, also in draws."""
         kept = [(a, b) for a, b in zip(top, bottom, strict=True) if b.sum()]
         if not kept:
             return nothing("no member lies at this level")
@@ -249,9 +250,9 @@ class VariantPlan:
     # -- searches ------------------------------------------------------------------------------------------------
 
     def searches(self, among: Bools | None = None) -> tuple[Search, ...]:
-        """What the searches say of themselves: every variant with a set that is not merely complete.
+        """Return the results of the searches: every variant with a set that is not merely complete.
 
-        `among` (S,) leaves some sets out.
+        `among` (S,) selects sets.
         """
         use = np.ones(self.dataset.n_sets, dtype=bool) if among is None else among
         return tuple(self._search(row, one, use) for row, one in self.present() if self.is_searched(row))
@@ -284,7 +285,7 @@ class VariantPlan:
         )
 
     def _by_class(self, ran: Bools) -> tuple[ClassSearch, ...]:
-        """The searches of these sets (S,) by the class of their image."""
+        """Return the searches of these sets (S,) by the class of their image."""
         sets, labels, space = self.dataset.sets, self.dataset.labels, self.dataset.info.label_space
         out = []
         for label in np.unique(labels.label[np.isin(labels.frame, sets.anchor_frame[ran])]).tolist():

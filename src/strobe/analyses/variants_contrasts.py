@@ -1,6 +1,6 @@
 """Contrasts: two variants under one model, two models on one variant, one search against two targets.
 
-All are paired by image (the group of a set), and what is resampled is the anchor's source.
+All are paired by image (the group of a set), and the anchor's source is resampled.
 """
 
 from collections import Counter
@@ -37,14 +37,16 @@ Kind = Literal["variants", "models", "targets"]
 _NO_PAIR = "no image has both"
 
 SLACK = 0.05
-"""How far apart the bounds of a generator's median ratio may lie: its magnitudes all differ, so that one pair of
-searches that found nothing would else leave it unknown."""
+"""The largest distance between the bounds of a generator's median ratio.
+
+Its magnitudes all differ, so a single pair of searches without a finding would otherwise leave the median unknown.
+"""
 
 
 class ByVariant:
-    """What a dataset with variants adds to the results of its models, gathered while they are scored one by one.
+    """Adds the results of a dataset with variants to those of its models, collected as they are scored.
 
-    Without variants nothing is added. `areas` has the share of an image that its object takes, by group, where known.
+    Without variants nothing is added. `areas` is the object's share of the image, by group, if known.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
@@ -56,7 +58,9 @@ class ByVariant:
     def add(
         self, score: ClassificationScore, predictions: ClassAnswers, *, weights: str | None = None
     ) -> ClassificationScore:
-        """The score with the model's figures for every variant; `weights` is the digest of its weights, where known."""
+        """Return the score with the model's figures for every variant; `weights` is the digest of its weights, if
+        known.
+        """
         if self._plan is None:
             return score
         marks = self._plan.mark(predictions, weights=weights or "")
@@ -70,7 +74,7 @@ class ByVariant:
         return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks), background=ground)
 
     def into(self, results: Results) -> Results:
-        """The results with the variants, what their searches say, their contrasts, and what of it is preserved."""
+        """Return the results with the variants, their searches and contrasts, and the preserved findings."""
         if self._plan is None:
             return results
         return replace(
@@ -106,10 +110,10 @@ def _expect_independent(plan: VariantPlan, judge: Marks) -> None:
 def preserved_results(
     plan: VariantPlan, naming: NamingTable, *, by: Literal["people", "judges"]
 ) -> PreservedResults | None:
-    """The searches with only the findings that whoever named them says are still what they were.
+    """Return the searches with only the findings that people or judges still name as before.
 
-    Only images of which somebody named a finding count, and those for which nothing was found at all: else what
-    nobody was asked about would look as if nothing had been found. None where nobody named a finding.
+    It uses only images with a named finding, and those without any finding; otherwise findings that nobody was asked
+    about would look like searches that found nothing. None if nobody named a finding.
     """
     sets, told = plan.dataset.sets, preserved_by(naming)
     found = sets.status == "found"
@@ -143,18 +147,19 @@ def preserved_results(
 
 
 Gap = tuple[Ints, Ints]
-"""Paired differences of −1, 0 and 1, and the source of each."""
+"""Return paired differences of −1, 0 and 1, and the source of each."""
 
 
 def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer | None = None) -> tuple[Contrast, ...]:
-    """Every contrast the dataset calls for, p-values corrected by Holm over those of one kind.
+    """Return all contrasts of the dataset, with p-values corrected by Holm over those of one kind.
 
-    Where variants stand each for themselves: every plain variant against the anchors and against every other, at the
+    If variants are reported separately: every plain variant against the anchors and against every other, at the
     highest level both have. Every pair of models on every plain variant, at its highest level. Every pair of searches
-    that differ in nothing but their target, as the ratio of the distances they needed, the baseline always below.
+    that differ only in their target, as the ratio of the distances they needed, with the baseline always in the
+    denominator.
 
-    Of a ladder of backgrounds: the pairs of rungs that differ in one thing, which are corrected among themselves; the
-    whole image against every rung; every pair of models on every rung. All at every level.
+    For a ladder of backgrounds: the pairs of rungs that differ in one thing, corrected among themselves; the whole
+    image against every rung; every pair of models on every rung. All at every level.
     """
     if ladder is not None:
         found = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
@@ -165,10 +170,10 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer |
 
 
 def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions) -> dict[str, Contrast]:
-    """What one model loses between variants, by the names to ask for it: what is isolated, `bg-gap`, or both sides,
-    `anchor-grey`, with the level where the two meet at several, `anchor-crop@1.5`.
+    """Return one model's losses between variants, by the names that rules use.
 
-    Each is asked for by itself: its interval is of its own test and not corrected for the others.
+    A name is an isolated effect, `bg-gap`, or both sides, `anchor-grey`, with the level if the two meet at several,
+    `anchor-crop@1.5`. Each has the interval of its own test, not corrected for the others.
     """
     plan = VariantPlan(dataset, options)
     marks = [plan.mark(answers)]
@@ -186,7 +191,7 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
 
 
 def _marked(plan: VariantPlan, found: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    """The contrasts, those that rest on boxes or masks nobody drew marked so."""
+    """Return the contrasts, and mark those that depend on boxes or masks that nobody drew."""
     guessed = {one.variant for one in plan.variants if one.estimated}
     return tuple(replace(one, estimated=True) if guessed & {one.a, one.b, one.held} else one for one in found)
 
@@ -207,7 +212,7 @@ def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contra
 
 
 def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
-    """Those made against no model: what was, is judged beside its search."""
+    """The variants made against no model; others are reported with their search."""
     return [
         (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
     ]
@@ -306,13 +311,13 @@ def _but_target(one: Variant) -> tuple[object, ...]:
 
 
 def _at(plan: VariantPlan, marks: Marks, row: int, number: int) -> tuple[Ints, Bools]:
-    """The scored sets of a variant with a member at a level, and whether all those members are right."""
+    """Return the scored sets of a variant with a member at a level, and whether all those members are right."""
     there = np.flatnonzero((plan.dataset.sets.variant == row) & marks.scored & (plan.members[:, number] > 0))
     return there, ~marks.wrong_at[there, number]
 
 
 def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
-    """Where the sets of one image stand in both lists; a variant has one set for each."""
+    """Return the indices of each image's sets in both lists; a variant has one set per image."""
     group = plan.dataset.sets.group.astype(str)
     _, in_a, in_b = np.intersect1d(group[a_set], group[b_set], return_indices=True)
     order = np.argsort(in_a)
@@ -332,7 +337,7 @@ def _difference(
     level: float | None,
     isolates: Isolates | None = None,
 ) -> tuple[Contrast, Gap | None]:
-    """The contrast and its gaps: its interval is that of the corrected test, which needs all of its kind first."""
+    """The contrast and its gaps; its interval is that of the corrected test, which needs all contrasts of its kind."""
     blank = Contrast(
         of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
         value=nothing(_NO_PAIR), test="none", p=None, p_holm=None, isolates=isolates,
@@ -346,7 +351,7 @@ def _difference(
 
 
 def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack: float) -> Contrast:
-    """The distances two searches of the same images needed, a over b; its test is of which needed more."""
+    """Return the ratio of distances that two searches of the same images needed, a over b; tests which needed more."""
     sets = plan.dataset.sets
     blank = Contrast(
         of="targets", a=a, b=b, held=None, form="ratio", level=None, n=len(a_set), only_a=0, only_b=0,
@@ -356,7 +361,7 @@ def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack
         return blank
     found = sets.status == "found"
     least, most = ratio_bounds(sets.reach[a_set], found[a_set], sets.reach[b_set], found[b_set])
-    # What one search found and the other, gone as far, did not, is certain too: one bound is 1, the other beyond.
+    # If one search found something and the other, gone as far, did not, the direction is certain: one bound is 1.
     more = ((least >= 1) & (most > 1)).astype(np.int64) - ((most <= 1) & (least < 1)).astype(np.int64)
     cluster = plan.cluster[a_set]
     tested = paired_test(more, cluster)

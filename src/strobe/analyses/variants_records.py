@@ -1,4 +1,4 @@
-"""What results.json says of variants, record by record; the keys stand in the order of the fields."""
+"""The records of variants in results.json; keys are in the order of the fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFacts:
-    """What was done to the images: one variant of the dataset. `target` is the model its sets were made against."""
+    """One variant of the dataset: the change made to the images. `target` is the model its sets were made against."""
 
     variant: str
     fields: Mapping[str, str | float | bool | None]
@@ -34,8 +34,11 @@ class VariantFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelScore:
-    """One level of a variant: members there that are right (`at`), sets that are right at the anchor and every member
-    within it (`upto`), and those among the sets whose anchor is right (`given`)."""
+    """One level of a variant.
+
+    `at` is the share of right members there. `upto` is the share of sets that are right at the anchor and every
+    member within the level. `given` is the same among the sets whose anchor is right.
+    """
 
     level: float
     at: Estimate
@@ -47,9 +50,10 @@ class LevelScore:
 class VariantScore:
     """One model on one variant.
 
-    `reproduced` is for the model the sets were made against: the share of findings it still gets wrong when they are
-    read back. `fooled` is for every other: the share it gets wrong of findings whose anchor it gets right. Of a control
-    that was made against a model, `fooled` is for every model: the share wrong of members whose anchor is right.
+    `reproduced` is for the model that the sets were made against: the share of findings it still gets wrong when they
+    are read back. `fooled` is for every other model: the share it gets wrong of findings whose anchor it gets right.
+    For a control made against a model, `fooled` is given for every model: the share wrong of members whose anchor is
+    right.
     """
 
     variant: str
@@ -65,7 +69,7 @@ class VariantScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanScore:
-    """The plain mean over variants of one axis at one level, controls and searches left out; n counts variants."""
+    """The plain mean over variants of one axis at one level, without controls and searches; n counts variants."""
 
     axis: str
     unit: str
@@ -76,7 +80,7 @@ class MeanScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLevel:
-    """Sets in which something was found within a level, those searched so far, and the share that holds out."""
+    """Sets with a finding within a level, sets searched so far, and the share without a finding."""
 
     level: float
     found: Count
@@ -86,7 +90,9 @@ class SearchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSearch:
-    """The searches of one variant on images of one class: those that ran, those that found something, half by."""
+    """The searches of one variant on images of one class: those that ran, those with a finding, and the median
+    distance.
+    """
 
     label: str
     name: str
@@ -97,9 +103,9 @@ class ClassSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What the searches of one variant say themselves; `median` and `alive` are of the sets that were searched.
+    """The results of the searches of one variant; `median` and `alive` are over the searched sets.
 
-    `by_class` is there where a generator was searched, class by class.
+    `by_class` is present if a generator was searched, class by class.
     """
 
     variant: str
@@ -118,10 +124,10 @@ class Search:
 class Contrast:
     """Two variants under one model, two models on one variant, or one search against two targets, paired by image.
 
-    `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the images themselves.
-    A `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
-    there where the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
-    `estimated` is there where a variant it is about rests on boxes or masks nobody drew.
+    `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the original images. A
+    `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
+    present if the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
+    `estimated` is present if one of its variants depends on boxes or masks that nobody drew.
     """
 
     of: Literal["variants", "models", "targets"]
@@ -143,8 +149,11 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillFound:
-    """Of the searches of one variant that ran on images somebody was asked about: those that found something,
-    findings somebody was asked about, those still what they were (`kept`), and these as a share of the searches."""
+    """The searches of one variant on images with a judged finding: counts of searches, findings and preserved ones.
+
+    It counts the searches that found something, the judged findings, and the preserved ones (`kept`), also as a share
+    of the searches.
+    """
 
     variant: str
     target: str | None
@@ -157,10 +166,9 @@ class StillFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreservedResults:
-    """The searches once more with only those findings that are still what they were, by people or by judges (`who`).
+    """The searches again with only the preserved findings, by people or by judges (`who`).
 
-    A finding that is no longer what it was, or that nobody was asked about, is left out; a search that found nothing
-    stays in.
+    A finding that is not preserved or was not judged is excluded; a search that found nothing is included.
     """
 
     by: Literal["people", "judges"]

@@ -1,4 +1,4 @@
-"""One set per image: the view of a dataset with variants that everything made for single sets can score."""
+"""One set per image: a view of a dataset with variants that code for single sets can score."""
 
 from dataclasses import replace
 
@@ -16,12 +16,12 @@ WORST = "worst"
 
 
 def overall(dataset: Dataset) -> Dataset:
-    """The dataset with one set per image.
+    """Return the dataset with one set per image.
 
-    Under `worst` the sets of a group are merged over all variants but controls, and k counts the levels they share.
-    Under `each` no worst means anything: the distinct anchors are left, at k = 0. A dataset without variants, or with
-    one, is its own view, unless that one was searched: a model that was not its target would be credited with every
-    search that found nothing. Frames keep their rows, so that predictions fit.
+    With `worst`, the sets of a group are merged over all variants except controls, and k counts the levels they
+    share. With `each`, no worst case is meaningful, so only the distinct anchors remain, at k = 0. A dataset without
+    variants, or with one, is its own view, unless that one was searched: a model other than its target would be
+    credited with every search that found nothing. Frames keep their rows, so that predictions fit.
     """
     if dataset.variants is None or (len(dataset.variants) == 1 and bool((dataset.sets.status == "complete").all())):
         return dataset
@@ -31,7 +31,7 @@ def overall(dataset: Dataset) -> Dataset:
 def _merged(dataset: Dataset, variants: Variants) -> Dataset:
     sets = dataset.sets
     in_worst = variants.is_same[sets.variant]
-    # Groups in the order in which their first set stands.
+    # Groups are in the order of their first set.
     names, first = np.unique(sets.group[in_worst].astype(str), return_index=True)
     order = np.argsort(first, kind="stable")
     place = np.empty(len(names), dtype=np.int64)
@@ -40,7 +40,7 @@ def _merged(dataset: Dataset, variants: Variants) -> Dataset:
     group[in_worst] = place[np.unique(sets.group[in_worst].astype(str), return_inverse=True)[1]]
     rows = np.flatnonzero(in_worst[sets.set])
     row_group = group[sets.set[rows]]
-    # A frame that stands in several sets of a group counts once, as near as it comes; the first anchor stays one.
+    # A frame in several sets of a group counts once, at its smallest distance; the first anchor stays the anchor.
     rank = np.lexsort((rows, ~sets.is_anchor[rows], np.abs(sets.distance[rows]), sets.frame[rows], row_group))
     rows, row_group = rows[rank], row_group[rank]
     fresh = np.ones(len(rows), dtype=bool)
@@ -68,7 +68,7 @@ def _merged(dataset: Dataset, variants: Variants) -> Dataset:
 
 
 def _first_anchor(is_anchor: Bools, group: Ints, rows: Ints) -> Bools:
-    """One anchor for each group: the one whose row comes first; others stay as members at distance 0."""
+    """Return one anchor for each group: the one with the first row; others become members at distance 0."""
     out = np.zeros(len(is_anchor), dtype=bool)
     at = np.flatnonzero(is_anchor)
     at = at[np.lexsort((rows[at], group[at]))]
@@ -77,7 +77,7 @@ def _first_anchor(is_anchor: Bools, group: Ints, rows: Ints) -> Bools:
 
 
 def _least_reach(dataset: Dataset, group: Ints, n_groups: int) -> Floats:
-    """How far all of a group's sets went, where one of them says how far it went; else NaN."""
+    """Return the reach of all of a group's sets if one of them gives it; else NaN."""
     sets = dataset.sets
     seen = np.zeros(len(sets))
     np.maximum.at(seen, sets.set, np.abs(sets.distance))
@@ -98,7 +98,7 @@ def _anchors(dataset: Dataset) -> Dataset:
         dataset,
         info=replace(dataset.info, k=0, combine="each"),
         sets=Sets(
-            # An image goes by its own name, not by that of the first thing done to it.
+            # An image is named after itself, not after the first change made to it.
             set_id=groups if len(set(groups.tolist())) == n else sets.set_id[first],
             set=np.arange(n),
             frame=sets.anchor_frame[first],

@@ -1,6 +1,6 @@
-"""How far the votes on pairs can be trusted: who cast them, how alike, with what care, at what pace. Pure.
+"""How reliable the votes on pairs are: who cast them, agreement, attention checks and pace. Pure.
 
-These figures go with the data: `review status`, review.json, results.json and the report all say what is said here.
+These figures accompany the data: `review status`, review.json, results.json and the report all use them.
 """
 
 from collections import Counter, defaultdict
@@ -26,19 +26,21 @@ __all__ = [
 ]  # fmt: skip
 
 LEAST_SECONDS, LEAST_MORE = 0.4, 0.1
-"""Nobody looks at two images and decides in less than this, nor at each further image of a set in less than that:
-an eye rests about a quarter of a second on what it looks at."""
+"""The shortest plausible time for a decision on two images, and for each further image of a set.
+
+An eye rests for about a quarter of a second on each thing it looks at.
+"""
 
 MOST_QUICK, LEAST_QUICK = 0.1, 5
-"""A pace cannot be real where more than this share of someone's timed votes, and at least so many, are too quick."""
+"""A pace is implausible if more than this share of a person's timed votes, and at least this many, are too quick."""
 
 LEAST_RIGHT, LEAST_FAILED = 0.9, 2
-"""Control pairs fail where less than this share is right and at least so many are wrong: anyone slips once."""
+"""Control pairs fail if less than this share is right and at least this many are wrong: anyone slips once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewer:
-    """One person: votes cast, control pairs right, median seconds a vote, votes too quick to be true."""
+    """One person: votes cast, control pairs right, median seconds per vote, implausibly quick votes."""
 
     person: str
     n_votes: Count
@@ -49,12 +51,12 @@ class Reviewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResults:
-    """Who decided which pairs look the same, and how far that can be trusted.
+    """The people who decided which pairs look the same, and how reliable their votes are.
 
-    `fleiss_kappa` is that of votes cast alone, over the `n_pairs_twice` pairs with two or more; `controls` the share of
-    hidden control pairs answered as they must be; `seconds` the median time of a vote; `too_quick` the votes that came
-    faster than images can be looked at. `warnings` say what speaks against the votes, and are empty where nothing
-    does.
+    `fleiss_kappa` uses only votes cast independently, over the `n_pairs_twice` pairs with two or more. `controls` is
+    the share of hidden control pairs answered correctly. `seconds` is the median time of a vote. `too_quick` counts
+    the votes cast faster than images can be viewed. `warnings` lists problems with the votes, and is empty if there
+    are none.
     """
 
     n_people: Count
@@ -69,7 +71,7 @@ class ReviewResults:
     warnings: tuple[str, ...]
 
     def text(self) -> str:
-        """The figures in a line."""
+        """Return the figures in a line."""
         votes, pairs = (f"{n:,} {noun}{'s' * (n != 1)}" for n, noun in ((self.n_votes, "vote"), (self.n_pairs, "pair")))
         out = [f"{votes} of {self.n_people:,} {'person' if self.n_people == 1 else 'people'} on {pairs}"]
         if self.fleiss_kappa.value is not None:
@@ -85,7 +87,7 @@ class ReviewResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairVotes:
-    """Votes on neighbours by what they were cast on: pairs of the dataset, and hidden control pairs.
+    """Votes on neighbours, split into pairs of the dataset and hidden control pairs.
 
     `anchors` are the anchors' frames by set: a control with that frame must be similar, any other dissimilar.
     """
@@ -96,7 +98,7 @@ class PairVotes:
 
 
 def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
-    """The votes on neighbours of this dataset's sets; those on anchors alone and on other datasets are left out."""
+    """Return the votes on neighbours of this dataset's sets, without those on anchors alone and on other datasets."""
     pairs, ids = dataset.candidates(), dataset.frame_ids()
     names = [str(name) for name in dataset.sets.set_id]
     anchors = {names[number]: ids[row] for number, row in enumerate(dataset.sets.anchor_frame.tolist())}
@@ -109,9 +111,10 @@ def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
 
 
 def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dict[str, Estimate]:
-    """The share of control pairs answered as they must be: an anchor with `same` itself, with a `different` video.
+    """Return the share of control pairs answered correctly: an anchor with the `same` image, with a `different`
+    video.
 
-    `all` is both; the latest word of each person counts.
+    `all` is both; the latest vote of each person counts.
     """
     right: dict[str, list[bool]] = {"same": [], "different": []}
     for (set_id, frame_id), votes in latest_votes(controls).items():
@@ -124,7 +127,7 @@ def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dic
 
 
 def too_quick(verdict: Verdict) -> bool:
-    """Whether a vote came faster than its images can be looked at; one without a time did not.
+    """Return whether a vote was faster than its images can be viewed; False for a vote without a time.
 
     >>> from dataclasses import replace
     >>> vote = Verdict(verdict_id="1", annotator="Ann", at="", stage="pair", set_id="a", frame_id="b",
@@ -138,14 +141,16 @@ def too_quick(verdict: Verdict) -> bool:
 
 
 def is_alone(verdict: Verdict) -> bool:
-    """Whether a vote was cast alone, as far as the vote itself tells."""
+    """Return whether a vote was cast independently, as far as the vote records it."""
     return verdict.stage != "joint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """The latest votes cast alone: `ratings` (pairs, people) are places in DECISIONS, −1 for none; `cluster` (pairs,)
-    are the videos, by which intervals resample."""
+    """The latest votes cast independently: `ratings` (pairs, people) are indices into DECISIONS, −1 for none.
+
+    `cluster` (pairs,) are the videos, which intervals resample.
+    """
 
     people: tuple[str, ...]
     ratings: Ints
@@ -153,17 +158,17 @@ class Ratings:
 
     @property
     def counts(self) -> Ints:
-        """How often each decision was made on each pair (pairs, decisions)."""
+        """Count each decision on each pair (pairs, decisions)."""
         return rating_counts(self.ratings, n_classes=len(DECISIONS))
 
     @property
     def n_twice(self) -> int:
-        """Pairs with two votes or more."""
+        """The number of pairs with two votes or more."""
         return int(((self.ratings >= 0).sum(axis=1) >= 2).sum())
 
 
 def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[Verdict], bool] = is_alone) -> Ratings:
-    """The votes that agreement is measured on: the latest of those that are `alone`, one a person and pair."""
+    """Return the votes for measuring agreement: the latest of those that are `alone`, one per person and pair."""
     latest = latest_votes(filter(alone, on_pairs))
     video = dict(zip((str(name) for name in dataset.sets.set_id), dataset.video_of_set.tolist(), strict=True))
     people = sorted({name for votes in latest.values() for name in votes})
@@ -178,7 +183,7 @@ def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[V
 
 
 def reviewers(found: PairVotes) -> tuple[Reviewer, ...]:
-    """What each person's votes on pairs and controls say of their care."""
+    """Return measures of each person's care, from their votes on pairs and controls."""
     of_name: dict[str, list[Verdict]] = defaultdict(list)
     hidden: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in (*found.on_pairs, *found.controls):
@@ -198,7 +203,7 @@ def reviewers(found: PairVotes) -> tuple[Reviewer, ...]:
 
 
 def against(person: str, controls: Estimate, *, quick: int, timed: int, what: str, limit_s: float) -> list[str]:
-    """What speaks against one person's answers: controls that fail, a pace that cannot be real (`quick` of `timed`)."""
+    """Return problems with one person's answers: failed controls, an implausible pace (`quick` of `timed`)."""
     name, out = printable(person), []
     if _fails(controls):
         out.append(f"{name} got {controls.count} of {controls.n} control {what} right: their answers may be guesses")
@@ -209,7 +214,7 @@ def against(person: str, controls: Estimate, *, quick: int, timed: int, what: st
 
 
 def warnings(found: PairVotes) -> tuple[str, ...]:
-    """What speaks against the votes, a sentence each."""
+    """Return the problems with the votes, a sentence each."""
     people = reviewers(found)
     timed = Counter(v.annotator for v in (*found.on_pairs, *found.controls) if v.seconds is not None)
     out: list[str] = []
@@ -225,7 +230,7 @@ def warnings(found: PairVotes) -> tuple[str, ...]:
 def review_results(
     dataset: Dataset, *, alone: Callable[[Verdict], bool] = is_alone, seed: int = 0
 ) -> ReviewResults | None:
-    """What results.json says of the votes on a dataset's candidates; None where no pair has one."""
+    """Return the record of the votes on a dataset's candidates in results.json; None if no pair has one."""
     found = asked(dataset, dataset.verdicts)
     if not found.on_pairs:
         return None
