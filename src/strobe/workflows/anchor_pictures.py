@@ -1,4 +1,4 @@
-"""The anchors of a dataset as images of a folder made from it, and what is rendered from them as files there."""
+"""Store the anchors of a dataset as images in a new folder, and render members from them."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["is_whole", "stored_anchors", "stored_members"]
 
 
 def is_whole(dataset: Dataset) -> bool:
-    """Whether every image of it is there."""
+    """Whether the folder has every image of the dataset."""
     root = dataset.root or Path()
     return all((root / media).is_file() for media in set(dataset.frames.media.tolist()))
 
@@ -29,9 +29,9 @@ def is_whole(dataset: Dataset) -> bool:
 def stored_anchors(
     opened: Dataset, destination: Path, *, version: int, say: Progress
 ) -> tuple[dict[int, AnchorImage], list[str]]:
-    """The anchors' images in the new folder by their rows, and a line for each that cannot be read.
+    """Store the anchors' images in the new folder. Return them by row, and a line for each that cannot be read.
 
-    Files are copied as they are, frames of a video become PNG. `version` is that of what draws the others.
+    Files are copied unchanged. Frames of a video become PNG. `version` is that of the code that renders the members.
     """
     anchors, source, ids = anchors_of(opened), frame_source(opened), opened.frame_ids()
     pictures: dict[int, AnchorImage] = {}
@@ -48,7 +48,7 @@ def stored_anchors(
             digest = hashlib.sha256(content).hexdigest()
             media = f"{_folder(ids[row], digest, version)}/picture{ending}"
             place = destination / media
-            # A file that is there is whole, and its folder is named by what it holds.
+            # A file that exists is complete, and its folder is named by its content.
             if not place.is_file():
                 write_bytes(place, content)
             pictures[row] = AnchorImage(media=media, sha256=digest, size_wh=(image.shape[1], image.shape[0]))
@@ -56,7 +56,7 @@ def stored_anchors(
 
 
 def _content(source: FrameSource, row: int, media: str) -> tuple[Image, bytes, str]:
-    """The image, the file it is kept in and that file's ending: its own file, or a PNG of a frame without one."""
+    """Return the image, its file and the file's suffix. A frame without a file becomes a PNG."""
     image, content = source.read(row), source.read_encoded(row)
     if content is None:
         return image, png_bytes(image), ".png"
@@ -64,7 +64,10 @@ def _content(source: FrameSource, row: int, media: str) -> tuple[Image, bytes, s
 
 
 def _folder(anchor: str, digest: str, version: int) -> str:
-    """The folder of one anchor's images, named by the anchor, its image and what draws the others."""
+    """Return the folder of one anchor's images.
+
+    Its name depends on the anchor, its image and the renderer's version.
+    """
     return f"media/{hashlib.sha256(f'{anchor} {digest} {version}'.encode()).hexdigest()[:16]}"
 
 
@@ -72,7 +75,10 @@ def stored_members(
     destination: Path, pictures: Mapping[int, AnchorImage], wanted: Mapping[int, Mapping[str, Mapping[str, Any]]],
     *, what: str, workers: int, say: Progress,
 ) -> dict[int, AnchorImage]:  # fmt: skip
-    """The images with files of their members, rendered by several processes; `wanted` are recipes by row and name."""
+    """Render members to files in several processes and return the images with them.
+
+    `wanted` has recipes by row and name.
+    """
     jobs = [
         StoreJob(root=destination, media=picture.media, wanted=wanted[row], decode=_decode)
         for row, picture in pictures.items()

@@ -1,4 +1,4 @@
-"""Answers made elsewhere: prediction files read into a run, where they are models like any other."""
+"""Import prediction files into a run, where they are models like any other."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ __all__ = ["READERS", "FileOptions", "bring", "out_of_reach"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """What prediction files do not say themselves."""
+    """Facts that prediction files may lack."""
 
     merge: str = "max"
     kind: Kind = "auto"
@@ -39,7 +39,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What was read: answers, the facts kept with them, and lines for the user."""
+    """The content of a file: answers, the facts stored with them, and lines for the user."""
 
     answers: Answers
     facts: Mapping[str, str]
@@ -55,9 +55,9 @@ def bring(
     *,
     stage: Path,
 ) -> None:
-    """Read prediction files into the stage of a run, one at a time; what is refused comes in with nothing.
+    """Read prediction files into the stage of a run, one at a time. A refused file leaves nothing behind.
 
-    Answers that a program hands over come in the same way.
+    Answers that a program passes are imported in the same way.
     """
     here, frames = shard_models(run.path), FrameNames(dataset)
     for one in files:
@@ -110,7 +110,7 @@ def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _Fi
 
 
 def out_of_reach(dataset: Dataset, childless: Sequence[int]) -> dict[str, str]:
-    """The fact that no class of a file maps to some of the dataset's, as it is kept with the file's answers."""
+    """Return the fact that no class of a file maps to some classes of the dataset, as it is stored with the answers."""
     return {"childless": json.dumps([dataset.info.label_space.ids[place] for place in childless])} if childless else {}
 
 
@@ -118,4 +118,4 @@ READERS: Mapping[Task, Callable[[Path, Dataset, str, FileOptions], _File]] = {
     Task.CLASSIFICATION: _classes,
     Task.DETECTION: _boxes,
 }
-"""How a file of each task is read."""
+"""The reader of prediction files of each task."""

@@ -1,4 +1,4 @@
-"""`strobe build`: videos in, a dataset folder of candidate sets out."""
+"""`strobe build`: make a dataset folder of candidate sets from videos."""
 
 import hashlib
 import re
@@ -40,11 +40,11 @@ __all__ = ["BuildOptions", "Built", "build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What to build. `labels`, `boxes` and `anchors` are files or rows; `label` names classes of every video.
+    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` names classes of every video.
 
-    `label_space` is a shipped one or None for the classes named. `label_source` None lets the labels decide.
-    `unlabelled` allows videos nobody has labelled yet; `strict` writes nothing where a video cannot be used.
-    `store` None is what the folder holds already, zstd in a new one. `engine` is where videos are decoded.
+    `label_space` is a shipped one, or None for the classes that the labels name. With `label_source` None, the labels
+    decide. `unlabelled` allows videos without labels. `strict` writes nothing if a video cannot be used. `store` None
+    keeps the format of the folder, or zstd in a new one. `engine` is where videos are decoded.
     """
 
     sampling: AnchorOptions = field(default_factory=AnchorOptions)
@@ -78,7 +78,7 @@ class BuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What came of it: the dataset, one line per video that could not be used, one per oddity, and what was dropped.
+    """The result of a build: the dataset, a line per skipped video, a line per note, and the number of dropped members.
 
     `reused` counts videos that were done before, `decoded` the frames decoded for the others.
     """
@@ -95,9 +95,9 @@ class Built:
 def build(
     videos: Sequence[Path], destination: Path, options: BuildOptions, *, progress: Progress | None = None
 ) -> Built:
-    """Make the dataset folder. The same command again does only what is missing.
+    """Make the dataset folder. The same command again does only the missing work.
 
-    The result is the same, byte for byte, whatever the number of workers and however often it was stopped.
+    The result is identical byte for byte, whatever the number of workers and interruptions.
     """
     say = progress or Silent()
     files, classes = video_files(videos)
@@ -107,7 +107,7 @@ def build(
     _refuse_other_content(destination)
     old = made_before(destination, lambda old: {**old.info.provenance, **_made(options, old)} == old.info.provenance)
     store, made = _store(options, old), _made(options, old)
-    # Boxes alone are labels, too: anchors are drawn from the frames that have one.
+    # Boxes without labels count as labels: anchors are drawn from the frames that have one.
     spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
     by_file = store == "jpeg" and not options.reference and (old is None or has_file_digests(old))
     jobs = [
@@ -164,7 +164,7 @@ def build(
 
 
 def _named(videos: Sequence[Path]) -> dict[str, Path]:
-    """Videos by name: the file's name without its ending, and as much of the folder or ending as tells two apart."""
+    """Return videos by name: the file name without suffix, with folder or suffix added to equal names."""
     expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
     twice = next((path for path, times in Counter(path.absolute() for path in videos).items() if times > 1), None)
     if twice is not None:
@@ -185,7 +185,7 @@ def _named(videos: Sequence[Path]) -> dict[str, Path]:
 
 
 def _told_apart(paths: Sequence[Path]) -> list[str]:
-    """Short names of files whose stems are alike: with a folder in front, or with their endings in one folder."""
+    """Return short names for files with the same stem: with the folder in front, or with the suffix if it differs."""
     bare = [printable(path.absolute().with_suffix("").as_posix()) for path in paths]
     many = Counter(bare)
     return [
@@ -197,9 +197,9 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 def _annotations(
     named: Mapping[str, Path], options: BuildOptions, classes: Mapping[Path, str]
 ) -> tuple[dict[str, list[LabelRow]], dict[str, list[BoxRow]], dict[str, list[AnchorRow]]]:
-    """Labels, boxes and anchors per video, checked against the videos before any work begins.
+    """Return labels, boxes and anchors per video, checked against the videos before any work begins.
 
-    Where nothing else says what they show, it is the class of the folder each lies in.
+    If nothing else labels the videos, the name of each video's folder is its class.
     """
     by_folder = not (options.labels or options.label or options.boxes or options.unlabelled)
     labels: dict[str, list[LabelRow]] = {
@@ -229,7 +229,7 @@ def _annotations(
 
 
 def _in_pixels(rows: Sequence[BoxRow], source: Path) -> None:
-    """Refuse boxes that are shares of the image before any video is decoded."""
+    """Refuse boxes that are shares of the image, before any video is decoded."""
     videos = {name: place for place, name in enumerate(dict.fromkeys(row.video for row in rows))}
     with in_file(source):
         refuse_shares(
@@ -279,14 +279,14 @@ def _name(options: BuildOptions, destination: Path) -> str:
 
 
 def _store(options: BuildOptions, old: Dataset | None) -> Store:
-    """How frames are stored: as asked, else as those that are there, else packed."""
+    """Return the storage format: the requested one, else that of existing frames, else zstd."""
     settings = old.info.provenance.get("settings") if old is not None else None
     there = settings.get("store") if isinstance(settings, dict) else None
     return options.store or (there if there in STORES else "zstd")
 
 
 def _made(options: BuildOptions, old: Dataset | None) -> dict[str, Any]:
-    """What a resumed build must have in common with the first."""
+    """Return the settings that a resumed build must share with the first one."""
     settings = {
         "sampling": asdict(options.sampling),
         "anchors": "given" if options.anchors else "drawn",
@@ -319,7 +319,7 @@ def _job(
     return ExtractJob(
         path=path,
         name=name,
-        # A name that is no good as a folder's is replaced by a digest of it; the frames' keys keep the name.
+        # A name that is not valid for a folder is replaced by its digest. The frames' keys keep the name.
         media_folder=name if plain else f"video-{digest}",
         destination=destination,
         sampling=options.sampling,
@@ -335,7 +335,7 @@ def _job(
 
 
 def _each_once(outcomes: Sequence[ExtractOutcome], say: Progress) -> list[ExtractOutcome]:
-    """The outcomes with copies of one file left out: the same bytes would be the same frames under two names."""
+    """Return the outcomes without copies of the same file, which would give the same frames under two names."""
     seen: dict[str, str] = {}
     kept = []
     for outcome in outcomes:
@@ -355,7 +355,7 @@ def _each_once(outcomes: Sequence[ExtractOutcome], say: Progress) -> list[Extrac
 
 
 def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say: Progress) -> list[ExtractOutcome]:
-    """Do every job, and say how far it has come: in frames where there is one video, else in videos."""
+    """Do every job and report progress: in frames for one video, else in videos."""
     if len(jobs) == 1 and options.engine.name == "local":
         return [run_job(jobs[0], say)]
     outcomes = []
@@ -369,13 +369,13 @@ def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say:
 
 
 def _remove_empty(destination: Path) -> None:
-    """Take away the folder for notes that a build without any result has made; what holds anything stays."""
-    with suppress(OSError):  # something is in it
+    """Remove the notes folder of a build without any result. A folder that is not empty stays."""
+    with suppress(OSError):  # the folder is not empty
         (destination / WORK_FOLDER).rmdir()
 
 
 def _outcomes(jobs: Sequence[ExtractJob], workers: int) -> Iterator[ExtractOutcome]:
-    """The outcome of every job as it comes. A job whose process dies is tried alone, and reported if it dies again."""
+    """Yield the outcome of every job. A job whose process dies is retried alone, and reported if it dies again."""
     if workers == 1:
         yield from map(run_job, jobs)
         return

@@ -1,4 +1,4 @@
-"""Videos of a build on the actors of a Ray cluster: they decode and send, and the driver alone writes."""
+"""Decode the videos of a build on the actors of a Ray cluster. They send frames, and only the driver writes."""
 
 import platform
 import tempfile
@@ -17,19 +17,19 @@ from strobe.workflows.ray_pool import RayPool
 __all__ = ["outcomes_away"]
 
 _PIECE = 2**26
-"""Bytes of media sent at once, so that a long video passes through a small object store."""
+"""Bytes of media per message, so that a long video passes through a small object store."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """What an actor made of a job: the outcome, and where in the object store its media lie, some files a piece."""
+    """The result of a job on an actor: the outcome, and the references to its media in the object store."""
 
     job: ExtractJob
     outcome: ExtractOutcome
     pieces: list[Any]
 
     def fetched(self, get: Callable[[Any], Any]) -> ExtractOutcome:
-        """Fetch the media and put everything in place, in the driver."""
+        """Fetch the media and write everything to its place, in the driver."""
         if self.outcome.fragment is not None and not self.outcome.reused:
             land(self.job, self.outcome.fragment, self._files(get))
         return self.outcome
@@ -41,10 +41,10 @@ class _Extracted:
 
 
 class _Extracting:
-    """Does a job in a folder of its own and sends what came of it."""
+    """Does a job in a temporary folder and sends the result."""
 
     def __call__(self, job: ExtractJob) -> _Extracted:
-        """What came of the video."""
+        """Return the result of one video."""
         if not job.path.is_file():
             raise StrobeError(
                 f"{printable(platform.node())} does not see the video {printable(job.path)}: every machine needs it "
@@ -60,7 +60,7 @@ class _Extracting:
 
 
 def _pieces(folder: Path) -> Iterator[pa.Table]:
-    """The files of a folder with their names, some at a time."""
+    """Yield the files of a folder with their names, a few at a time."""
     names: list[str] = []
     contents: list[bytes] = []
     for path in sorted(folder.iterdir()):
@@ -74,7 +74,7 @@ def _pieces(folder: Path) -> Iterator[pa.Table]:
 
 
 def outcomes_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[ExtractOutcome]:
-    """The outcome of every job as it comes. One over which workers die again and again is reported."""
+    """Yield the outcome of every job. A job over which workers die repeatedly is reported."""
 
     def given_up(job: ExtractJob, why: str) -> ExtractOutcome:
         return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
@@ -84,5 +84,5 @@ def outcomes_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[Extract
         for job in jobs
         if job.path.is_file()
     ]
-    yield from (run_job(job) for job in jobs if not job.path.is_file())  # said as ever
+    yield from (run_job(job) for job in jobs if not job.path.is_file())  # reported as for a local build
     yield from pool.map(_Extracting(), sent, given_up=given_up)

@@ -37,12 +37,12 @@ def compare_runs(
     dataset_path: Path | None = None,
     allow_missing: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Every pair of models of the runs on the sets both were scored on: exact tests, Holm, differences, a sentence.
+    """Compare every pair of models on the sets both were scored on: exact tests, Holm, differences, a sentence.
 
-    A pair stands in the order of the runs and in that in which a run was asked for its models, or in that of `models`:
-    the first is what was before, the second what came after.
-    Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
-    the run's folder. `dataset_path` says where the dataset lies if it was moved.
+    Pairs follow the order of the runs and, within a run, the order in which its models were requested, or the order of
+    `models`. The first model is the earlier one. If there are several detectors, they are also compared by mAP. Models
+    of the same name in two runs get the folder of their run added. `dataset_path` is where the dataset is if it was
+    moved.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     given, dataset = opened.dataset, overall(opened.dataset)
@@ -73,9 +73,9 @@ def compare_runs(
 
 
 def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = None) -> tuple[Comparison, ...]:
-    """The comparisons with sentences in the words of their dataset, scored to this k: photos are no videos.
+    """Return the comparisons with sentences that fit the dataset and k: photos are not called videos.
 
-    Each says which sets of the dataset were not compared, too.
+    Each sentence also names the sets of the dataset that were not compared.
     """
     words = Subject(kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None)
     needs_labels = any(not one.metric.startswith("map_") for one in found)
@@ -86,7 +86,7 @@ def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = N
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Opened:
-    """The dataset that all of the runs are on, and the subset they were scored on; StrobeError where they differ."""
+    """Return the dataset and the subset that all runs were scored on. Raise StrobeError if they differ."""
     frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
@@ -115,7 +115,7 @@ def _ids(part: Subset | None) -> frozenset[str] | None:
 def scores_of(
     dataset: Dataset, models: Mapping[str, StoredModel], options: ScoreOptions, progress: Progress
 ) -> dict[str, ClassificationScore | DetectionScore]:
-    """Every model scored as what it is: a classifier, or a detector (StrobeError where the dataset has no boxes).
+    """Score every model by its task. Raise StrobeError for a detector if the dataset has no boxes.
 
     A classifier is scored on the sets that have a label.
     """
@@ -136,7 +136,7 @@ def scores_of(
 def compare_scores(
     dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Classifiers compared with classifiers, detectors with detectors; `pairing`: not every two, but these.
+    """Compare classifiers with classifiers and detectors with detectors. `pairing` limits the pairs.
 
     `scores` are those of `scores_of` on the same dataset.
     """
@@ -153,7 +153,7 @@ def _of_boxes(options: ScoreOptions) -> DetectionOptions:
 def _wanted(
     runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[StoredModel]]
 ) -> list[tuple[str, StoredModel]]:
-    """The models to compare, each under a name of its own."""
+    """Return the models to compare, each under a unique name."""
     here = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
     known = Counter(model.name for _, model in here)
     missing = next((name for name in models if name not in known), None)

@@ -1,4 +1,4 @@
-"""The demo: the whole way on bundled real models, a real clip and real photos."""
+"""The demo: the whole workflow on bundled real models, a real clip and real photos."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ from strobe.workflows.simulate import SimulateOptions, simulate
 __all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label", "write_photo_labels"]
 
 MODELS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
-"""Three real ImageNet classifiers whose weights come through the package index."""
+"""Three real ImageNet classifiers whose weights are installed from the package index."""
 
 _COCKATOO = "n01819313"
 _CAMERA = CameraOptions(k=10, size=256, shift=0.05, zoom=0.08, roll=3.0, tilt=4.0, shake=0.008, h264_crf=28)
@@ -35,7 +35,10 @@ _CAMERA = CameraOptions(k=10, size=256, shift=0.05, zoom=0.08, roll=3.0, tilt=4.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """`offline` uses what an earlier demo fetched; `every` is the distance of anchors along the clip in frames."""
+    """`offline` uses the downloads of an earlier demo.
+
+    `every` is the distance between anchors of the clip in frames.
+    """
 
     offline: bool = False
     every: int = 21
@@ -45,7 +48,7 @@ class DemoOptions:
 
 
 def photo_label(name: str) -> str:
-    """The ILSVRC-2012 id of a demo photo, from the class number in its name.
+    """Return the ILSVRC-2012 id of a demo photo, from the class number in its name.
 
     >>> photo_label("imagenet_16_251.jpg")
     'n02110341'
@@ -55,7 +58,7 @@ def photo_label(name: str) -> str:
 
 
 def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
-    """A CSV with the class of every demo photo."""
+    """Write a CSV with the class of every demo photo."""
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(["file", "label"])
@@ -64,8 +67,8 @@ def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
 
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
-    """Fetch, build, simulate, predict, score, report. The same command again does only what is missing."""
-    require("efficientnet_lite_pytorch", what="the demo", extra="demo")  # said now, not after the work before it
+    """Download, build, simulate, predict, score and report. The same command again does only the missing work."""
+    require("efficientnet_lite_pytorch", what="the demo", extra="demo")  # report it now, before the work
     require("av", what="the demo", extra="demo")
     dataset = demo_dataset(out / "dataset", options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
@@ -80,7 +83,7 @@ def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
 
 
 def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Dataset:
-    """The demo's sets as one dataset folder: anchors along the clip, and a simulated camera over the photos."""
+    """Make one dataset folder of the demo: anchors along the clip, and a simulated camera over the photos."""
     clip = fetch(COCKATOO, offline=options.offline, progress=progress)
     photos = fetch(PHOTOS, offline=options.offline, progress=progress)
     make_folder(target)
@@ -117,6 +120,9 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
 
 
 def _moved(dataset: Dataset, below: str) -> Dataset:
-    """The dataset with its media found from the folder above; hints stay, boxes go (the clip has none)."""
+    """Return the dataset with media paths relative to the parent folder.
+
+    Hints stay. Boxes are dropped (the clip has none).
+    """
     media = texts([f"{below}/{name}" if name else "" for name in dataset.frames.media])
     return replace(dataset, frames=replace(dataset.frames, media=media), boxes=None)

@@ -1,4 +1,4 @@
-"""The background demo: which of two classifiers looks at the ground, and what real ones make of photos."""
+"""The background demo: which of two classifiers relies on the background, and how real ones do on photos."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,27 +24,27 @@ from strobe.workflows.vary_background import VaryBackgroundOptions, vary_backgro
 __all__ = ["MODELS", "WHO", "WORLD", "BackgroundDemo", "demo_background"]
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8), background_correlation=1.0)
-"""Every class at its home: the world the shipped classifiers know, before anything is done to it."""
+"""Every class on its own background: the world that the shipped classifiers know, before any change."""
 
 MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
-"""The same network trained where the ground gives the class away and where it says nothing; and as a detector."""
+"""The same network trained where the background predicts the class, where it does not, and as a detector."""
 
 WHO = (
     "strobe-ground was trained where the ground gives the class away, strobe-object is the same network trained where "
     "it says nothing; strobe-ground-boxes is the first one's backbone as a detector, by the class of its surest box"
 )
-"""Who is asked, for those who have not read docs/background.md."""
+"""A description of the models, for readers who have not read docs/background.md."""
 
 PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
 SEGMENTER = "u2netp"
 
 _SEED = 73
-"""Other images than those the classifiers were trained on."""
+"""A seed with other images than those the classifiers were trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundDemo:
-    """What came of both halves; `why` says why there are no photos, where there are none."""
+    """The results of both parts. `why` is the reason if there are no photos."""
 
     world: Evaluation
     photos: Evaluation | None
@@ -54,9 +54,9 @@ class BackgroundDemo:
 def demo_background(
     out: Path, progress: Progress, *, images: int = 96, photos: bool = True, offline: bool = False, device: str = "auto"
 ) -> BackgroundDemo:
-    """Ladders of rendered images with true masks, and of photos with estimated ones; a report of each.
+    """Make and report ladders of rendered images with true masks, and of photos with estimated masks.
 
-    The same command again does only what is missing.
+    The same command again does only the missing work.
     """
     require("torch", what="strobe demo --background", extra="models")
     make_folder(out)
@@ -77,14 +77,14 @@ def demo_background(
 
 
 def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
-    """The demo's photos; what is in front is estimated, and everything that rests on it says so."""
+    """Evaluate the demo's photos. Their masks are estimated, and all results that depend on them state it."""
     require("efficientnet_lite_pytorch", what="the photos of strobe demo --background", extra="demo")
     found = fetch(PHOTOS, offline=load.offline, progress=progress)
     table = out / "photos.csv"
     write_photo_labels(found, table)
     files = PhotoFiles(labels=table, label_space="ilsvrc-2012")
     from_photos(found[0].parent, out / "photos", files=files, how=ImportOptions(progress=progress))
-    # Twenty photos are of nearly as many classes: there is nobody of its own class to lend a ground.
+    # The twenty photos have nearly as many classes, so none can borrow a background from its own class.
     rungs = tuple(name for name in RUNGS if name != "same")
     wanted = VaryBackgroundOptions(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
     vary_background(out / "photos", out / "photos-dataset", wanted, load=load, progress=progress)

@@ -1,4 +1,4 @@
-"""The generator demo: a standard and a robust classifier against changes from coarse to fine, ending in a report."""
+"""The generator demo: coarse to fine changes against a standard and a robust classifier, with a report."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 __all__ = ["demo_generator"]
 
 GENERATOR = "strobe-gan-mnist"
-"""Digits: the world's generator takes five times as long a step, too long for two cores."""
+"""Digits: a step of the world's generator takes five times as long, too long for two cores."""
 
 TARGETS = ("standard=strobe-mnist", "robust=strobe-mnist-linf")
 JUDGE = "judge"
@@ -30,9 +30,9 @@ def demo_generator(
     granularity: tuple[str, ...] = (),
     device: str = "auto",
 ) -> Evaluation:
-    """Search the shipped generator against two shipped classifiers, ask a third what is left, and report.
+    """Search the shipped generator against two shipped classifiers, let a third judge the findings, and report.
 
-    Killed and started again it goes on where it was: finished searches and predictions stand.
+    After an interruption the demo resumes: finished searches and predictions are kept.
     """
     require("torch", what="strobe demo --generator", extra="models")
     make_folder(out)

@@ -1,4 +1,4 @@
-"""The training demo: the ladder of recipes on the synthetic world, ending in a report on clips none of them saw."""
+"""The training demo: all recipes on the synthetic world, with a report on clips that none of them saw."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from strobe.workflows.training_series import RUNGS, SeriesJob, jobs_of, size_nam
 __all__ = ["demo_training"]
 
 MOST_WORKERS, GPU_WORKERS = 4, 8
-"""Trainings at once on a CPU, each on a core of its own, and on a GPU, which one such small network leaves idle."""
+"""Parallel trainings: on a CPU one per core; on a GPU several, because one such small network leaves it idle."""
 
 
 def demo_training(
@@ -32,8 +32,8 @@ def demo_training(
 ) -> Evaluation:
     """Render clips, train every recipe for every seed, and report on the held-out clips.
 
-    `only` names some rungs. Killed and started again it goes on where it was: clips, finished trainings, checkpoints
-    and predictions stand.
+    `only` selects some recipes. After an interruption the demo resumes: clips, finished trainings, checkpoints and
+    predictions are kept.
     """
     torch = require("torch", what="strobe demo --training", extra="models")
     wanted = size_named(size)

@@ -1,4 +1,4 @@
-"""What is installed here, what is missing and how to get it, which devices there are and how fast they are."""
+"""Check installed and missing packages, how to install them, and the devices with their speed."""
 
 import os
 import platform
@@ -43,7 +43,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
 
 
 def examine(*, speed: bool = True) -> dict[str, Any]:
-    """Everything `strobe doctor` prints, as plain data."""
+    """Return everything that `strobe doctor` prints, as plain data."""
     return {
         "strobe": installed_version() or "not installed (running from source)",
         "python": platform.python_version(),
@@ -90,7 +90,7 @@ def _devices(*, speed: bool) -> list[dict[str, Any]]:
 
 
 def _speed(device: str) -> dict[str, Any]:
-    """Images a second through a bundled model, or through a small network where none is installed."""
+    """Return images per second of a bundled model, or of a small network if none is installed."""
     from strobe.core.errors import StrobeError
     from strobe.models.cores import sharing_cores
     from strobe.models.options import LoadOptions

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def decode_processes(
     options: "PredictOptions", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
 ) -> int:
-    """The number of processes that decode, 0 for threads. They pay off with many cores that the models leave free."""
+    """Return the number of decoding processes, or 0 for threads.
+
+    Processes pay off if the models leave many cores free.
+    """
     wanted = options.workers or n_cores
     free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
     able = free and isinstance(source, SendableSource) and can_start_workers()
@@ -25,11 +28,11 @@ def engine_options(
     options: "PredictOptions", models: dict[str, Classifier | Detector], n_cores: int, *, processes: int,
     in_order: bool = False,
 ) -> EngineOptions:  # fmt: skip
-    """The options of the engine for these models; `in_order` if frames are decoded from videos one after the other."""
+    """Return the engine's options for these models. `in_order` is set if frames are decoded from videos in sequence."""
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(model.device != "cpu" for model in models.values())
-    # Threads that each took several frames of a video would be far apart in it, and what lies between has to be kept.
-    # Half a batch at most: a detector's are small, and each frame of them is sent and kept whole.
+    # Threads with several frames of a video each would be far apart in it, and the frames between would use memory.
+    # At most half a batch: detector batches are small, and each frame is sent and kept at full size.
     chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
     decode = DecodeOptions(
         threads=options.workers or max(2, n_cores),
@@ -39,7 +42,7 @@ def engine_options(
         device_share=(1, 1) if options.decode == "device" else (0, 1),
     )
     return EngineOptions(
-        # Fewer frames to a shard of a slow model: a kill costs no more than a shard.
+        # Slow models get smaller shards, because an interruption loses one shard.
         shard_size=options.shard_size or (2048 if on_gpu else max(64, min(512, 128 * largest))),
         decode=decode,
         retry_errors=options.retry_errors,

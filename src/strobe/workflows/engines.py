@@ -1,4 +1,4 @@
-"""Where models run: here, or on the actors of a Ray cluster, which are sent a recipe and answer in Arrow."""
+"""Run models on this machine, or on the actors of a Ray cluster, which receive a recipe and answer in Arrow."""
 
 import os
 import platform
@@ -29,35 +29,36 @@ from strobe.workflows.worker_specs import DescribedModel, ModelDescriber, SpecWo
 __all__ = ["ExecutorOptions", "RemoteCluster", "away"]
 
 _MOST_CORES = 4
-"""Cores of an actor where nobody says how many: as many forwards as run side by side on a CPU."""
+"""Default cores per actor: the number of forward passes that run in parallel on a CPU."""
 
 _KNOCK_S = 10.0
-"""How long a cluster may take to open its door."""
+"""How long to wait for a connection to a cluster."""
 
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
-"""How a conversation in HTTP/2 begins, which Ray speaks: both sides send their settings, even if there are none."""
+"""The start of an HTTP/2 connection, which Ray uses: both sides send their settings, even if empty."""
 
 _STORE_BYTES = 2**28
-"""The object store of a Ray that is started for one command: answers pass through it, a few shards at a time."""
+"""Object store size of a Ray that is started for one command: it only holds a few shards of answers at a time."""
 
 _QUIET = {
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray would warn about otherwise
-    "RAY_DEDUP_LOGS_SKIP_REGEX": r"[\s\S]",  # what it says of dead workers goes to stdout, where only results belong
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning of Ray
+    "RAY_DEDUP_LOGS_SKIP_REGEX": r"[\s\S]",  # keeps messages on dead workers off stdout
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-"""Settings that keep a Ray to itself, where nobody chose others; some are read when it is imported."""
+"""Defaults that keep Ray local, unless the user set others. Ray reads some of them on import."""
 
 _SILENT = {"log_to_driver": False, "logging_level": "error"}
-"""What Ray is told on connecting: strobe's own lines say all there is."""
+"""Options for connecting. They silence Ray, because strobe prints its own lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """Where work is carried out: `local`, or `ray` at an address. Without one it is RAY_ADDRESS, else the cluster that
-    `ray start` made this machine a node of, else a Ray of our own.
+    """Where work runs: `local`, or `ray` at an address. Without an address: RAY_ADDRESS, else the cluster that
+    `ray start` joined this machine to, else a new local Ray.
 
-    `actors` at most, each with `cores` and so many `gpus`, which may be a part of one; None: what there is room for.
+    `actors` is the largest number of actors. Each has `cores` and `gpus`, which may be a fraction. None: as many as
+    fit.
     """
 
     name: Literal["local", "ray"] = "local"
@@ -80,7 +81,7 @@ class ExecutorOptions:
     def of(
         cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
     ) -> "ExecutorOptions":
-        """As it is written: local, ray, ray=ADDRESS.
+        """Parse local, ray or ray=ADDRESS.
 
         >>> ExecutorOptions.of("ray=10.0.0.1:6379").address
         '10.0.0.1:6379'
@@ -95,7 +96,7 @@ class ExecutorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCluster:
-    """A cluster at hand: its actors, each with `cores`, and the kind of device all of them run models on."""
+    """A connected cluster: its actors, each with `cores`, and the kind of device that they run models on."""
 
     pool: RayPool
     device: str
@@ -106,7 +107,10 @@ class RemoteCluster:
         return self.pool.cores
 
     def tell(self, recipes: Sequence[WorkerSpec]) -> dict[str, DescribedModel | str]:
-        """What the one model of each recipe is, or why it cannot run, told by actors that load and keep them."""
+        """Return a description of the model of each recipe, or why it cannot run.
+
+        Actors load the models and keep them.
+        """
 
         def given_up(recipe: WorkerSpec, why: str) -> tuple[str, str]:
             return next(iter(recipe.models)), f"Ray workers died again and again while loading it ({why})"
@@ -114,7 +118,10 @@ class RemoteCluster:
         return dict(self.pool.map(ModelDescriber(), recipes, given_up=given_up))
 
     def worker(self, recipe: WorkerSpec, *, n_classes: int, source: FrameSource) -> "OnActors":
-        """What carries out shards there; answers are about so many classes, frames are those of the source."""
+        """Return the worker that runs shards there.
+
+        Answers have `n_classes` classes; frames are those of the source.
+        """
         return OnActors(self.pool, recipe, n_classes=n_classes, source=source)
 
 
@@ -122,9 +129,9 @@ class RemoteCluster:
 def away(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
 ) -> Iterator[RemoteCluster | None]:
-    """The engine's cluster while open, None where it is this machine. `device` is the one that was asked for.
+    """Yield the engine's cluster, or None for this machine. `device` is the requested one.
 
-    `held` is the lock of the folder that is written to.
+    `held` is the lock of the output folder.
     """
     if engine.name == "local":
         yield None
@@ -148,7 +155,7 @@ def away(
 
 @contextmanager
 def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
-    """Ray, connected, and which one that is; a connection that was there before stays."""
+    """Yield a connected Ray and its description. An existing connection stays open."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     ray = require("ray", what="--engine ray", extra="ray")
@@ -169,7 +176,7 @@ def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
 
 
 def _join(ray: Any, asked: str, whence: str) -> str:
-    """Connect to the Ray that was asked for, and say which it is."""
+    """Connect to the requested Ray and report which one it is."""
     if asked == "local":
         return _start(ray)
     where, (host, _, port) = f"{whence}={printable(asked)}", asked.rpartition(":")
@@ -188,14 +195,14 @@ def _join(ray: Any, asked: str, whence: str) -> str:
 
 
 def _join_at_hand(ray: Any, say: Progress) -> str:
-    """Connect to the cluster this machine is a node of, else to a Ray of our own, and say which it is."""
-    # Ray's own "auto" would also join what some other program started for itself, and ends when it likes.
+    """Connect to the cluster of this node, else start a local Ray, and report which one it is."""
+    # Ray's "auto" would also join a Ray that another program started for itself and may stop at any time.
     address = import_module("ray._private.services").find_bootstrap_address(None)
     if address is None:
         return _start(ray)
     try:
         _knock(address)
-    except OSError as error:  # what `ray start` noted stays there when that Ray is killed
+    except OSError as error:  # the file of `ray start` remains after that Ray is killed
         say.note(f"the Ray that was last started here, at {address}, does not answer ({printable(error, limit=120)})")
         return _start(ray)
     with _one_line(ray, f"--engine ray (the cluster of this machine, {address}; RAY_ADDRESS=local starts another)"):
@@ -214,14 +221,14 @@ def _at(ray: Any) -> str:
 
 @contextmanager
 def _one_line(ray: Any, where: str) -> Iterator[None]:
-    """What goes wrong while connecting, in one line; Ray's core would say it again and again on stderr."""
+    """Turn connection errors into one line. Ray's core would repeat them on stderr."""
     stderr = os.dup(2)
     try:
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         yield
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        ray.shutdown()  # of what was connected half-way
+        ray.shutdown()  # disconnect a partial connection
         said = str(error.__cause__ or error) or str(error.__context__)
         raise StrobeError(f"{where}: {_why_not(said, ray.__version__)}") from error
     finally:
@@ -230,7 +237,7 @@ def _one_line(ray: Any, where: str) -> Iterator[None]:
 
 
 def _why_not(said: str, version: str) -> str:
-    """Why there is no connection, in a few words out of Ray's many, and what to do."""
+    """Return a short reason why the connection failed, and what to do."""
     versions = re.findall(r"(?:Ray|Python): *(\S+)", said) if "version mismatch" in said.lower() else []
     if len(versions) == 4:
         has, ours = (f"Ray {ray} and Python {python}" for ray, python in (versions[:2], versions[2:]))
@@ -247,7 +254,7 @@ def _why_not(said: str, version: str) -> str:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where no Ray listens at HOST:PORT; Ray itself would wait for minutes."""
+    """Raise OSError if no Ray listens at HOST:PORT. Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     with (
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S) as door,
@@ -262,7 +269,7 @@ def _knock(address: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many actors there can be, and what each of them has."""
+    """The number of actors that fit, and the resources of each."""
 
     actors: int
     cores: int
@@ -270,14 +277,14 @@ class _Room:
 
 
 def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
-    """The room of a cluster; one line where it has none and nobody says that more is to come."""
+    """Return the room of a cluster. Raise a one-line error if it has none and `actors` is not given."""
     has_gpu = any(node.get("GPU", 0) > 0 for node in nodes)
     on_gpu = device == "cuda" or (device == "auto" and (has_gpu if engine.gpus is None else engine.gpus > 0))
     gpus = (engine.gpus or 1.0) if on_gpu else 0.0
     fit = [node for node in nodes if node.get("CPU", 0) >= 1 and node.get("GPU", 0) >= gpus]
 
     def shares(node: Mapping[str, float]) -> int:
-        """For how many actors the node has GPUs."""
+        """Return for how many actors the node has GPUs."""
         return int(node["GPU"] / gpus + 1e-6) if gpus else int(node["CPU"])
 
     usual = min((node["CPU"] // shares(node) for node in fit), default=1) if gpus else _MOST_CORES
@@ -292,12 +299,12 @@ def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, flo
     return _Room(engine.actors or n, cores, gpus)
 
 
-# -- answers on their way ------------------------------------------------------------------------------------------
+# -- answers in transit --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SentResult:
-    """A ShardResult on its way: answers as tables by model."""
+    """A ShardResult in transit: answers as tables by model."""
 
     tables: Mapping[str, pa.Table]
     failures: dict[str, str] = field(default_factory=dict)
@@ -307,7 +314,7 @@ class _SentResult:
 
 
 class _ArrowWorker:
-    """The worker of a recipe, whose answers are sent as Arrow."""
+    """The worker of a recipe, which sends its answers as Arrow."""
 
     def __init__(self, recipe: WorkerSpec) -> None:
         self._recipe = recipe
@@ -315,18 +322,18 @@ class _ArrowWorker:
         self.so_far = 0
 
     def open(self, before: object) -> None:
-        """Load what it needs, before there is work, but for what the function `before` it told of and kept."""
+        """Load everything before there is work, except models that the function `before` already loaded and kept."""
         kept = before.kept if isinstance(before, ModelDescriber) else {}
         self._worker = SpecWorker(self._recipe, tick=self._count, kept=kept)
         self._worker.open()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the worker."""
         if self._worker is not None:
             self._worker.close()
 
     def __call__(self, shard: Shard) -> _SentResult:
-        """The shard's predictions."""
+        """Return the shard's predictions."""
         self.so_far = 0
         found = cast(SpecWorker, self._worker)(shard)
         return _SentResult(
@@ -339,9 +346,9 @@ class _ArrowWorker:
 
 
 class OnActors:
-    """Shards on the actors of a cluster: workers made from one recipe, whose answers come back as Arrow.
+    """Runs shards on the actors of a cluster: workers made from one recipe, whose answers return as Arrow.
 
-    Actors keep what they have loaded from one call to the next.
+    Actors keep loaded models from one call to the next.
     """
 
     def __init__(self, pool: RayPool, recipe: WorkerSpec, *, n_classes: int, source: FrameSource) -> None:
@@ -349,12 +356,12 @@ class OnActors:
         self._sending = _ArrowWorker(recipe)
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
-        """What comes of each shard, as it comes."""
+        """Yield the result of each shard as it arrives."""
         done = shown = 0
 
         def show(working_on: int) -> None:
             nonlocal shown
-            new = done + working_on - shown  # less than none where a worker died half-way
+            new = done + working_on - shown  # negative if a worker died midway
             if new > 0:
                 tick(new)
                 shown += new
@@ -368,7 +375,7 @@ class OnActors:
             yield ShardResult(parts=parts, failures=sent.failures, forward_s=sent.forward_s, made_on=sent.made_on)
 
     def _check_read(self, rows: NDArray[np.int64], answers: Answers, machine: str) -> None:
-        """Refuse what a machine could not read and this one can: it does not see all files, and would leave holes."""
+        """Raise if a node could not read a frame that this machine can read: the node lacks files."""
         for place in np.flatnonzero(answers.state == State.UNREADABLE).tolist():
             try:
                 self._source.read(int(rows[place]))

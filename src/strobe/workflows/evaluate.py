@@ -1,4 +1,4 @@
-"""The main job: predict, score, report, in one command that does only what is missing."""
+"""`strobe eval`: predict, score and report in one command that does only the missing work."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What came of it: the results, the report's path (None where it was not made, with the reason), failed models.
+    """The result: results, the report's path (or None with the reason), and failed models.
 
-    `dataset` is what was scored, `sets` each model's word on every set. `left_out` says why models of earlier commands
-    in the same run are not in the results.
+    `dataset` is the scored dataset, `sets` has each model's result on every set. `left_out` explains why models of
+    earlier commands in the same run are not in the results.
     """
 
     results: Results
@@ -56,12 +56,12 @@ def evaluate(
     change: tuple[str, str] | None = None,
     log: Sequence[str] = (),
 ) -> Evaluation:
-    """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on.
+    """Run or import every model, score all of them and write the report. A model that fails does not stop the others.
 
-    `show` names models that the report's figures and gallery show first, `change` two as before and after.
-    `log` names where the figures go too: tensorboard[=FOLDER], wandb[=PROJECT].
-    The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
-    Where people named the images there need be no model: they are reported alone.
+    `show` names models that figures and gallery show first, `change` two models as before and after. `log` names
+    further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT]. Models of earlier commands in the run
+    are scored, too. A model that an interrupted command left incomplete is excluded. If people named the images, no
+    model is needed.
     """
     place = Run(run)
     opened = Opened.of(path, subset=request.subset, run=place)
@@ -80,7 +80,7 @@ def evaluate(
             raise StrobeError(
                 "--stop-early and --compare-review: a comparison of stages needs every frame; leave one out"
             )
-    if not place.exists:  # what lies in the run already is checked when the report is drawn
+    if not place.exists:  # models already in the run are checked when the report is written
         asked_for = [("model to --show", name) for name in show]
         for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
             if name not in (known := [one.name for one in wanted]):
@@ -88,7 +88,7 @@ def evaluate(
     files = [one for one in wanted if one.is_brought]
     others = [one for one in wanted if not one.is_brought]
     if any(not isinstance(one.view, BoxesView) for one in others):
-        frame_source(opened.candidates)  # no images, no run: said before anything is written
+        frame_source(opened.candidates)  # without images there is no run: fail before anything is written
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [one.name for one in wanted]
@@ -111,7 +111,7 @@ def evaluate(
             report = report_run(run, ReportOptions(show=show, change=change), progress, opened=opened)
         except StrobeError as error:
             reason = str(error)
-            (run / "report.html").unlink(missing_ok=True)  # an earlier one, which would pass for this one's
+            (run / "report.html").unlink(missing_ok=True)  # an earlier report would be mistaken for this one
     try:
         log_results(log, scored.results, run, progress)
     except StrobeError as error:

@@ -1,4 +1,4 @@
-"""`strobe export`: a dataset folder in, another format out; runs in, a leaderboard out."""
+"""`strobe export`: write a dataset in another format, or runs as a leaderboard."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ FORMATS = {
     "croissant": "strobe.datasets.export_croissant:export_croissant",
     "card": "strobe.datasets.export_card:export_card",
 }
-"""Every format of a dataset and its exporter."""
+"""The exporter of each dataset format."""
 
 _INTO_ITS_OWN = ("croissant", "card")
-"""Formats that may also go into the dataset's own folder: one file more."""
+"""Formats of a single file, which may also be written into the dataset's own folder."""
 
 _WITHOUT_MEDIA = {
     "huggingface": "huggingface has the images inside its Parquet files; leave --media away",
@@ -45,7 +45,7 @@ _WITHOUT_MEDIA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written: the files (images not among them) and the dataset they hold."""
+    """The result: the files (without images) and the exported dataset."""
 
     dataset: Dataset
     files: tuple[Path, ...]
@@ -61,10 +61,10 @@ def export(
     candidates: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write the dataset in another format. Where people have voted, what they kept; `candidates` asks for everything.
+    """Write the dataset in another format: the sets that review kept, or everything with `candidates`.
 
-    An interrupted export goes on when it is started again, and a finished one is left as it is. A folder that holds
-    anything else is not written to, but for the dataset's own, which may get a card or croissant.json.
+    An interrupted export resumes when it is started again, and a finished one stays unchanged. A folder with other
+    files is refused, except the dataset's own folder for a card or croissant.json.
     """
     if form not in FORMATS:
         raise UnknownName("export format", form, FORMATS, hint=f"known: {', '.join(FORMATS)}")
@@ -84,14 +84,14 @@ def export(
         )
     else:
         bring_out(dataset, target, outgoing.images, mode=media, progress=say)
-    for name in missing:  # last: where they are, everything is
+    for name in missing:  # written last: if they exist, the export is complete
         make_folder((target / name).parent)
         write_bytes(target / name, _bytes(outgoing.files[name]))
     return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
 
 
 def _refuse_others(target: Path, names: Collection[str], also: Sequence[str] = ()) -> None:
-    """Raise StrobeError where the folder holds a file that this export does not write; hidden ones do not count."""
+    """Raise StrobeError if the folder has a file that this export does not write. Hidden files are ignored."""
     for path in target.rglob("*"):
         name = path.relative_to(target).as_posix()
         hidden = any(part.startswith(".") for part in name.split("/"))
@@ -104,7 +104,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
-    """The files that are not there yet; raises StrobeError where one is there and says something else."""
+    """Return the files that do not exist yet. Raise StrobeError if an existing one differs."""
     missing = []
     for name, content in files.items():
         place = target / name
@@ -117,7 +117,7 @@ def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 @writes("target")
 def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
-    """Write leaderboard.csv and leaderboard.json over every model of the runs; an earlier leaderboard is replaced."""
+    """Write leaderboard.csv and leaderboard.json with every model of the runs. An earlier leaderboard is replaced."""
     twice = next((run for run in runs if [one.resolve() for one in runs].count(run.resolve()) > 1), None)
     if twice is not None:
         raise StrobeError(f"{printable(twice)} is given twice; every run goes in once")

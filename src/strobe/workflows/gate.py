@@ -1,4 +1,4 @@
-"""`strobe gate`: does a model pass? Limits on its figures, and on what it lost against another on the same sets."""
+"""`strobe gate`: judge a model by limits on its figures, and on its losses against baselines on the same sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,9 +38,9 @@ __all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """What is asked: the limits, which model of the run, against which, and how sure one must be.
+    """The limits, the model, its baselines, and how certain a failure must be.
 
-    A loss is held against every baseline: the models named `baselines` of each run of `against`, or of the run itself.
+    A loss is compared with every baseline: the models named `baselines` of each run in `against`, or of the run itself.
     """
 
     limits: tuple[Limit, ...]
@@ -57,7 +57,7 @@ class GateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entrants:
-    """The data, the model to judge, the baselines by the names they are shown under, and all names in the runs."""
+    """The data, the model to judge, the baselines by display name, and all model names in the runs."""
 
     opened: Opened
     model: StoredModel
@@ -66,14 +66,14 @@ class _Entrants:
 
     @property
     def all(self) -> dict[str, StoredModel]:
-        """The model first, then its baselines."""
+        """Return the model first, then its baselines."""
         return {self.model.name: self.model, **self.baselines}
 
 
 def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
-    """Hold a model of a run against the limits.
+    """Judge a model of a run by the limits.
 
-    The baseline is the model of the same name, or the only one, of the run `against`; or another model of the same run.
+    The baseline is the model of the same name, or the only one, of the run `against`, or another model of the same run.
     """
     if not request.limits:
         raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
@@ -130,7 +130,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
 
 
 def _entrants(new: Path, request: GateOptions) -> _Entrants:
-    """The model that is meant and its baselines; StrobeError where a name is missing or could be several."""
+    """Return the model to judge and its baselines. Raise StrobeError if a name is missing or ambiguous."""
     gone = next((run for run in request.against if not run.exists()), None)
     if gone is not None:
         hint = "; a model of the same run is named with --baseline"
@@ -166,9 +166,9 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
 def _opponent(
     dataset: Dataset, new: ClassificationScore | DetectionScore, old: ClassificationScore | DetectionScore
 ) -> Opponent:
-    """A baseline compared with the model, by itself: a rule asks about one pair, so nothing is corrected."""
+    """Compare one baseline with the model. A rule is about one pair, so there is no correction for multiple tests."""
     spreads: Mapping[str, LossSpread] = {}
-    missing = MissingSets(n=max(new.unscored.sets, old.unscored.sets))  # of detectors' losses nothing is bounded
+    missing = MissingSets(n=max(new.unscored.sets, old.unscored.sets))  # losses of detectors have no bounds
     if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
         judged = dataset.labelled_sets()
         spreads, missing = loss_spreads(judged, new, old), _missing_in_pair(judged, new, old)
@@ -177,18 +177,18 @@ def _opponent(
 
 
 def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
-    """The sets that a model can be judged on: of a classifier, those with a label."""
+    """Return the sets to judge a model on. For a classifier, these are the sets with a label."""
     return dataset.labelled_sets() if model.task is Task.CLASSIFICATION else dataset
 
 
 def _missing(dataset: Dataset, new: ClassificationScore | DetectionScore, options: ScoreOptions) -> MissingSets:
-    """The sets that lack predictions of the model; what they could do to mAP is not bounded."""
+    """Return the sets without predictions of the model. Their effect on mAP has no bounds."""
     bounded = extremes(dataset, new, options) if isinstance(new, ClassificationScore) else {}
     return MissingSets(n=new.unscored.sets, extremes=bounded)
 
 
 def _missing_in_pair(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> MissingSets:
-    """The sets that lack predictions of one of the two, and what they could do to a loss."""
+    """Return the sets without predictions of one of the two models, and their largest effect on a loss."""
     n = int((~(new.scored & old.scored)).sum())
     if not n:
         return MissingSets()
@@ -200,7 +200,7 @@ def _missing_in_pair(dataset: Dataset, new: ClassificationScore, old: Classifica
 def plan_gate(
     new: Path | None, request: GateOptions, progress: Progress, *, churn: float | None = None
 ) -> tuple[GatePlan, ...]:
-    """How many videos each limit on a loss takes, by what a run and its baseline show, or by an assumed `churn`."""
+    """Compute how many videos each limit on a loss needs, from a run and its baseline or from an assumed `churn`."""
     if not request.limits:
         raise StrobeError("nothing to plan for: give --max-loss acc_pmk=2")
     if new is None:
@@ -227,9 +227,9 @@ def plan_gate(
 
 
 def _contrasts(dataset: Dataset, model: StoredModel, request: GateOptions) -> tuple[dict[str, Contrast], int]:
-    """What the model loses between the variants of the dataset, where there are any and a rule may be about it.
+    """Return the model's losses between the variants of the dataset, if there are any and a rule may use them.
 
-    The second is the number of their sets that lack predictions.
+    The second value is the number of their sets without predictions.
     """
     answers = model.load() if any(limit.is_contrast for limit in request.limits) else None
     if dataset.variants is None or not isinstance(answers, ClassAnswers):
@@ -242,7 +242,7 @@ def _contrasts(dataset: Dataset, model: StoredModel, request: GateOptions) -> tu
 def _chosen(
     run: Path, held: Sequence[StoredModel], name: str | None, *, option: str, but: Sequence[str] = ()
 ) -> StoredModel:
-    """The model of that name; without one, the only model there is."""
+    """Return the model of that name, or the only model if no name is given."""
     names = ", ".join(printable(one.name) for one in held) or "none"
     if name is not None:
         found = next((one for one in held if one.name == name), None)
@@ -257,7 +257,7 @@ def _chosen(
 
 @writes("folder")
 def write_gate(found: Gate, folder: Path) -> None:
-    """gate.md for a pull request, gate.xml (JUnit) for a CI server, gate.json for programs; all or none of them."""
+    """Write gate.md for a pull request, gate.xml (JUnit) for a CI server and gate.json for programs: all or none."""
     with swapping(folder) as staged:
         write_text(staged.root / "gate.md", as_markdown(found))
         write_text(staged.root / "gate.xml", as_junit(found))

@@ -32,13 +32,13 @@ from strobe.workflows.generators import load_generator
 __all__ = ["PLACE", "made_again", "read_record", "store_begun", "stored_samples", "stored_scale", "write_record"]
 
 PLACE = "generator"
-"""The folder beside the tables."""
+"""The folder next to the tables."""
 
 _AGAIN = "make the dataset again"
 
 
 def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Sampled) -> None:
-    """Scale and latents, the names last: where they are, all is."""
+    """Store scale and latents. The names are written last: if they exist, everything is complete."""
     packed = io.BytesIO()
     np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]  # none of its options
     write_bytes(place / "scale.npz", packed.getvalue())
@@ -49,7 +49,7 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
 
 
 def stored_scale(place: Path) -> list[NDArray[np.float32]]:
-    """The standard deviation of every neuron, by place."""
+    """Return the standard deviation of every neuron, by layer."""
     try:
         with np.load(io.BytesIO(inside(place, "scale.npz").read_bytes()), allow_pickle=False) as packed:
             return [packed[f"place{number}"] for number in range(len(packed.files))]
@@ -58,7 +58,7 @@ def stored_scale(place: Path) -> list[NDArray[np.float32]]:
 
 
 def stored_samples(place: Path) -> Sampled:
-    """The latents, in the order of the sources."""
+    """Return the latents, in the order of the sources."""
     told = read_json(inside(place, "sources.json"))
     try:
         latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
@@ -102,7 +102,7 @@ def write_record(
 
 
 def read_record(path: Path) -> list[dict[str, Any]]:
-    """The rows of the record of a searched folder."""
+    """Return the rows of the record of a searched folder."""
     file = inside(path, f"{PLACE}/record.parquet")
     try:
         table, _ = read_bounded(file, _SCHEMA.names)
@@ -115,10 +115,10 @@ def read_record(path: Path) -> list[dict[str, Any]]:
 def made_again(
     path: Path, *, set_ids: Iterable[str] | None = None, generator: str | None = None, load: LoadOptions | None = None
 ) -> dict[str, Image]:
-    """Found images of a folder, made again from latent and change, by set.
+    """Render found images of a folder again from latent and change, by set.
 
-    `generator` says where the generator lies now; one with other weights is refused. On the device that searched they
-    are the stored images; on another, numbers differ in the last digits and a few pixels may by one level.
+    `generator` is where the generator is now. Other weights are refused. On the device of the search, the result equals
+    the stored images. On another device, a few pixels may differ by one level.
     """
     dataset, record = folder.read(path), read_record(path)
     told = dataset.info.provenance.get("generator", {})

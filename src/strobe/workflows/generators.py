@@ -1,4 +1,4 @@
-"""Generators by name: ours, BigGAN's, or one of your own from a Python file."""
+"""Load generators by name: strobe's own, BigGAN, or one from your Python file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,19 +18,19 @@ from strobe.models.weights import load_into, read_state
 __all__ = ["OURS", "load_generator", "sendable_generator"]
 
 OURS = ("strobe-gan", "strobe-gan-mnist")
-"""Generators that come with strobe: of the synthetic world, and of MNIST."""
+"""Generators that ship with strobe: of the synthetic world, and of MNIST."""
 
 _EXAMPLES = (*OURS, "strobe-gan@weights.safetensors", "biggan:biggan-deep-128", "py:mine.py:make")
 
 
 def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
-    """The generator behind its port, tried on two images; one line of StrobeError for whatever goes wrong.
+    """Load a generator and try it on two images. Any failure raises a one-line StrobeError.
 
-    `strobe-gan`, `strobe-gan-mnist`, either with `@weights` of your own; `biggan:NAME` or `biggan:FOLDER`, with a
-    truncation after another colon; `py:FILE.py:FACTORY`, with `@weights` for the factory.
+    Names: `strobe-gan` and `strobe-gan-mnist`, optionally with your own `@weights`; `biggan:NAME` or `biggan:FOLDER`,
+    with a truncation after another colon; `py:FILE.py:FACTORY`, with `@weights` for the factory.
     """
     name = _parse(text)
-    # What is said of classifiers is not said of it.
+    # Messages on classifiers do not apply to it.
     options = replace(options, device=torch_setup(options).device, settings=None, image_size=None)
     load = {"ours": _ours, "biggan": _biggan, "py": _py}[name.provider]
     try:
@@ -44,7 +44,7 @@ def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
 
 
 def sendable_generator(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
-    """The same generator for a process elsewhere: a Python file packed into the options, others by whole paths."""
+    """Return the generator for another process: a Python file is packed into the options, others get full paths."""
     name = _parse(text)
     there, options = sent(name, options, is_file=name.provider == "biggan")
     return there.text.removeprefix("ours:"), options
@@ -96,7 +96,7 @@ def _py(name: ModelName, options: LoadOptions) -> Any:
 
 
 class _Guarded:
-    """A generator of somebody's file: what it raises carries the line of the file."""
+    """A generator from a user's file. Its errors name the line of that file."""
 
     def __init__(self, generator: Any, path: Path, spec: GeneratorSpec) -> None:
         self.spec, self.device = spec, str(getattr(generator, "device", "cpu"))

@@ -1,4 +1,4 @@
-"""`strobe history`: the models of several runs on one dataset, in the order in which they were made."""
+"""`strobe history`: compare the models of several runs on one dataset over time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,12 +36,10 @@ def history(
     allow_missing: bool = False,
     progress: Progress,
 ) -> History:
-    """Every model of the runs scored and compared with the one before it, with the first, and with the best before it.
+    """Score every model of the runs and compare it with the step before it, the first step, and the best before it.
 
-    Tests are exact and paired, with Holm over all that are made on a line of models.
-
-    By `time` runs come in the order in which they were last predicted into; models of one run in the order in which
-    they were asked for.
+    Tests are exact and paired, with Holm's correction over all tests of a line of models. With order `time`, runs are
+    sorted by their last prediction, and models of one run by the order in which they were requested.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     dataset = overall(opened.dataset)
@@ -90,7 +88,7 @@ def history(
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:
-    """What each step is called: by its run, its model, or both, whichever is enough.
+    """Return the name of each step: its run, its model, or both, whichever is unique.
 
     >>> _names([("a", "net"), ("b", "net")]), _names([("a", "x"), ("a", "y")])
     (['a', 'b'], ['x', 'y'])
@@ -106,7 +104,7 @@ def _names(places: Sequence[tuple[str, str]]) -> list[str]:
 
 @writes("folder")
 def write_history(found: History, folder: Path) -> None:
-    """history.csv, .json, .svg and .png; all or none of them."""
+    """Write history.csv, .json, .svg and .png: all or none."""
     drawing = history_drawing(found)
     with swapping(folder) as staged:
         write_text(staged.root / "history.csv", as_csv(found))

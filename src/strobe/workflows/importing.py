@@ -1,4 +1,4 @@
-"""What every import does around its format: look what is there, write the tables, say what is odd."""
+"""The parts that all imports share: check the target, write the tables, report notes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,14 +17,14 @@ from strobe.workflows.sources import frame_source
 __all__ = ["AS_USUAL", "into", "outside"]
 
 AS_USUAL = ImportOptions()
-"""Images are copied, without hints, and nothing is said meanwhile."""
+"""Copy images, compute no hints and report no progress."""
 
 
 @writes("target")
 def into(target: Path, how: ImportOptions, make: Callable[[ImportOptions], ImportedDataset]) -> ImportedDataset:
-    """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
+    """Make the dataset and write its tables. Media of an interrupted import are reused.
 
-    Where this very dataset is there already nothing is written; another one is an error.
+    If the same dataset already exists, nothing is written. Another dataset is an error.
     """
     if folder.is_dataset(target):
         return _there_already(target, how, make)
@@ -34,7 +34,7 @@ def into(target: Path, how: ImportOptions, make: Callable[[ImportOptions], Impor
     fresh = not media.exists()
     try:
         done = make(how)
-    except InvalidValue:  # its boxes do not fit its images: nothing is left behind
+    except InvalidValue:  # its boxes do not fit its images: leave nothing behind
         if fresh:
             rmtree(media, ignore_errors=True)
         raise
@@ -42,14 +42,14 @@ def into(target: Path, how: ImportOptions, make: Callable[[ImportOptions], Impor
         done = _with_hints(done, target, how.progress)
     folder.write(done.dataset, target)
     classes = done.dataset.info.label_space
-    alike = classes_alike(classes) if classes.ids == classes.names else None  # a shipped space means what it has
+    alike = classes_alike(classes) if classes.ids == classes.names else None  # a shipped space has its own meaning
     return replace(done, notes=(*done.notes, alike)) if alike else done
 
 
 def _there_already(
     target: Path, how: ImportOptions, make: Callable[[ImportOptions], ImportedDataset]
 ) -> ImportedDataset:
-    """The dataset in the folder, if it is what this import would make, votes since then aside."""
+    """Return the dataset in the folder if it equals the result of this import, apart from later votes."""
     try:
         old = folder.read(target)
         done = make(replace(how, look_only=True))
@@ -75,6 +75,6 @@ def _with_hints(done: ImportedDataset, target: Path, say: Progress) -> ImportedD
 
 
 def outside(source: Path, target: Path, what: str) -> None:
-    """Refuse a target that lies among what is imported."""
+    """Refuse a target inside the imported folder."""
     if target.resolve().is_relative_to(source.resolve()):
         raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the {what}")

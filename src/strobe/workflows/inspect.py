@@ -1,4 +1,4 @@
-"""`strobe inspect`: what a dataset holds, in figures and as a contact sheet."""
+"""`strobe inspect`: describe a dataset in figures and as a contact sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,9 @@ _MOST_LEVELS = 10
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """The figures of a dataset folder, all candidates counted.
+    """Return the figures of a dataset folder over all candidates.
 
-    What sources are, where not all are videos, and what was done to them are said only where there is something to say.
+    The kinds of sources and the variants are included only if there are any besides videos.
     """
     dataset = folder.read(path)
     facts, kinds = overview(dataset), dataset.kinds
@@ -59,7 +59,7 @@ def sheet(
     columns: int = 11,
     progress: Progress | None = None,
 ) -> int:
-    """Draw a contact sheet; how many frames could not be read comes back."""
+    """Draw a contact sheet and return how many frames could not be read."""
     from strobe.datasets.contact_sheet import choose_sets, draw_sheet
     from strobe.workflows.sources import frame_source
 
@@ -72,7 +72,7 @@ def sheet(
 
 
 def lines(facts: dict[str, Any]) -> Iterator[str]:
-    """The figures for people."""
+    """Return the figures as text lines."""
     counts, labels = facts["counts"], facts["labels"]
     yield f"{facts['name']} (version {facts['version']}, digest {facts['digest'][:16]})"
     boxes = f", {counts['boxes']:,} boxes in {counts['tracks']:,} tracks" if counts["boxes"] else ""
@@ -105,7 +105,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if not kinds:
         yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
               f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
-    else:  # what was made of an image is judged by its label
+    else:  # members made from an image are scored with its label
         yield (
             f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
             if variants
@@ -147,11 +147,11 @@ def _set_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _variant_line(one: dict[str, Any]) -> str:
-    """One variant: its scale, whom it is aimed at, and what became of its sets."""
+    """Describe one variant: its scale, its target model, and the outcome of its sets."""
     marks = [mark for mark, on in (("control", one["role"] == "control"), ("estimated", one["estimated"])) if on]
     unit, each = f" {one['unit']}" if one["unit"] else "", [f"{level:.3g}" for level in one["levels"]]
     levels = ", ".join(each) + unit
-    if len(each) > _MOST_LEVELS:  # the fine grid of a search
+    if len(each) > _MOST_LEVELS:  # the fine grid of a minimal search
         levels = f"{each[0]} to {each[-1]}{unit} in {len(each)} levels"
     told = f"  {printable(one['variant'])}{f' ({join(marks)})' if marks else ''}: {one['axis']} {levels}"
     told += f", against {printable(one['target'])}" if one["target"] else ""

@@ -1,4 +1,4 @@
-"""Boxes and masks of a ladder that nobody drew: a detector's through the ordinary engine, and a saliency net's."""
+"""Estimated boxes and masks of a ladder: from a detector, run by the usual engine, and from a saliency net."""
 
 import shutil
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ from strobe.workflows.views import boxes_held
 __all__ = ["DetectorBoxes", "NetMasks"]
 
 WORK = ".detector"
-"""The run of the detector in the ladder's folder, until the ladder is made."""
+"""The detector's run in the ladder's folder. It exists until the ladder is made."""
 
 
 class DetectorBoxes:
-    """The box a detector is surest of, whatever it calls it: what it would crop without knowing the answer."""
+    """The box with a detector's highest score, whatever its class: the crop that needs no knowledge of the answer."""
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
         wanted = requested_models([text], trust=load.trust)
@@ -50,11 +50,12 @@ class DetectorBoxes:
             file = require_file(self._one.file, what=f"--detector {printable(text)}")
             self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(file)}
             return
-        # Loaded before anything is made: what it is names the outcome, and what it cannot be is said at once.
+        # Loaded before anything is made: its identity names the output, and unsuitable models fail early.
         model = load_model(self._one.spec, replace(load, label_space=dataset.info.label_space))
         if Task(model.spec.task) is not Task.DETECTION:
             raise ModelFailed(f"--detector {printable(text)}: a classifier; it finds no boxes")
-        # Its boxes are asked for by its own classes: a thing need not be one of the dataset's to be cropped to.
+        # Its boxes are requested in its own classes: an object of a class that the dataset lacks can be cropped to as
+        # well.
         none = np.zeros(0, dtype=np.int64)
         self._dataset = replace(
             self._dataset, labels=Labels(frame=none, label=none), boxes=None,
@@ -66,8 +67,8 @@ class DetectorBoxes:
         }  # fmt: skip
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
-        """The box of every image, by row; answers are kept until `done`."""
-        # An image that a file of boxes does not name has none: it is counted without a ladder either way.
+        """Return the box of every image by row. Answers are kept until `done`."""
+        # An image that a file of boxes does not name has no box and is counted without a ladder.
         options = PredictOptions(load=self._load, absent="empty")
         fared = predict(self._dataset, [self._one], self._work, options, say)[0]
         if not fared.ok:
@@ -85,12 +86,12 @@ class DetectorBoxes:
         return found
 
     def done(self) -> None:
-        """Take the detector's run away: the ladder has its boxes."""
+        """Remove the detector's run: the ladder has its boxes."""
         shutil.rmtree(self._work, ignore_errors=True)
 
 
 class NetMasks:
-    """What a saliency net sees stand out: `u2netp`, fetched by its digest, or `onnx:FILE.onnx`."""
+    """Masks of a saliency net: `u2netp`, downloaded by digest, or `onnx:FILE.onnx`."""
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, say: Progress) -> None:
         if text == "u2netp":
@@ -105,10 +106,10 @@ class NetMasks:
         self.facts = {"segment": name, "segment_weights": self._net.digest}
 
     def name(self, row: int) -> str:  # noqa: ARG002 (as all masks' makers)
-        """The net's digest."""
+        """Return the net's digest."""
         return self._net.digest
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002 (as all masks' makers)
-        """The mask of an image, without specks."""
+        """Return the mask of an image, without specks."""
         image: Image = self._source.read(row)
         return without_specks(self._net.mask(image))

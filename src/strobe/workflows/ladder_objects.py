@@ -1,4 +1,4 @@
-"""Where the boxes and masks of a ladder come from, and what they make of every picture's object."""
+"""The sources of a ladder's boxes and masks, and the object of every image that they give."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 LEAST_PIXELS = 16
-"""A mask of fewer pixels is as good as empty."""
+"""A mask of fewer pixels counts as empty."""
 
 Corners = tuple[float, float, float, float]
 Mask = NDArray[np.bool_]
@@ -44,7 +44,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectBoxes:
-    """The box of a picture's object and the one around all objects of its classes; or why there is none."""
+    """The box of an image's object and the box around all objects of its classes, or why there is none."""
 
     xyxy: Corners | None = None
     around: Corners | None = None
@@ -52,36 +52,36 @@ class ObjectBoxes:
 
 
 class BoxSource(Protocol):
-    """Boxes of images: whose they are (`true`, `estimated:WHO`), what names them, and the box of each."""
+    """Boxes of images: their origin (`true`, `estimated:WHO`), facts that identify them, and the box of each image."""
 
     @property
     def who(self) -> str:
-        """Whose they are."""
+        """The origin of the boxes."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What changes where the boxes do."""
+        """Facts that change whenever the boxes change."""
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> Mapping[int, ObjectBoxes]:
-        """The box of every image, by row."""
+        """Return the box of every image, by row."""
 
 
 class MaskSource(Protocol):
-    """Masks of images: whose they are, what names them, and the mask of each."""
+    """Masks of images: their origin, the facts that identify them, and the mask of each image."""
 
     @property
     def who(self) -> str:
-        """Whose they are."""
+        """The origin of the masks."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What changes where the masks do."""
+        """Facts that change whenever the masks change."""
 
     def name(self, row: int) -> str:
-        """What the mask of an image follows from, besides the image; empty where it has none."""
+        """Return what identifies the mask of an image besides the image, or an empty text if it has none."""
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
-        """The mask of an image; StrobeError says why there is none."""
+        """Return the mask of an image. Raise StrobeError if there is none."""
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------
@@ -89,14 +89,14 @@ class MaskSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBoxes:
-    """The dataset's own boxes: of each image the largest of its class."""
+    """The dataset's own boxes: for each image, the largest of its class."""
 
     dataset: Dataset
     who: str = "true"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
-        """The box of every image, by row."""
+        """Return the box of every image, by row."""
         labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
         found = {}
         for row in pictures:
@@ -112,7 +112,7 @@ class TableBoxes:
 
 
 def _places(dataset: Dataset) -> dict[int, list[int]]:
-    """The rows of the table of boxes by frame."""
+    """Return the rows of the table of boxes by frame."""
     found: dict[int, list[int]] = {}
     for place, frame in enumerate(dataset.boxes.frame.tolist() if dataset.boxes is not None else ()):
         found.setdefault(frame, []).append(place)
@@ -120,7 +120,7 @@ def _places(dataset: Dataset) -> dict[int, list[int]]:
 
 
 def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
-    """Boxes as records, without those that have no area."""
+    """Return boxes as records, without boxes of zero area."""
     boxes = dataset.boxes
     if boxes is None:
         return []
@@ -134,7 +134,7 @@ def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
 
 
 def truth_digest(dataset: Dataset) -> str:
-    """Changes where the labels or boxes of an anchor do: what a ladder follows from besides images and masks."""
+    """Return a digest of the anchors' labels and boxes: the inputs of a ladder besides images and masks."""
     ids, labels, here = dataset.frame_ids(), dataset.labels.by_frame(), _places(dataset)
     names = dataset.info.label_space.ids
     lines = [
@@ -155,7 +155,7 @@ def _around(boxes: Sequence[Corners]) -> Corners:
 
 
 class FileBoxes:
-    """Boxes of a file, one an image."""
+    """Boxes from a file, one per image."""
 
     who = "true"
 
@@ -177,7 +177,7 @@ class FileBoxes:
         self.facts = {"boxes_file": sha256_of_file(path)}
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
-        """The box of every image, by row."""
+        """Return the box of every image, by row."""
         none = ObjectBoxes(why="it has no box in the file")
         return {row: ObjectBoxes(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
 
@@ -186,7 +186,7 @@ class FileBoxes:
 
 
 class FolderMasks:
-    """Masks of a folder, a PNG an image; those strobe wrote itself number their objects."""
+    """Masks from a folder, one PNG per image. Masks that strobe wrote number their objects."""
 
     who = "true"
 
@@ -201,12 +201,12 @@ class FolderMasks:
         self.facts = {"masks_files": hashlib.sha256("".join(lines).encode()).hexdigest()}
 
     def name(self, row: int) -> str:
-        """The file's digest, and the numbers of its objects in it."""
+        """Return the file's digest and the numbers of the image's objects in it."""
         own = "" if self._own is None else sorted(self._own.get(row, ()))
         return f"{self._digests[row]} {own}" if row in self._files else ""
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
-        """The mask of an image."""
+        """Return the mask of an image."""
         if row not in self._files:
             raise StrobeError("it has no mask")
         path = self._files[row]
@@ -215,7 +215,7 @@ class FolderMasks:
 
 
 def own_masks(dataset: Dataset) -> Path | None:
-    """The folder of masks that `strobe synthesize` or `simulate` wrote beside the dataset's frames, if they did."""
+    """Return the folder of masks that `strobe synthesize` or `simulate` wrote next to the frames, if there is one."""
     made = dataset.info.provenance.get("made_by") in ("strobe synthesize", "strobe simulate")
     if not made or dataset.root is None or not (folder := inside(dataset.root, "masks")).is_dir():
         return None
@@ -224,9 +224,9 @@ def own_masks(dataset: Dataset) -> Path | None:
 
 
 def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None:
-    """The numbers of each picture's own objects in masks that number them; None where masks are 0 and 255.
+    """Return the numbers of each image's own objects in numbered masks, or None for masks of 0 and 255.
 
-    In a rendered world a track has its number plus one; under a simulated camera all objects are the photo's.
+    In a rendered world an object's number is its track plus one. Under a simulated camera all objects are the photo's.
     """
     own = own_masks(dataset)
     if own is None or folder.resolve() != own.resolve():
@@ -250,7 +250,10 @@ def things_of(
     masks: MaskSource | None,
     say: Progress,
 ) -> dict[int, AnchorObject]:
-    """What is known of every picture's object; masks are stored in the folder. Without `boxes` they are the masks'."""
+    """Return the facts on every image's object, and store masks in the folder.
+
+    Without `boxes`, masks give the boxes.
+    """
     found = boxes.boxes(pictures, say) if boxes is not None else {}
     things: dict[int, AnchorObject] = {}
     with say.task("masks", len(pictures) if masks is not None else 0) as advance:
@@ -260,7 +263,7 @@ def things_of(
                 try:
                     mask, file = _stored(row, picture, destination, masks)
                 except ModelFailed:
-                    raise  # a net that cannot be used is no matter of this image
+                    raise  # a net that cannot run is not a problem of this image
                 except StrobeError as error:
                     why = str(error)
                 advance(1)
@@ -283,7 +286,7 @@ def _floats(box: Sequence[int]) -> Corners:
 
 
 def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
-    """The mask, and its file in the folder with its digest; one that is there is read, not made again."""
+    """Return the mask, and its file in the folder with its digest. An existing file is read instead of made again."""
     name = hashlib.sha256(f"{picture.media} {picture.sha256} {masks.name(row)}".encode()).hexdigest()[:16]
     file = f"masks/{name}.png"
     path = destination / file
