@@ -14,14 +14,14 @@ from strobe.generator.layered import TorchGenerator, weights_digest
 __all__ = ["NAMES", "files_of", "load", "parsed"]
 
 NAMES = ("biggan-deep-128", "biggan-deep-256", "biggan-deep-512")
-"""Those the library knows by name."""
+"""The names that the library knows."""
 
 _TRUNCATION = 0.4
-"""As in the library's own example: how far latents lie from 0, as a share of what the network was trained with."""
+"""The truncation from the library's own example: the scale of latents relative to training."""
 
 
 def parsed(name: str) -> tuple[str, float]:
-    """The name or folder, and the truncation after a colon.
+    """Parse the name or folder, and the truncation after a colon.
 
     >>> parsed("biggan-deep-128:0.6"), parsed("biggan-deep-128")
     (('biggan-deep-128', 0.6), ('biggan-deep-128', 0.4))
@@ -39,7 +39,7 @@ def parsed(name: str) -> tuple[str, float]:
 
 
 def files_of(name: str, *, offline: bool) -> tuple[Path, Path]:
-    """Settings and weights of a folder, or of a name the library knows: from its cache, else fetched by it."""
+    """Return settings and weights from a folder, or for a library name from its cache or by download."""
     folder = Path(name)
     if folder.is_dir():
         for file in (folder / "config.json", folder / "pytorch_model.bin"):
@@ -67,13 +67,13 @@ def files_of(name: str, *, offline: bool) -> tuple[Path, Path]:
 def load(
     name: str, config: Path, put: Callable[[Any], None], *, truncation: float = _TRUNCATION, device: str = "cpu"
 ) -> TorchGenerator:
-    """The network that the settings file describes, with the weights that `put` puts into it."""
+    """Build the network that the settings file describes, with weights loaded by `put`."""
     library = require("pytorch_pretrained_biggan", what=f"biggan:{name}", extra="biggan")
     told = read_json(config)
     try:
         settings = library.BigGANConfig.from_dict(told)
         module = library.BigGAN(settings)
-    except Exception as error:  # whatever the library raises on settings that are none
+    except Exception as error:  # the library raises arbitrary exceptions on invalid settings
         problem = f"no settings of a BigGAN ({type(error).__name__}: {printable(error, limit=100)})"
         raise InvalidFile(config, problem) from error
     put(module)
@@ -99,7 +99,7 @@ def _numbered(count: int) -> LabelSpace:
 
 
 def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorStep], list[Callable[[Any, Any], Any]]]:
-    """Every block of the network as a step: what `Generator.forward` does, cut where its activations can be changed."""
+    """Return the network's blocks as steps: `Generator.forward`, split where activations can be changed."""
     torch, net = require("torch", what="a generator", extra="models"), module.generator
     width = 16 * net.config.channel_width
 
@@ -127,6 +127,6 @@ def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorSte
 
 
 def _step(name: str, side: int, whole: int) -> GeneratorStep:
-    """Coarse up to an eighth of the image's side, middle up to a quarter, fine beyond."""
+    """Return coarse up to an eighth of the image's side, middle up to a quarter, fine beyond."""
     how: Granularity = "coarse" if 8 * side <= whole else "middle" if 4 * side <= whole else "fine"
     return GeneratorStep(name=name, granularity=how)

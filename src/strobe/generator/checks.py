@@ -1,4 +1,4 @@
-"""Whether a generator does what its port says, tried on two images before a search starts."""
+"""Check a generator against its port on two images before a search starts."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ __all__ = ["checked_generator"]
 
 
 def checked_generator(generator: Any) -> LayeredGenerator:
-    """The generator, if its steps compose: from two latents to two images of the size it says, with gradients.
+    """Return the generator if its steps compose: two latents give two images of the declared size, with gradients.
 
-    ModelFailed, with the step at which it breaks, for one that does not.
+    Otherwise raises ModelFailed with the step that fails.
     """
     if not isinstance(generator, LayeredGenerator) or not isinstance(generator.spec, GeneratorSpec):
         raise ModelFailed(

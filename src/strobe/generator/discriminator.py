@@ -1,7 +1,6 @@
-"""The other half of a generator's training: a network that tells rendered from generated, class by class.
+"""The discriminator for training a generator: a network that separates rendered from generated images by class.
 
-Spectral norms are tuned by a call of their own once a step, so that the forward reads and never writes them and can be
-compiled.
+Spectral norms are updated by a separate call once a step, so that the forward only reads them and can be compiled.
 """
 
 import itertools
@@ -16,7 +15,7 @@ __all__ = ["Discriminator"]
 
 
 class _Spectral(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """A weight over its largest singular value, which `tune` follows by power iteration."""
+    """A weight divided by its largest singular value, which `tune` tracks by power iteration."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -33,9 +32,10 @@ class _Spectral(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.left.copy_(functional.normalize(flat @ self.right, dim=0))
 
     def normed(self) -> Tensor:
-        """The weight with a largest singular value of one."""
+        """Return the weight scaled to a largest singular value of one."""
         flat = self.weight.flatten(1)
-        # Products and a sum, no matrix product: these stay in float32 where others are halved.
+        # Elementwise products and a sum instead of a matrix product, because these stay in float32 under mixed
+        # precision.
         return self.weight / (self.left[:, None] * flat * self.right[None]).sum()
 
 
@@ -51,7 +51,7 @@ class _Conv(_Spectral):
 
 
 class _Linear(_Spectral):
-    """A linear map; as an embedding, its rows."""
+    """A linear map, or an embedding by its rows."""
 
     def __init__(self, inward: int, outward: int) -> None:
         super().__init__(torch.empty(outward, inward))
@@ -61,7 +61,7 @@ class _Linear(_Spectral):
 
 
 class _Halving(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions around a shortcut; the sides are halved, or stay."""
+    """Two convolutions around a shortcut. The sides are halved or kept."""
 
     def __init__(self, inward: int, outward: int, *, first: bool = False, halves: bool = True) -> None:
         super().__init__()
@@ -77,9 +77,9 @@ class _Halving(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, C, H, W) in 0 … 1 and classes (N,) to how real each is of its class (N,), and scores of all (N, K).
+    """Images (N, C, H, W) in 0 … 1 and classes (N,) to realness within the class (N,), and class scores (N, K).
 
-    The first is a projection on the class; the second names the class whatever was asked for.
+    The first is a projection on the class. The second classifies independently of the given class.
     """
 
     def __init__(self, facts: NetFacts, *, width: int) -> None:
@@ -97,13 +97,13 @@ class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.name = nn.Linear(widths[-1], facts.classes)
 
     def tune(self) -> None:
-        """Follow every weight's largest singular value by one step."""
+        """Update every weight's largest singular value by one step."""
         for one in self.modules():
             if isinstance(one, _Spectral):
                 one.tune()
 
     def forward(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """How real, and which class."""
+        """Return realness and class scores."""
         found = torch.relu(self.blocks(images * 2 - 1)).sum(dim=(2, 3))
         asked = functional.one_hot(classes, self.name.out_features).to(found.dtype)
         real = self.real(found)[:, 0] + (self.embed(found) * asked).sum(dim=1)

@@ -19,10 +19,10 @@ from strobe.core.late import require
 __all__ = ["Condition", "Step", "TorchGenerator", "layered", "weights_digest"]
 
 Step = tuple[str, str, Callable[[Any, Any], Any]]
-"""Name, granularity, and what is called with the activation and the condition."""
+"""Name, granularity, and the callable, which takes the activation and the condition."""
 
 Condition = Callable[[Any, Any], Any]
-"""Latents and classes to what every step is told beside the activation."""
+"""Maps latents and classes to the condition that every step gets in addition to the activation."""
 
 
 class TorchGenerator:
@@ -37,11 +37,11 @@ class TorchGenerator:
         self._calls, self._condition = tuple(calls), condition
 
     def condition(self, latents: Any, classes: Any) -> Any:
-        """The module's own, or the classes themselves where it has none."""
+        """Return the module's own condition, or the classes themselves if it has none."""
         return classes if self._condition is None else self._condition(latents, classes)
 
     def run(self, step: int, activation: Any, condition: Any) -> Any:
-        """What the step makes of the activation."""
+        """Run one step on the activation."""
         return self._calls[step](activation, condition)
 
 
@@ -58,11 +58,13 @@ def layered(
     settings: Mapping[str, Any] | None = None,
     batch_size: int = 32,
 ) -> TorchGenerator:
-    """A generator of one's own. Each step is a name, a granularity (coarse, middle, fine; the last pixel) and a call.
+    """Wrap your own generator.
 
-    A step is called with the activation before it, the first with the latents, and with the condition: the classes
-    (N,), or what `condition(latents, classes)` makes of both. The last gives (N, 3, H, W), or (N, 1, H, W) if grey.
-    `classes` are names, a LabelSpace, or the name of a shipped one. Latents are drawn from N(0, 1).
+    Each step is a name, a granularity (coarse, middle, fine; the last pixel) and a callable.
+
+    A step is called with the activation before it (for the first, the latents) and with the condition. The condition is
+    the classes (N,), or the result of `condition(latents, classes)`. The last step returns (N, 3, H, W), or (N, 1, H,
+    W) if grey. `classes` are names, a LabelSpace, or the name of a shipped one. Latents are sampled from N(0, 1).
     """
     label_space = (
         classes if isinstance(classes, LabelSpace)
@@ -78,7 +80,7 @@ def layered(
 
 
 def weights_digest(module: Any) -> str:
-    """The sha256 of a module's tensors: names, shapes, types and values."""
+    """Return the sha256 of a module's tensors: names, shapes, types and values."""
     torch = require("torch", what="a generator", extra="models")
     hasher = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):

@@ -1,7 +1,7 @@
 """The generator's layers: a class-conditional residual network as an ordered list of steps, from a latent to pixels.
 
-What a step makes follows from the activation before it and the class alone, so that an activation between two steps can
-be changed and the rest run from there.
+A step depends only on the previous activation and the class. So an activation between two steps can be changed, and the
+remaining steps run from there.
 """
 
 import itertools
@@ -22,7 +22,7 @@ Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFacts:
-    """What is known of a step before it runs: its name, how coarse the features are that it makes, their shape."""
+    """The static facts about a step: its name, the granularity of its features, their shape."""
 
     name: str
     granularity: Granularity
@@ -31,8 +31,10 @@ class StepFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetFacts:
-    """All a network is built from. `side` pixels square, `channels` 3 or 1 (grey); `widths` are the channels of the
-    first step and of every step that doubles the sides; `embedding` is the length of what stands for a class.
+    """The parameters a network is built from. Images are `side` pixels square, with `channels` 3 or 1 (grey).
+
+    `widths` are the channels of the first step and of every step that doubles the sides. `embedding` is the length of a
+    class embedding.
     """
 
     kind: str
@@ -58,12 +60,12 @@ class NetFacts:
 
     @property
     def first_side(self) -> int:
-        """The sides of what the first step makes."""
+        """The side length of the first step's output."""
         return self.side >> (len(self.widths) - 1)
 
     @property
     def steps(self) -> tuple[StepFacts, ...]:
-        """The steps in order; the first takes the latent, the last makes the image."""
+        """Return the steps in order. The first takes the latent, the last makes the image."""
         sides = [self.first_side * 2**place for place in range(len(self.widths))]
         found = [
             StepFacts(name=f"{side}x{side}", granularity=_granularity(place, len(sides)), shape=(width, side, side))
@@ -74,7 +76,7 @@ class NetFacts:
 
 
 def _granularity(place: int, count: int) -> Granularity:
-    """Which third of the steps before the last one this is in.
+    """Return which third of the steps before the last one this is in.
 
     >>> [_granularity(place, 5) for place in range(5)], [_granularity(place, 3) for place in range(3)]
     (['coarse', 'coarse', 'middle', 'middle', 'fine'], ['coarse', 'middle', 'fine'])
@@ -91,18 +93,18 @@ NETWORKS: dict[str, NetFacts] = {
         kind="strobe-gan-mnist", classes=10, side=28, channels=1, latent=64, embedding=32, widths=(128, 128, 64)
     ),
 }
-"""The networks that come with strobe: of the synthetic world, and of MNIST."""
+"""The networks shipped with strobe, for the synthetic world and MNIST."""
 
 
 def facts_named(name: str) -> NetFacts:
-    """What a network of this name is built from."""
+    """Return the parameters of the network of this name."""
     if name not in NETWORKS:
         raise UnknownName("generator to train", name, NETWORKS, hint=f"known: {', '.join(NETWORKS)}")
     return NETWORKS[name]
 
 
 class _ClassNorm(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Batch norm whose gain and shift follow from the class."""
+    """Batch norm whose gain and shift depend on the class."""
 
     def __init__(self, channels: int, embedding: int) -> None:
         super().__init__()
@@ -118,7 +120,7 @@ class _ClassNorm(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class _First(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """The latent as the first, smallest feature maps."""
+    """Maps the latent to the first, smallest feature maps."""
 
     def __init__(self, facts: NetFacts) -> None:
         super().__init__()
@@ -130,7 +132,7 @@ class _First(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class _Doubling(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions around a shortcut; the sides double."""
+    """Two convolutions around a shortcut. The sides double."""
 
     def __init__(self, inward: int, outward: int, embedding: int) -> None:
         super().__init__()
@@ -150,7 +152,7 @@ def _doubled(x: Tensor) -> Tensor:
 
 
 class _Pixels(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Feature maps as an image of values in 0 … 1."""
+    """Maps feature maps to an image with values in 0 … 1."""
 
     def __init__(self, inward: int, channels: int) -> None:
         super().__init__()
@@ -158,14 +160,14 @@ class _Pixels(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.conv = nn.Conv2d(inward, channels, 3, padding=1)
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:  # noqa: ARG002 (every step takes both)
-        # As float32: half a byte's worth of rounding would be seen in smooth grounds.
+        # In float32, because rounding by half a level would be visible in smooth backgrounds.
         return torch.tanh(self.conv(torch.relu(self.norm(x))).float()) * 0.5 + 0.5
 
 
 class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Latents (N, L) and classes (N,) to images (N, C, H, W) in 0 … 1, by `steps` that can be run one at a time.
 
-    In evaluation mode an image follows from its own latent and class alone.
+    In evaluation mode an image depends only on its own latent and class.
     """
 
     def __init__(self, facts: NetFacts) -> None:
@@ -180,11 +182,11 @@ class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
                 nn.init.orthogonal_(one.weight)
 
     def condition(self, classes: Tensor) -> Tensor:
-        """What stands for the classes in every step, (N, E)."""
+        """Return the classes' embeddings for every step, (N, E)."""
         return self.embed(classes)
 
     def forward(self, latents: Tensor, classes: Tensor) -> Tensor:
-        """The whole way."""
+        """Run all steps."""
         x, condition = latents, self.condition(classes)
         for step in self.steps:
             x = step(x, condition)
@@ -193,12 +195,12 @@ class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def standing_statistics(network: LayeredNet, draws: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Make the norms of averaged weights their own: mean and variance over these latents and classes, kept for use."""
+    """Recompute the batch norm statistics for averaged weights, from these latents and classes, and keep them."""
     norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
     before = [one.momentum for one in norms]
     for one in norms:
         one.reset_running_stats()
-        one.momentum = None  # every batch counts alike
+        one.momentum = None  # every batch has equal weight
     network.train()
     for latents, classes in draws:
         network(latents, classes)

@@ -10,7 +10,7 @@ __all__ = ["load"]
 
 
 def load(name: str, file: Path, *, device: str) -> TorchGenerator:
-    """The network in the file, ready to run."""
+    """Load the network in the file, ready to run."""
     loaded = read_network(file)
     network, about = loaded.network, loaded.network.about
     spec = GeneratorSpec(

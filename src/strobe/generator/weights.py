@@ -1,4 +1,4 @@
-"""A generator's weights on disk: safetensors in half precision, whose header says how to build it and of what."""
+"""A generator's weights on disk: half-precision safetensors whose header holds its parameters and classes."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ _KEY = "strobe"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedNet:
-    """A network ready to run, in evaluation mode and float32; its classes, and the digest of its weights."""
+    """A network ready to run, in evaluation mode and float32, with its classes and the digest of its weights."""
 
     network: LayeredNet
     label_space: LabelSpace
@@ -30,21 +30,21 @@ class LoadedNet:
 
 
 def shipped_file(name: str) -> Path:
-    """Where the weights of a shipped generator lie."""
+    """Return the path of a shipped generator's weights."""
     return Path(str(resources.files("strobe.generator") / "data" / f"{name}.safetensors"))
 
 
 def write_network(path: Path, network: LayeredNet, label_space: LabelSpace, *, training: Mapping[str, Any]) -> None:
-    """Write a network, whole or not at all."""
+    """Write a network atomically."""
     library = require("safetensors.torch", what="writing safetensors", extra="models")
     expect(len(label_space) == network.about.classes, "classes", f"{network.about.classes}", len(label_space))
     told = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
-    # The library's own writer raises a class of its own where a disk is full.
+    # The library's own writer raises its own exception class on a full disk.
     write_bytes(path, library.save(_halved(network), metadata={_KEY: json.dumps(told, sort_keys=True)}))
 
 
 def read_network(path: Path) -> LoadedNet:
-    """The network in a file that `write_network` wrote; InvalidFile, with what is wrong, for anything else."""
+    """Load a network that `write_network` wrote. Raises InvalidFile, with the reason, for anything else."""
     library = require("safetensors", what="reading safetensors", extra="models")
     if not path.is_file():
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
@@ -52,7 +52,7 @@ def read_network(path: Path) -> LoadedNet:
         with library.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except Exception as error:  # safetensors raises its own Rust-side class
+    except Exception as error:  # safetensors raises its own Rust class
         problem = f"not a safetensors file ({printable(error, limit=120)})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
     facts, label_space = _told(path, text)
@@ -70,7 +70,7 @@ def read_network(path: Path) -> LoadedNet:
 
 
 def digest_of(network: LayeredNet) -> str:
-    """The sha256 of what a network is built from and of its weights as they are stored."""
+    """Return the sha256 of a network's parameters and of its weights as stored."""
     torch = require("torch", what="a generator", extra="models")
     hasher = hashlib.sha256(json.dumps(encode(network.about), sort_keys=True).encode())
     for name, tensor in sorted(_halved(network).items()):

@@ -1,4 +1,4 @@
-"""Frames cut to a box before a model sees them: a view between the frame source and preparation."""
+"""Frames cropped to a box before a model sees them: a view between the frame source and preparation."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ __all__ = ["Crops"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crops:
-    """What models see of each frame, as plain data that pickles: the box it is cut to and how.
+    """The crop of each frame, as plain data that pickles: its box and how it is fitted.
 
-    `boxes` is (F, 4) in pixels of the frame, NaN where it is shown whole. Crops, and frames shown whole among them, are
-    a model's own input: squashed, or padded to a square first, and never cropped again. `said` is part of the
-    answers' key.
+    `boxes` is (F, 4) in pixels of the frame, NaN where the whole frame is shown. Crops, and whole frames among them,
+    are marked as model inputs: resized without keeping the aspect ratio, or padded to a square first, and never cropped
+    again. `said` is part of the answers' key.
     """
 
     boxes: Floats
@@ -34,27 +34,27 @@ class Crops:
         expect(self.boxes.ndim == 2 and self.boxes.shape[1] == 4, "Crops.boxes", "shape (F, 4)", self.boxes.shape)
 
     def of(self, source: FrameSource) -> FrameSource:
-        """The source with its frames cut."""
+        """Return the source with its frames cropped."""
         known = np.flatnonzero(np.isfinite(self.boxes).all(axis=1)).tolist()
         boxes = {row: tuple(self.boxes[row].tolist()) for row in known}
         made = _SendableCropped if isinstance(source, SendableSource) else _Cropped
         return made(source, boxes, self.context, self.fit)
 
     def digest(self, frame_ids: Sequence[str]) -> str:
-        """Changes where a box, its frame or what is done to it does."""
+        """Return a digest that changes with a box, its frame or how it is fitted."""
         hasher = hashlib.sha256(json.dumps([self.context, self.fit, list(frame_ids)]).encode())
         hasher.update(np.ascontiguousarray(self.boxes, dtype=np.float64).tobytes())
         return hasher.hexdigest()[:16]
 
 
 class _Cropped:
-    """A FrameSource over another: every frame cut to its box and laid out for a model's input."""
+    """A FrameSource over another, with every frame cropped to its box and fitted for a model's input."""
 
     def __init__(self, inner: FrameSource, boxes: Mapping[int, tuple[float, ...]], context: float, fit: str) -> None:
         self._inner, self._boxes, self._context, self._fit = inner, boxes, context, fit
 
     def read(self, row: int) -> Image:
-        """The crop, or the whole frame where it has no box."""
+        """Return the crop, or the whole frame if it has no box."""
         image, box = self._inner.read(row), self._boxes.get(row)
         if box is not None:
             at = cut_of(box, (image.shape[1], image.shape[0]), context=self._context)
@@ -63,16 +63,16 @@ class _Cropped:
         return fitted(image, self._fit)
 
     def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the file is not what a model sees)
-        """None: a crop is no file."""
+        """Return None, because a crop is not a file."""
         return None
 
 
 class _SendableCropped(_Cropped):
-    """The same over a source that other processes can read for us."""
+    """The same over a source that other processes can read."""
 
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableCropped":
-        """A source of these rows alone."""
+        """Return a source of these rows alone."""
         boxes = {row: self._boxes[row] for row in rows if row in self._boxes}
         return _SendableCropped(self._inner.only(rows), boxes, self._context, self._fit)

@@ -1,12 +1,13 @@
-"""Frames decoded and prepared on worker processes, for a model that runs beside the CPU.
+"""Decode and prepare frames on worker processes, for a model that runs on an accelerator.
 
-Threads that decode take turns with the interpreter's lock, and on sixteen cores that leaves most of them waiting. A
-worker process has an interpreter of its own: a bare Python that knows neither torch nor the caller's script. It is told
-rows and the files behind them, writes the pixels into memory it shares with us, and says what could not be read. Models
-see them where they lie: the memory of a few tasks is lent, and comes back when nobody holds a frame of them.
+Decoding threads compete for the interpreter's lock, and on sixteen cores most of them wait. A worker process has its
+own interpreter: a bare Python without torch and without the caller's script. It receives rows and their files, writes
+the pixels into shared memory, and reports unreadable frames. Models use the pixels in place. The memory of a few tasks
+is lent out, and is returned when nothing references its frames.
 
-Nothing of it has a name or outlives us. The memory is an unnamed file that goes with its last user, and a worker ends
-when the other end of its socket is closed, however we ended. Ctrl-C in a terminal does not reach the workers.
+Nothing here has a name or outlives this process. The memory is an unnamed file that disappears with its last user. A
+worker ends when the other end of its socket is closed, however this process ended. Ctrl-C in a terminal does not reach
+the workers.
 """
 
 import math
@@ -36,38 +37,43 @@ from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
 __all__ = ["DecodePool", "can_start_workers", "work"]
 
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_pool import work; work(*sys.argv[1:4])"
-"""What a worker runs. It finds our own modules first of all, whatever lies in the folder it is started in."""
+"""The worker's code. It imports strobe's own modules first, whatever is in the working directory."""
 
 _LENT = 4
-"""So many tasks of a worker may lie in its memory, waiting for a model, while it works at the next."""
+"""The number of a worker's tasks that may wait in its memory for a model while it works on the next."""
 
 _NICE = 10
-"""Workers take what cores are left: if the process that runs the models has to wait for one, they all wait for it."""
+"""The workers' niceness.
+
+They use spare cores, because delaying the process that runs the models would delay them all.
+"""
 
 _WAY_OUT = "try fewer --workers (1: a thread instead)"
 
 _Asked = tuple[int, bool, list[int]]
-"""A row, whether it is a model's own input, and the places of the preparations that are wanted of it."""
+"""A row, whether it already is a model input, and the indices of the requested preparations."""
 
 _Answer = StrobeError | list[Any]
-"""What became of a frame: why it cannot be read, or for each preparation what it gave or the exception it raised."""
+"""A frame's outcome: why it is unreadable, or for each preparation its result or the exception it raised."""
 
 _Found = tuple[int, tuple[int, ...], tuple[Any, ...]] | tuple[None, Image, tuple[Any, ...]] | tuple[str, str]
-"""The same as a worker tells it: in which slot pixels of what shape lie, and what was given beside them; the pixels
-themselves where they are larger than a slot; or the error's name and text."""
+"""The same as sent by a worker: the slot and shape of the pixels, and further results.
+
+Pixels larger than a slot are sent directly. An exception is sent as its name and text.
+"""
 
 
 def can_start_workers() -> bool:
-    """Whether this system lets us: there is a Python to start and memory without a name (Linux)."""
+    """Return whether this system supports it: an executable Python and unnamed memory (Linux)."""
     return hasattr(os, "memfd_create") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 class DecodePool:
-    """Up to `processes` workers, each started when it is first needed. Called from as many threads."""
+    """Up to `processes` workers, each started when first needed. Called from as many threads."""
 
     def __init__(self, source: SendableSource, plans: Mapping[str, Preparation], *, processes: int, chunk: int) -> None:
         self._source, self._chunk = source, chunk
-        self._plans = list(dict.fromkeys(plans.values()))  # models that want the same pixels share them
+        self._plans = list(dict.fromkeys(plans.values()))  # models that need the same pixels share them
         self._place = {name: self._plans.index(plan) for name, plan in plans.items()}
         self._idle: SimpleQueue[_Worker | None] = SimpleQueue()
         for _ in range(processes):
@@ -78,11 +84,11 @@ class DecodePool:
     def read(
         self, rows: Sequence[int], wanted: Sequence[Sequence[str]], as_input: frozenset[int] = frozenset()
     ) -> list[_Answer]:
-        """For each row and the names of the models that want it: their prepared pixels, in order.
+        """Return, for each row and the names of the models that request it, their prepared pixels, in order.
 
-        Rows in `as_input` hold a model's own input and are prepared as such.
+        Rows in `as_input` already are model inputs and are prepared as such.
 
-        A worker that dies is replaced once; StrobeError where the next one dies of the same frames.
+        A worker that dies is replaced once. StrobeError if its replacement dies on the same frames.
         """
         asked = [
             (row, row in as_input, [self._place[name] for name in names])
@@ -92,7 +98,7 @@ class DecodePool:
         return [answer for part in parts for answer in self._read_chunk(part)]
 
     def close(self) -> None:
-        """End the workers at once; a thread that waits for one is told that its work was dropped."""
+        """End the workers at once. Threads waiting for one get a CancelledError."""
         with self._guard:
             self._closed = True
             for worker in self._started:
@@ -108,9 +114,9 @@ class DecodePool:
         source, status = self._source.only([row for row, _, _ in asked]), ""
         worker = self._idle.get()
         try:
-            for _ in range(2):  # the second time in one started for it: others may have died with the first
+            for _ in range(2):  # the second time in a fresh worker, because others may have died with the first
                 try:
-                    if worker is None or worker.process.poll() is not None:  # it may have died while nobody asked
+                    if worker is None or worker.process.poll() is not None:  # it may have died while idle
                         worker = self._start(instead_of=worker)
                     return worker.ask(source, asked)
                 except (EOFError, OSError):
@@ -135,7 +141,7 @@ class DecodePool:
         return worker
 
     def _ended(self, worker: "_Worker | None") -> str:
-        """How the worker ended; CancelledError where that was our doing."""
+        """Return how the worker ended. Raises CancelledError if the pool ended it."""
         with self._guard:
             if self._closed or worker is None:
                 raise CancelledError
@@ -144,7 +150,7 @@ class DecodePool:
 
 
 class _Worker:
-    """A worker process as we see it: its socket and the memory it writes to."""
+    """A worker process seen from the parent: its socket and the memory it writes to."""
 
     def __init__(self, plans: Sequence[Preparation], chunk: int) -> None:
         self._plans, self._chunk = plans, chunk
@@ -163,11 +169,11 @@ class _Worker:
                 [sys.executable, "-c", _START, *map(str, (theirs.fileno(), memory, n_bytes, *sys.path))],
                 pass_fds=(theirs.fileno(), memory),
                 env=os.environ
-                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # numpy would start a dozen each
+                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # numpy would start a dozen threads each
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C in the terminal is ours alone
+                start_new_session=True,  # Ctrl-C in the terminal must reach only this process
             )
         finally:
             os.close(memory)
@@ -175,14 +181,14 @@ class _Worker:
         self._setup: Any = (list(plans), chunk)
 
     def ask(self, source: FrameSource, asked: list[_Asked]) -> list[_Answer]:
-        """The prepared pixels. EOFError or OSError where the worker is no more."""
+        """Return the prepared pixels. Raises EOFError or OSError if the worker is gone."""
         if self._setup is not None:
             self._connection.send(self._setup)
             self._setup = None
         try:
             area = self._free.get_nowait()
         except Empty:
-            area = 0  # whoever holds frames of all the others may wait for these
+            area = 0  # frames of all other areas are in use, and their holder may be waiting for these
         self._connection.send((source, asked, area))
         answers = self._connection.recv()
         slots = self._slots(area)
@@ -192,15 +198,15 @@ class _Worker:
         ]
 
     def let_go(self) -> None:
-        """Of the memory; here and not in some destructor, where a Ctrl-C would be lost."""
+        """Free the memory explicitly, because a destructor would swallow a Ctrl-C."""
         self._memory, self._lent = None, {}
 
     def _slots(self, area: int) -> list[NDArray[np.uint8]]:
-        """An area's slots. One that is lent comes back when the last array over it is gone."""
+        """Return an area's slots. A lent area is returned when the last array over it is gone."""
         if self._memory is None:
             raise EOFError
         whole = np.frombuffer(self._memory, np.uint8, self._area_bytes, area * self._area_bytes)
-        if area:  # all of it C: a Ctrl-C cannot come in between
+        if area:  # all of it runs in C, so a Ctrl-C cannot interrupt it
             self._lent[area] = weakref.ref(whole, partial(self._free.put, area))
         return _slots(whole, self._plans, self._chunk)
 
@@ -222,7 +228,7 @@ class _Worker:
         return out
 
     def status(self) -> str:
-        """How the process, whose socket is closed, ended."""
+        """Return how the process, whose socket is closed, ended."""
         try:
             code = self.process.wait(timeout=1)
         except subprocess.TimeoutExpired:
@@ -238,7 +244,7 @@ class _Worker:
 
 
 def work(connection: str, memory: str, n_bytes: str) -> None:
-    """A worker's life: answer until the other end of the socket is closed."""
+    """The worker's main loop: answer until the other end of the socket is closed."""
     with suppress(EOFError, OSError):
         os.nice(_NICE)
         ours = Connection(int(connection))
@@ -254,7 +260,7 @@ def work(connection: str, memory: str, n_bytes: str) -> None:
 def _one(
     source: FrameSource, asked: _Asked, plans: Sequence[Preparation], slots: list[Any], n: int
 ) -> str | list[_Found]:
-    """Decode one frame and prepare it for everyone; why it cannot be read, or where each result lies."""
+    """Decode one frame and run all preparations. Returns why it is unreadable, or where each result is."""
     row, as_input, places = asked
     if not places:
         return []
@@ -265,7 +271,7 @@ def _one(
     except Exception as error:
         return [(type(error).__name__, str(error))] * len(places)
     found: dict[int, _Found] = {}
-    whole: int | None = None  # where the decoded frame lies, once somebody wants it as it is
+    whole: int | None = None  # the slot of the decoded frame, once it is requested unchanged
     for place in dict.fromkeys(places):
         try:
             plan = plans[place]
@@ -273,7 +279,7 @@ def _one(
             pixels, *beside = made if isinstance(made, tuple) else (made,)
             if pixels is image and whole is not None:
                 found[place] = (whole, pixels.shape, tuple(beside))
-            elif pixels.size > slots[place].shape[1]:  # no room was made for so many: they go through the socket
+            elif pixels.size > slots[place].shape[1]:  # larger than a slot, so it is sent through the socket
                 found[place] = (None, pixels, tuple(beside))
             else:
                 slots[place][n, : pixels.size].reshape(pixels.shape)[...] = pixels
@@ -288,7 +294,7 @@ def _one(
 
 
 def _slots(area: NDArray[np.uint8], plans: Sequence[Preparation], chunk: int) -> list[NDArray[np.uint8]]:
-    """An area of the shared memory as arrays (chunk, bytes), one for each preparation."""
+    """Return an area of the shared memory as arrays (chunk, bytes), one for each preparation."""
     start, out = 0, []
     for plan in plans:
         out.append(area[start : start + chunk * plan.n_bytes].reshape(chunk, plan.n_bytes))
@@ -297,7 +303,7 @@ def _slots(area: NDArray[np.uint8], plans: Sequence[Preparation], chunk: int) ->
 
 
 def _rebuilt(name: str, text: str) -> Exception:
-    """An exception of the worker's, by its name and text: not every one can be sent as it is.
+    """Rebuild a worker's exception from its name and text, because not every exception can be pickled.
 
     >>> _rebuilt("ValueError", "no such size")
     ValueError('no such size')

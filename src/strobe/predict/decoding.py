@@ -1,4 +1,4 @@
-"""Frames decoded ahead of the models: on threads, or on processes with a thread each that waits for it."""
+"""Decode frames ahead of the models, on threads, or on processes that each have a thread waiting for them."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ from strobe.predict.work import Work
 __all__ = ["DecodeOptions", "Decoder", "PreparationFailed"]
 
 Prepared = list[tuple[int, list[Any]]]
-"""Rows, and for each the models that wanted it with what was prepared for them, or why it was not."""
+"""Rows, and for each the models that requested it with their prepared input, or why it could not be prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
-    """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n).
+    """How frames are decoded: threads, frames per task, tasks ahead, and the device's share of batches (m of n).
 
-    `device_lanes` threads have the device decode a batch each, for the threads that run the model.
+    `device_lanes` threads each have the device decode a batch, for the threads that run the model.
 
-    `processes` above 0 decodes on that many processes instead of threads, where source and models allow it. The pixels
-    are the same.
+    `processes` above 0 decodes on that many processes instead of threads, if source and models allow it. The pixels are
+    the same.
     """
 
     threads: int = 2
@@ -36,7 +36,7 @@ class DecodeOptions:
     device_lanes: int = 3
 
     def on_device(self, batch: int) -> bool:
-        """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.
+        """Return whether the device decodes this batch of a shard. The choice is evenly spread and deterministic.
 
         >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
         [False, True, True, False, True, True]
@@ -47,13 +47,13 @@ class DecodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class PreparationFailed:
-    """A model's own exception, carried from where frames are decoded to where it is reported."""
+    """A model's own exception, carried from the decoding thread to where it is reported."""
 
     error: Exception
 
 
 class Decoder:
-    """Reads frames and prepares them for the models that want them."""
+    """Reads frames and prepares them for the models that request them."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Decoder:
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
 
     def close(self) -> None:
-        """Let go of threads and processes; what waits is dropped."""
+        """Stop threads and processes. Pending work is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._elsewhere is not None:
             self._elsewhere.close()
 
     def ahead(self, rows: list[int], wanted: Mapping[int, list[Work]]) -> Iterator[tuple[int, list[Any]]]:
-        """Every row with what was prepared of it, in order, a bounded number of tasks ahead."""
+        """Yield every row with its prepared inputs, in order, a bounded number of tasks ahead."""
         chunks = [rows[start : start + self._decode.chunk] for start in range(0, len(rows), self._decode.chunk)]
         pending: deque[Future[Prepared]] = deque()
         place = 0
@@ -90,7 +90,7 @@ class Decoder:
                 future.cancel()
 
     def read(self, rows: list[int], wanted: Mapping[int, list[Work]]) -> Prepared:
-        """These rows with what was prepared of them for the models that want each."""
+        """Return these rows, prepared for the models that request each."""
         if self._elsewhere is not None:
             return self._read_elsewhere(self._elsewhere, rows, wanted)
         out: Prepared = []
@@ -132,7 +132,7 @@ class Decoder:
 
 
 def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> DecodePool | None:
-    """The processes that decode, where they were asked for and source and models can be sent to them."""
+    """Return the decoding processes, if requested and if source and models can be sent to them."""
     plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
     if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
         return None

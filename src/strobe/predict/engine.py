@@ -1,4 +1,4 @@
-"""The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
+"""The engine: cut missing predictions into shards, map them through an Executor, and write results as they arrive."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ __all__ = ["EngineOptions", "ModelOutcome", "RemoteWorkers", "WorkerSpec", "run_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Frames per shard, how frames are decoded, and whether frames that could not be read are tried again."""
+    """Frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
 
     shard_size: int = 512
     decode: DecodeOptions = field(default_factory=DecodeOptions)
@@ -39,15 +39,15 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
-    """What a worker is made of, as plain data: any process that sees the dataset's folder makes the same worker of it.
+    """A worker's definition as plain data: any process that can read the dataset's folder builds the same worker.
 
-    The dataset (its folder, the digest of the frames that are meant, the classes that answers are about), the models,
-    and how they are run.
+    It holds the dataset (its folder, the digest of the requested frames, the classes of the answers), the models, and
+    how they are run.
 
-    `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
-    how many threads the models share, None for all there are. `crops` is what they see of each frame, None for all of
-    it. Of `any_classes` are models that may have none of the dataset's. `specs` is what models said they are where they
-    were first loaded, and have to be wherever they are loaded again. It pickles, and says nothing of who runs it.
+    `models` are specs by name. `load` holds their load options by name, including the device. `cores` is how many
+    threads the models share, None for all. `crops` defines the crop of each frame, None for whole frames. Models in
+    `any_classes` may share no class with the dataset. `specs` are the models' specs from their first load, which must
+    match wherever they are loaded again. It pickles, and holds no reference to its runner.
     """
 
     dataset: Path
@@ -68,17 +68,17 @@ class WorkerSpec:
 
 
 class RemoteWorkers(Protocol):
-    """Other processes that carry out shards."""
+    """Other processes that run shards."""
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
-        """What comes of each, in any order; `tick` hears of frames as they are done."""
+        """Yield the result of each shard, in any order. `tick` is called as frames finish."""
 
 
 @dataclass(slots=True)
 class ModelOutcome:
-    """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure.
+    """A model's statistics: frames predicted now, cached, and unreadable, seconds in its forward, and its failure.
 
-    `first_problem` is why the first of the frames tried now could not be read.
+    `first_problem` is why the first of the frames tried now was unreadable.
     """
 
     n_new: int = 0
@@ -104,10 +104,10 @@ def run_models(
 ) -> dict[str, ModelOutcome]:
     """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
 
-    Rows in `as_input` hold a model's own input, neither to be resized nor cropped.
+    Rows in `as_input` already are model inputs, and are neither resized nor cropped.
 
-    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches, and whole shards of
-    what is carried out `elsewhere`, in place of a worker made here.
+    A model that fails is skipped from then on, and the others continue. Ctrl-C keeps complete batches. For work done
+    `elsewhere`, instead of by a local worker, it keeps complete shards.
     """
     asked = np.zeros(len(frame_names), dtype=bool)
     asked[rows] = True

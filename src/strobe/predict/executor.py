@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 class LocalExecutor:
-    """Shards in this process: one after the other in the calling thread, or a few at once on threads.
+    """Runs shards in this process: one after another in the calling thread, or a few at once on threads.
 
-    `in_flight` 1 suits a CPU, where the model takes every core; 2 keeps a GPU busy while a shard ends.
+    `in_flight` 1 suits a CPU, where the model uses every core. 2 keeps a GPU busy while a shard ends.
 
     >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
     [0, 1, 4, 9]
@@ -27,7 +27,7 @@ class LocalExecutor:
         self._in_flight = in_flight
 
     def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
-        """The results as they come; shards are taken from the iterable only when there is room for them."""
+        """Yield results as they finish. Shards are taken from the iterable only when there is room."""
         if self._in_flight == 1:
             for shard in shards:
                 yield function(shard)

@@ -1,4 +1,4 @@
-"""A model's forward over one batch, and what comes of a shard's batches: scores or boxes in the dataset's classes."""
+"""A model's forward over one batch, and the merged outputs of a shard: scores or boxes in the dataset's classes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What one forward gave. Appended whole, so that threads and Ctrl-C see all of it or nothing."""
+    """One forward's output. Appended as a unit, so that threads and Ctrl-C see all of it or nothing."""
 
     rows: list[int]
     seconds: float = 0.0
@@ -47,9 +47,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What one task does: a batch through the model, and the answers of blocks put together.
+    """The two functions of a task: run a batch through the model, and merge the answers of blocks.
 
-    The latter gets the blocks, how many rows could not be read, which rows of both to keep, and why those could not.
+    The second takes the blocks, the number of unreadable rows, the rows of both to keep, and the reasons for unreadable
+    rows.
     """
 
     block: Callable[[Runner, list[int], Sequence[Any], Sequence[str]], Block]
@@ -57,16 +58,16 @@ class Forward:
 
 
 def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The model's own best class and its confidence, before any projection."""
+    """Return the model's own best class and its confidence, before any projection."""
     best = scores.argmax(axis=1)
     top = scores[np.arange(len(best)), best]
-    # Softmax at the largest logit: one over the sum of what the others are to it.
+    # Softmax at the largest logit: one over the sum of the exponentials relative to it.
     confidence = 1 / np.exp(scores - top[:, None]).sum(axis=1, dtype=np.float64) if kind == "logits" else top
     return best.astype(np.int32), confidence.astype(np.float32)
 
 
 def project_detections(found: Detections, projection: Projection) -> Detections:
-    """Boxes with the dataset's labels; one whose class maps to none of them gets −1 − its own."""
+    """Return boxes with the dataset's labels. A box whose class maps to none of them gets −1 − its own class."""
     if projection.is_identity:
         return found
     own = found.label.astype(np.int64)
@@ -113,7 +114,7 @@ def _class_answers(
     state[list(reasons)] = State.UNREADABLE
     return ClassAnswers(
         model=runner.name,
-        # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
+        # The sum of probabilities is stored as its logarithm, so that stored values rank like logits.
         kind="logits" if runner.merge == "sum" else runner.model.spec.kind,
         label=np.where(state == State.ANSWERED, scores.argmax(axis=1), -1),
         state=state,

@@ -1,4 +1,4 @@
-"""Shards of work, one model's way through one: its batches, what they gave, and the answers to hand back."""
+"""Shards of work, and one model's progress through a shard: its batches, their outputs, and the returned answers."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ __all__ = ["Shard", "ShardResult", "Work", "result_of", "wanted", "work_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A unit of work: frame rows, and for each model those of them it has not seen.
+    """A unit of work: frame rows, and for each model the rows it has not predicted yet.
 
-    Batches are cut at fixed places of `rows`, so a resumed run makes the batches an unbroken one would have made.
+    Batches are cut at fixed positions of `rows`, so a resumed run makes the same batches as an uninterrupted one.
     """
 
     rows: Ints
@@ -36,7 +36,7 @@ class Shard:
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
-    """What came back of a shard: rows (ascending) and answers per model that ran, and a line for each that failed.
+    """A shard's results: rows (ascending) and answers per model that ran, and a line for each that failed.
 
     `made_on` is the kind of device each ran on.
     """
@@ -50,7 +50,7 @@ class ShardResult:
 
 @dataclass(slots=True)
 class Work:
-    """One model's progress through one shard. Threads and Ctrl-C see a batch's answers whole or not at all."""
+    """One model's progress through one shard. Threads and Ctrl-C see a batch's answers completely or not at all."""
 
     runner: Runner
     batches: list[NDArray[np.int64]]
@@ -59,7 +59,7 @@ class Work:
     failure: str | None = None
 
     def forward(self, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> bool:
-        """Run the model over prepared frames and keep what it gave; False where it failed."""
+        """Run the model over prepared frames and keep its output. Returns False if it failed."""
         begin = time.perf_counter()
         try:
             block = FORWARDS[Task(self.runner.model.spec.task)].block(self.runner, rows, prepared, names)
@@ -70,7 +70,7 @@ class Work:
         return True
 
     def fail(self, error: Exception, *, n: int, what: str) -> None:
-        """The model failed over `n` frames: what it was doing, and what to try, in one line."""
+        """Record that the model failed on `n` frames: what it was doing, and what to try, in one line."""
         name = self.runner.name
         if isinstance(error, StrobeError):
             self.failure = str(error)
@@ -82,7 +82,7 @@ class Work:
             self.failure = f"{name}: raised {type(error).__name__} on {printable(what)}: {problem}"
 
     def part(self, needed: NDArray[Any]) -> tuple[NDArray[np.int64], Answers] | None:
-        """What was predicted of the needed rows, ascending; rows run again only to fill a batch are left out."""
+        """Return the predictions of the needed rows, ascending, without rows that only filled up a batch."""
         done, errors = list(self.done), dict(self.errors)
         rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
         keep = np.flatnonzero(np.isin(rows, needed))
@@ -95,12 +95,12 @@ class Work:
 
 
 def work_of(shard: Shard, runners: Mapping[str, Runner]) -> list[Work]:
-    """The work a shard is for the models that need some of its rows."""
+    """Return the work of a shard for the models that need some of its rows."""
     return [Work(runners[name], _plan(shard, runners[name], rows)) for name, rows in shard.needed.items() if len(rows)]
 
 
 def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """The batches of the shard that hold a needed row, cut at fixed places and kept whole."""
+    """Return the shard's batches that contain a needed row, cut at fixed positions and complete."""
     size = runner.batch_size
     rows = np.asarray(shard.rows, dtype=np.int64)
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
@@ -108,7 +108,7 @@ def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np
 
 
 def wanted(work: Sequence[Work]) -> dict[int, list[Work]]:
-    """Which models want each row."""
+    """Return which models request each row."""
     found: dict[int, list[Work]] = {}
     for one in work:
         for batch in one.batches:
@@ -118,7 +118,7 @@ def wanted(work: Sequence[Work]) -> dict[int, list[Work]]:
 
 
 def result_of(work: Sequence[Work], shard: Shard, *, complete: bool) -> ShardResult:
-    """What came of the shard so far."""
+    """Return the shard's results so far."""
     result = ShardResult(complete=complete)
     for one in work:
         name = one.runner.name

@@ -1,9 +1,9 @@
-"""The stateless function the engine maps over shards: read frames, run models, hand back predictions.
+"""The stateless function that the engine maps over shards: read frames, run models, return predictions.
 
-Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
-own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
-and the same frames always go the same way. A few threads read files and have them decoded, a batch each, and what comes
-of it goes to the threads that run the model: as many as it has lanes, for all shards together.
+Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device, a
+fixed share of its batches is decoded there and the rest by the decoder, so that both work in parallel and each frame
+always takes the same path. A few threads read files and have them decoded, a batch each. The results go to the threads
+that run the model, one per lane, shared by all shards.
 """
 
 import threading
@@ -24,7 +24,7 @@ _JPEG, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C inside a shard, with the batches that were already done."""
+    """Ctrl-C inside a shard, with the batches already finished."""
 
     def __init__(self, done: ShardResult) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class ShardWorker:
-    """Runs models over the frames of a shard. Holds threads and models, and nothing of earlier shards."""
+    """Runs models over the frames of a shard. It holds threads and models, and no state from earlier shards."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class ShardWorker:
         self._forwards = {n: ThreadPoolExecutor(n, thread_name_prefix="forward") for n in lanes}
 
     def close(self) -> None:
-        """Let go of threads and processes; what waits is dropped."""
+        """Stop threads and processes. Pending work is dropped."""
         self._closed = True
         for pool in (self._readers, self._device, *self._forwards.values()):
             pool.shutdown(wait=False, cancel_futures=True)
         self._decoder.close()
 
     def __call__(self, shard: Shard) -> ShardResult:
-        """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
+        """Return the shard's predictions. Ctrl-C raises Interrupted with all complete batches."""
         work = work_of(shard, self._runners)
         try:
             feeds = [feed for one in work if (feed := self._start_device_batches(one)) is not None]
@@ -97,9 +97,9 @@ class ShardWorker:
             future.result()
 
     def _start_batch(self, one: Work, values: list[tuple[int, Any]], running: deque[Future[None]]) -> None:
-        """Run the batch here, or in a lane; never more waiting than there are lanes."""
+        """Run the batch here, or in a lane. At most as many batches wait as there are lanes."""
         model = one.runner.model
-        if model.lanes == 1 and model.device == "cpu":  # it takes every core: nothing could go on beside it
+        if model.lanes == 1 and model.device == "cpu":  # it uses every core, so nothing could run in parallel
             self._run_batch(one, values)
             return
         running.append(self._forwards[model.lanes].submit(self._run_batch, one, values))
@@ -131,7 +131,7 @@ class ShardWorker:
         return self._readers.submit(self._feed_device, one, on_device)
 
     def _feed_device(self, one: Work, batches: list[list[int]]) -> "list[_Decoding]":
-        """Hand batches to the threads that decode them, a few ahead of the model; those still under way.
+        """Pass batches to the decoding threads, a few ahead of the model. Returns those still running.
 
         It does not wait for its last batches, so that the next shard's files are read meanwhile.
         """
@@ -145,7 +145,7 @@ class ShardWorker:
         return list(under_way)
 
     def _decode_batch(self, one: Work, rows: list[int]) -> list[Future[None]]:
-        """Have the model's device decode what are JPEG files and the decoder what are not; the forwards of both."""
+        """Decode JPEG files on the model's device and other files with the decoder. Returns the forwards of both."""
         if one.failure is not None:
             return []
         read = self._read_files(rows)
@@ -161,18 +161,18 @@ class ShardWorker:
             forwards.append(lanes.submit(self._forward, one, decoded, prepared))
         known = {*decoded, *one.errors}
         odd = [row for row in rows if row not in known]
-        if odd and one.failure is None:  # no JPEG, or a broken one among them: the decoder tells which
+        if odd and one.failure is None:  # not a JPEG, or a broken one among them: the decoder reports which
             found = self._decoder.ahead(odd, {row: [one] for row in odd})
             values = [(row, value) for row, prepared in found for _, value in prepared]
             forwards.append(lanes.submit(self._run_batch, one, values))
         return forwards
 
     def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
-        with self._reading:  # one thread that reads is faster than several that take turns at every file
+        with self._reading:  # one reading thread is faster than several that alternate at every file
             return [(row, self._read_file(row)) for row in rows]
 
     def _read_file(self, row: int) -> bytes | StrobeError | None:
-        if row in self._as_input:  # the device would resize and crop: it goes the way of what is no file
+        if row in self._as_input:  # the device would resize and crop it, so it is handled like a frame without a file
             return None
         try:
             return self._source.read_encoded(row)
@@ -193,15 +193,18 @@ class ShardWorker:
 
 
 _Decoding = Future[list[Future[None]]]
-"""A batch that is being decoded, and then the forwards that were begun with it."""
+"""A batch being decoded, and the forwards started with it."""
 
 
 def _finish(decoding: _Decoding) -> None:
-    """Wait until the batch is decoded and the model has seen it."""
+    """Wait until the batch is decoded and the model has run on it."""
     for forward in decoding.result():
         forward.result()
 
 
 def _is_jpeg(content: bytes | StrobeError | None) -> bool:
-    """Whether it is a JPEG file to its end: where one is cut off, a device leaves pixels as they were in its memory."""
+    """Return whether the data is a complete JPEG file.
+
+    For a truncated one, a device leaves stale pixels in its memory.
+    """
     return isinstance(content, bytes) and content.startswith(_JPEG) and content.rstrip(b"\0").endswith(_JPEG_END)
