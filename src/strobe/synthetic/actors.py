@@ -1,4 +1,4 @@
-"""What moves in a clip: a painted sprite, where it is at every moment, and how it is laid into a frame."""
+"""The moving things in a clip: a painted sprite, its position at every moment, and its compositing into a frame."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ __all__ = ["Actor", "Motion", "distractor", "occluder", "of_kind", "random_motio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Motion:
-    """A smooth path: a steady drift, a wobble, and now and then a dash.
+    """A smooth path: a steady drift, a wobble, and an occasional dash.
 
-    Places are in pixels, times in frames from the anchor, where the offset is zero. `dash` is how far a sudden move
-    goes, and `dash_at` when.
+    Positions are in pixels, times in frames from the anchor, where the offset is zero. `dash` is the length of a sudden
+    move, and `dash_at` its time.
     """
 
     drift: tuple[float, float] = (0.0, 0.0)
@@ -32,7 +32,7 @@ class Motion:
     growth: float = 0.0
 
     def offset(self, moment: float) -> Floats:
-        """How far from its place at the anchor, (2,) pixels."""
+        """Return the offset from the position at the anchor, (2,) pixels."""
         drift, wobble, speed, phase, dash = map(np.array, (self.drift, self.wobble, self.speed, self.phase, self.dash))
         swing = wobble * (np.sin(speed * moment + phase) - np.sin(phase))
         jump = dash * (np.tanh((moment - self.dash_at) / 1.3) - np.tanh(-self.dash_at / 1.3)) / 2
@@ -40,7 +40,7 @@ class Motion:
 
 
 def random_motion(rng: np.random.Generator, size: int, amount: float) -> Motion:
-    """A path for frames of `size` pixels; `amount` scales all of it (1 is lively, 0 is still)."""
+    """Return a path for frames of `size` pixels. `amount` scales all of it (1 is lively, 0 is still)."""
     heading, turn = rng.uniform(0, 2 * np.pi, 2)
     pace, leap = amount * size * rng.uniform(0.002, 0.014), amount * size * rng.uniform(0.08, 0.2)
     dashes = rng.uniform() < 0.4
@@ -58,7 +58,7 @@ def random_motion(rng: np.random.Generator, size: int, amount: float) -> Motion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """A sprite and its path. `label` is −1 for what is no object (distractors and occluders)."""
+    """A sprite and its path. `label` is −1 for distractors and occluders."""
 
     sprite: PillowImage.Image
     shadow: PillowImage.Image | None
@@ -74,11 +74,11 @@ class Actor:
 
     @property
     def area(self) -> float:
-        """Pixels of the sprite that are its own: at least half covered."""
+        """The sprite's own pixels: those at least half covered."""
         return float((np.asarray(self.sprite.getchannel("A")) >= 128).sum())
 
     def matrix(self, moment: float) -> Floats:
-        """The 3×3 map from pixels of the sprite to pixels of the frame."""
+        """Return the 3×3 map from pixels of the sprite to pixels of the frame."""
         x, y = np.array(self.centre) + self.motion.offset(moment)
         angle = self.angle + self.motion.spin * moment
         scale = self.scale * float(np.exp(np.clip(self.motion.growth * moment, -0.7, 0.7)))
@@ -89,11 +89,11 @@ class Actor:
         return np.asarray(turn @ np.array([[1, 0, -half], [0, 1, -half], [0, 0, 1.0]]), dtype=np.float64)
 
     def draw_on(self, frame: PillowImage.Image, moment: float) -> None:
-        """Lay the actor, and its shadow first, over the frame."""
+        """Composite the actor, after its shadow, over the frame."""
         matrix = self.matrix(moment)
         if self.shadow is not None:
             reach = 0.05 * self.scale * self.sprite.width
-            # The shadow's sprite is padded, so its own middle stays the middle.
+            # The shadow's sprite is padded symmetrically, so its centre stays the centre.
             pad = (self.shadow.width - self.sprite.width) / 2
             moved = np.array([[1, 0, reach], [0, 1, 1.4 * reach], [0, 0, 1.0]]) @ matrix
             moved = moved @ np.array([[1, 0, -pad], [0, 1, -pad], [0, 0, 1.0]])
@@ -101,7 +101,7 @@ class Actor:
         _paste(frame, self.sprite, matrix)
 
     def mask(self, size_wh: tuple[int, int], moment: float) -> NDArray[np.bool_]:
-        """The pixels of the frame the actor covers by half or more, as if nothing were in front."""
+        """Return the pixels of the frame that the actor covers by half or more, ignoring occluders."""
         alpha = self.sprite.getchannel("A").transform(
             size_wh,
             PillowImage.Transform.AFFINE,
@@ -111,7 +111,7 @@ class Actor:
         return np.asarray(alpha) >= 128
 
     def visible_area(self, moment: float) -> float:
-        """How many pixels it would cover in a frame without edges."""
+        """Return how many pixels it would cover in a frame without edges."""
         return self.area * abs(float(np.linalg.det(self.matrix(moment)[:2, :2])))
 
 
@@ -123,7 +123,7 @@ def _paste(frame: PillowImage.Image, sprite: PillowImage.Image, matrix: Floats) 
     if right <= left or bottom <= top:
         return
     inverse = np.linalg.inv(matrix) @ np.array([[1, 0, left], [0, 1, top], [0, 0, 1.0]])
-    # Pillow interpolates RGBA premultiplied, so no dark or bright fringe comes from behind the transparent parts.
+    # Pillow interpolates RGBA premultiplied, so transparent parts cause no dark or bright fringe.
     patch = sprite.transform(
         (int(right - left), int(bottom - top)),
         PillowImage.Transform.AFFINE,
@@ -146,8 +146,8 @@ def of_kind(
     kind: Kind, label: int, *, diameter: float, centre: tuple[float, float], motion: Motion, rng: np.random.Generator,
     texture_faithful: float = 0.8,
 ) -> Actor:  # fmt: skip
-    """An object of a class, `diameter` pixels across, painted afresh."""
-    # A little larger than it will be seen, so that turning and growing it does not blur it.
+    """Return a newly painted object of a class, `diameter` pixels across."""
+    # Slightly larger than displayed, so that rotating and scaling it does not blur it.
     painter = Painter(int(np.clip(np.ceil(diameter * 1.15), 24, 512)))
     kind.draw(painter, random_look(rng, texture=kind.texture, faithful=texture_faithful), rng)
     sprite = painter.image()
@@ -167,7 +167,7 @@ def of_kind(
 
 
 def distractor(size: int, *, amount: float, rng: np.random.Generator) -> Actor:
-    """Something textured that is no object of any class: a pebble, a star, a ring or a slab."""
+    """Return a textured thing of no class: a pebble, a star, a ring or a slab."""
     diameter = size * rng.uniform(0.12, 0.3)
     painter = Painter(int(max(16, np.ceil(diameter * 1.15))))
     look = random_look(rng, texture="plain", faithful=0.0)
@@ -200,7 +200,7 @@ def distractor(size: int, *, amount: float, rng: np.random.Generator) -> Actor:
 
 
 def occluder(size: int, *, towards: Actor, amount: float, rng: np.random.Generator) -> Actor:
-    """Something in front that passes over an actor before or after the anchor: a post, or a spray of leaves."""
+    """Return a thing in front that passes over an actor before or after the anchor: a post, or a spray of leaves."""
     diameter = size * rng.uniform(0.8, 1.1)
     painter = Painter(int(np.ceil(diameter)))
     look = random_look(rng, texture="bands", faithful=0.4)
@@ -213,7 +213,7 @@ def occluder(size: int, *, towards: Actor, amount: float, rng: np.random.Generat
             side = rng.choice([-1, 1])
             painter.part(ellipse(side * 0.2, y, 0.24, 0.1, angle=side * rng.uniform(-0.6, 0.2)), look)
     sprite = painter.image()
-    # It meets the actor some frames away from the anchor, so that the anchor itself is mostly in view.
+    # It meets the actor some frames away from the anchor, so that the anchor itself is mostly visible.
     meets = float(rng.uniform(4, 12) * rng.choice([-1, 1]))
     pace = max(0.3, amount) * size * rng.uniform(0.02, 0.045) * rng.choice([-1, 1])
     drift = np.array([pace, 0.0]) + towards.motion.offset(meets) / meets

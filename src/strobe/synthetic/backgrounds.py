@@ -1,4 +1,4 @@
-"""Eight kinds of ground to move over, each with statistics of its own."""
+"""Eight kinds of background, each with different image statistics."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 
 
 def _noise(size: int, cells: tuple[int, int], rng: np.random.Generator, *, octaves: int = 3) -> Floats:
-    """Smooth noise with mean 0: random grids of `cells` (across, down), finer and weaker with each octave."""
+    """Return smooth noise with mean 0: random grids of `cells` (across, down), finer and weaker with each octave."""
     total = np.zeros((size, size), dtype=np.float32)
     for octave in range(octaves):
         across, down = (min(size, max(2, cell * 2**octave)) for cell in cells)
@@ -24,7 +24,7 @@ def _noise(size: int, cells: tuple[int, int], rng: np.random.Generator, *, octav
 
 
 def _ramp(value: Floats, *stops: tuple[float, float, float]) -> Floats:
-    """A value in [0, 1] as a colour between the stops."""
+    """Map a value in [0, 1] to a colour between the stops."""
     colours = np.array(stops, dtype=np.float32)
     place = np.clip(value, 0, 1) * (len(stops) - 1)
     low = np.minimum(place.astype(int), len(stops) - 2)
@@ -134,11 +134,11 @@ BACKGROUNDS: dict[str, Callable[[int, np.random.Generator], Floats]] = {
     "wood": _wood,
     "night": _night,
 }
-"""Every family of backgrounds: a size and a generator to colours (size, size, 3) in [0, 1]."""
+"""Every family of backgrounds: maps a size and a generator to colours (size, size, 3) in [0, 1]."""
 
 
 def background(family: str, size: int, rng: np.random.Generator) -> PillowImage.Image:
-    """A background of the family, its brightness, contrast and tint a little different each time."""
+    """Return a background of the family, with slightly random brightness, contrast and tint."""
     painted = BACKGROUNDS[family](size, rng)
     tint = rng.uniform(0.88, 1.12, 3).astype(np.float32)
     mean = painted.mean(axis=(0, 1))

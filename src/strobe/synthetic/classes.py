@@ -1,4 +1,4 @@
-"""The classes of the synthetic world: who they are, how they look and move, and where they are at home."""
+"""The classes of the synthetic world: how they look and move, and their home backgrounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ __all__ = ["KINDS", "LABEL_SPACE", "Kind"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A class: how it is drawn, its usual texture, its home among the backgrounds, and how it holds itself.
+    """A class: how it is drawn, its usual texture, its home among the backgrounds, and its orientation.
 
-    `free` kinds are seen from above and point anywhere; the others stay near upright and may face left or right.
-    `flap` is how far the shape is squeezed to and fro sideways (wings), as a share of its width.
+    `free` classes are seen from above and point anywhere. The others stay near upright and may face left or right.
+    `flap` is how far the shape is squeezed back and forth sideways (wings), as a share of its width.
     """
 
     name: str

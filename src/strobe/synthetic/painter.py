@@ -1,4 +1,4 @@
-"""Drawing with soft edges, texture and light: parts laid over each other on a small transparent canvas."""
+"""Drawing with soft edges, texture and light: parts layered on a small transparent canvas."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def _from_hsv(hue: float, saturation: float, value: float) -> Colour:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Two colours and the texture that mixes them, a dark one for lines, and where the light comes from (radians)."""
+    """Two colours and the texture that mixes them, a dark colour for lines, and the light's direction (radians)."""
 
     main: Colour
     second: Colour
@@ -38,11 +38,11 @@ class Look:
 
 
 def random_look(rng: np.random.Generator, *, texture: str, faithful: float = 0.8) -> Look:
-    """Colours at random; the texture is the class's own with probability `faithful`, else any."""
+    """Return random colours. The texture is the class's own with probability `faithful`, else any."""
     value = float(rng.uniform(0.45, 0.95))
     hue, away = rng.uniform(), rng.uniform(0.25, 0.75)
     main = _from_hsv(hue, rng.uniform(0.4, 0.9), value)
-    # The second colour differs in brightness too, so that the texture is there without colour as well.
+    # The second colour differs in brightness too, so that the texture is visible without colour as well.
     other = value - 0.4 if value > 0.65 else value + 0.4
     second = _from_hsv((hue + away) % 1, rng.uniform(0.2, 0.8), other)
     dark = _from_hsv(hue, 0.5, 0.16)
@@ -113,20 +113,20 @@ TEXTURES: dict[str, Callable[[Floats, Floats, float], Floats]] = {
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, *, angle: float = 0.0) -> Points:
-    """An ellipse as an outline, turned by `angle` radians."""
+    """Return an ellipse as an outline, rotated by `angle` radians."""
     around = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     flat = np.stack([rx * np.cos(around), ry * np.sin(around)], axis=1)
     return np.asarray(turned(flat, angle) + np.array([x, y]), dtype=np.float64)
 
 
 def arc(x: float, y: float, rx: float, ry: float, start: float, stop: float) -> Points:
-    """The points of an ellipse between two angles (radians, clockwise on screen from the right)."""
+    """Return the points of an ellipse between two angles (radians, clockwise on screen from the right)."""
     around = np.linspace(start, stop, 28)
     return np.stack([x + rx * np.cos(around), y + ry * np.sin(around)], axis=1)
 
 
 def smooth(points: Sequence[tuple[float, float]]) -> Points:
-    """A closed outline through the points without corners (Catmull–Rom)."""
+    """Return a closed smooth outline through the points (Catmull–Rom)."""
     p = np.asarray(points, dtype=np.float64)
     before, after, far = np.roll(p, 1, axis=0), np.roll(p, -1, axis=0), np.roll(p, -2, axis=0)
     t = np.linspace(0, 1, 7)[:-1, None, None]
@@ -138,13 +138,13 @@ def smooth(points: Sequence[tuple[float, float]]) -> Points:
 
 
 def turned(points: Points, angle: float) -> Points:
-    """The points turned about the origin."""
+    """Return the points rotated about the origin."""
     cos, sin = np.cos(angle), np.sin(angle)
     return np.asarray(points @ np.array([[cos, sin], [-sin, cos]]), dtype=np.float64)
 
 
 class Painter:
-    """A transparent canvas that parts are painted on, the first at the back."""
+    """A transparent canvas for parts, painted back to front."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -155,12 +155,12 @@ class Painter:
         self, outline: Points, look: Look, *, colour: Colour | None = None, texture: str | None = None,
         shade: float = 0.35, rim: float = 0.45,
     ) -> None:  # fmt: skip
-        """Fill an outline, textured or plain in `colour`: lit from one side by `shade`, darker at its edge by `rim`."""
+        """Fill an outline, textured or plain in `colour`, lit from one side by `shade`, darker at its edge by `rim`."""
         pixels = (np.asarray(outline) + 1) * self._size / 2
         self._fill(pixels, look, colour, texture, shade, rim, None)
 
     def line(self, points: Points, look: Look, *, width: float, colour: Colour | None = None) -> None:
-        """A line with round ends; `width` in unit coordinates."""
+        """Draw a line with round ends. `width` is in unit coordinates."""
         pixels = (np.asarray(points) + 1) * self._size / 2
         self._fill(pixels, look, colour or look.dark, None, 0.15, 0.0, width * self._size / 2)
 
@@ -185,7 +185,8 @@ class Painter:
         if rim:
             radius = max(1.0, 0.045 * self._size)
             flat = PillowImage.fromarray(np.rint(cover * 255).astype(np.uint8))
-            # A blur that sees nothing beyond the part's own edges is darker there: a cheap roundness.
+            # A blur that ignores everything beyond the part's edges is darker there, which is a cheap way to suggest
+            # roundness.
             inner = np.asarray(flat.filter(ImageFilter.BoxBlur(radius)), dtype=np.float32) / 255
             brightness = brightness * (1 - rim + rim * np.clip(1.7 * inner - 0.7, 0, 1))
         paint = np.clip(paint * brightness[:, :, None], 0, 1)
@@ -202,15 +203,15 @@ class Painter:
         return np.asarray(main + (second - main) * mix, dtype=np.float32)
 
     def image(self) -> PillowImage.Image:
-        """What was painted, as RGBA with straight alpha."""
-        # _colour is premultiplied: dividing gives back the paint, also where it is half transparent.
+        """Return the painting as RGBA with straight alpha."""
+        # _colour is premultiplied, and dividing restores the paint, also where it is half transparent.
         straight = self._colour / np.maximum(self._alpha, 1e-6)
         rgba = np.concatenate([np.clip(straight, 0, 1), self._alpha], axis=2)
         return PillowImage.fromarray(np.rint(rgba * 255).astype(np.uint8))
 
 
 def _coverage(points: Points, size_wh: tuple[int, int], width: float | None) -> Floats:
-    """How much of each pixel an outline (or a line of some width) covers; points in fine pixels."""
+    """Return each pixel's coverage by an outline (or a line of some width). Points are in fine pixels."""
     fine = PillowImage.new("L", (int(size_wh[0]) * _FINE, int(size_wh[1]) * _FINE))
     draw = ImageDraw.Draw(fine)
     flat = [(float(x), float(y)) for x, y in points]

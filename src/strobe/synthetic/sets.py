@@ -1,4 +1,4 @@
-"""Datasets from the synthetic world: perturbation sets with labels, boxes and masks nobody has to check."""
+"""Datasets from the synthetic world: perturbation sets with labels, boxes and masks that need no review."""
 
 import hashlib
 import json
@@ -29,15 +29,15 @@ __all__ = [
 _TRIES = 50
 _NO_MASKS = np.zeros((0, 0, 0, 0), dtype=bool)
 _LEAST_PART = 0.2
-"""An object of which less than this is to be seen is marked to be ignored (crowd): nobody could box it fairly."""
+"""An object with a smaller visible share is marked to be ignored (crowd), because no one could box it fairly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticOptions:
-    """How many clips of which world. Each clip is one set; its middle frame is the anchor.
+    """The number of clips, and their world. Each clip is one set, and its middle frame is the anchor.
 
-    Frames in which more than `max_occlusion` of the main object is covered, or less than `min_in_view` is inside the
-    frame, are no members: a person would not call them the same. `masks` stores masks beside the media.
+    A frame is not a member if more than `max_occlusion` of the main object is covered, or less than `min_in_view` is
+    inside the frame, because a person would not call it the same. `masks` stores masks next to the media.
     """
 
     world: WorldOptions = field(default_factory=WorldOptions)
@@ -55,13 +55,13 @@ class SyntheticOptions:
         expect(0 <= self.min_in_view <= 1, "SyntheticOptions.min_in_view", "0 to 1", self.min_in_view)
 
     def provenance(self) -> dict[str, Any]:
-        """Everything the dataset follows from, as plain JSON."""
+        """Return everything that determines the dataset, as plain JSON."""
         whole: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return {"made_by": "strobe synthesize", "options": whole}
 
 
 class ArraySource:
-    """Frames of a dataset that lie in memory, behind the FrameSource port."""
+    """Frames of a dataset in memory, behind the FrameSource port."""
 
     def __init__(self, frames: NDArray[np.uint8]) -> None:
         self._frames = frames
@@ -71,32 +71,33 @@ class ArraySource:
         return np.asarray(self._frames[row])
 
     def all(self) -> NDArray[np.uint8]:
-        """Every frame, (F, H, W, 3)."""
+        """Return every frame, (F, H, W, 3)."""
         return self._frames
 
     def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the port's signature)
-        """None: nothing here is encoded."""
+        """Return None, because nothing here is encoded."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SyntheticSets:
-    """A dataset and, where it was not written to a folder, its frames (F, H, W, 3) in table order."""
+    """A dataset and, if not written to a folder, its frames (F, H, W, 3) in table order."""
 
     dataset: Dataset
     frames: NDArray[np.uint8] | None
 
     def source(self) -> ArraySource:
-        """The frames behind the FrameSource port."""
+        """Return the frames behind the FrameSource port."""
         if self.frames is None:
             raise StrobeError("the frames were written to a folder; read them from there")
         return ArraySource(self.frames)
 
 
 def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
-    """The clip of a dataset at this place; each can be rendered by itself, in any process.
+    """Render the clip of a dataset at this index. Each can be rendered independently, in any process.
 
-    Every class comes equally often, in an order shuffled by the seed; every anchor is a fair one.
+    Every class occurs equally often, in an order shuffled by the seed, and every anchor shows its main object well
+    enough.
     """
     world = World(options.world)
     turn, within = divmod(place, len(KINDS))
@@ -110,7 +111,7 @@ def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
 
 
 def stored_clip(options: SyntheticOptions, folder: Path | None, place: int) -> Clip:
-    """The same, stored in the folder where there is one, without its masks: what goes on to the tables is small."""
+    """Render a clip and store it in the folder, if there is one, without its masks, so that it stays small."""
     clip = balanced_clip(options, place)
     if folder is not None:
         _store(clip, folder, _name(clip, place), masks=options.masks)
@@ -118,7 +119,10 @@ def stored_clip(options: SyntheticOptions, folder: Path | None, place: int) -> C
 
 
 def boxes_seen(clip: Clip, place: int) -> tuple[Box, ...]:
-    """The boxes of one frame of a clip, around what is visible; objects all but hidden are marked crowd (ignored)."""
+    """Return the boxes of one frame of a clip, around the visible parts.
+
+    Almost hidden objects are marked crowd (ignored).
+    """
     part = (1 - clip.occlusion[place]) * clip.in_view[place]
     return tuple(
         Box(
@@ -133,7 +137,7 @@ def boxes_seen(clip: Clip, place: int) -> tuple[Box, ...]:
 
 
 def _fair(clip: Clip, options: SyntheticOptions) -> NDArray[np.bool_]:
-    """Which frames show enough of the main object, (T,)."""
+    """Return which frames show enough of the main object, (T,)."""
     return np.asarray(
         (clip.occlusion[:, 0] <= options.max_occlusion) & (clip.in_view[:, 0] >= options.min_in_view), dtype=bool
     )
@@ -146,9 +150,11 @@ def synthetic_dataset(
     progress: Progress | None = None,
     clips: Iterable[Clip] | None = None,
 ) -> SyntheticSets:
-    """Render a dataset. With a folder, frames go to its `media/` (and masks to `masks/`, what is known of each frame
-    to `truth.csv`) and the tables are the caller's to write; without, everything stays in memory. `clips` are those of
-    the dataset in order, where somebody makes them (`stored_clip`) already.
+    """Render a dataset.
+
+    With a folder, frames go to its `media/`, masks to `masks/` and ground truth per frame to `truth.csv`, and the
+    caller writes the tables. Without a folder, everything stays in memory. `clips` are the dataset's clips in order, if
+    already rendered elsewhere (`stored_clip`).
 
     >>> small = SyntheticOptions(world=WorldOptions(size=32, frames=3), videos=2)
     >>> made = synthetic_dataset(small)
@@ -184,7 +190,7 @@ def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
 
 
 class _DatasetTables:
-    """The tables of a dataset, grown clip by clip."""
+    """The tables of a dataset, extended clip by clip."""
 
     def __init__(self, options: SyntheticOptions, *, in_folder: bool) -> None:
         self._options = options
@@ -193,7 +199,7 @@ class _DatasetTables:
         self.truth = ["frame,background,track,label,occlusion,in_view\n"]
 
     def add(self, clip: Clip, number: int) -> None:
-        """Take a clip in."""
+        """Add a clip."""
         world, middle = self._options.world, self._options.world.frames // 2
         name = _name(clip, number)
         identity = json.dumps([asdict(world), clip.seed, clip.label], sort_keys=True)
@@ -225,7 +231,7 @@ class _DatasetTables:
         )
 
     def dataset(self) -> Dataset:
-        """The dataset of all clips taken in."""
+        """Return the dataset of all added clips."""
         info = DatasetInfo(
             name=self._options.name,
             label_space=LABEL_SPACE,

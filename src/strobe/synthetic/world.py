@@ -1,4 +1,4 @@
-"""The synthetic world: short clips of painted objects on the move, with everything about them known exactly."""
+"""The synthetic world: short clips of painted moving objects with exact ground truth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +21,15 @@ _FAMILIES = tuple(BACKGROUNDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
-    """What the world is like. Amounts of 1 are lively, 0 switches the effect off.
+    """The world's settings. Amounts of 1 are lively, 0 disables the effect.
 
-    `size` is the side of a frame, `frames` the length of a clip (odd: the anchor is in the middle). Between
-    `objects_min` and `objects_max` objects of the classes are in a clip; up to `distractors` things of no class
-    behind them and up to `occluders` in front. `object_scale` is the range of diameters as shares of the side.
-    `blur` is the share of a frame's time the shutter is open. With probability `background_correlation` the ground is
-    the home of the main object's class, else any of the eight alike; below 0 it is the probability of a ground that is
-    not the home. With probability `texture_faithful` an object wears its class's usual texture, else any.
+    `size` is the side of a frame, `frames` the length of a clip (odd, with the anchor in the middle). A clip has
+    between `objects_min` and `objects_max` objects of the classes, up to `distractors` things of no class behind them
+    and up to `occluders` in front. `object_scale` is the range of diameters as shares of the side. `blur` is the share
+    of a frame's time during which the shutter is open. With probability `background_correlation` the background is the
+    home of the main object's class, otherwise any of the eight with equal probability. Below 0, its absolute value is
+    the probability of a background that is not the home. With probability `texture_faithful` an object has its class's
+    usual texture, otherwise any.
     """
 
     size: int = 128
@@ -48,7 +49,7 @@ class WorldOptions:
 
     def __post_init__(self) -> None:
         expect(32 <= self.size <= 1024, "--size", "32 to 1024", self.size)
-        # 2k + 1 frames; the command line asks for k.
+        # 2k + 1 frames, because the command line asks for k.
         expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, the anchor in the middle", self.frames)
         expect(1 <= self.frames <= 2001, "--k", "0 to 1000", (self.frames - 1) // 2)
         few, many = self.objects_min, self.objects_max
@@ -66,13 +67,13 @@ class WorldOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clip:
-    """A rendered clip of T frames and N objects; object 0 is the main one, whose class is `label`.
+    """A rendered clip of T frames and N objects. Object 0 is the main one, and `label` is its class.
 
-    `frames` (T, H, W, 3) uint8; `labels` (N,) classes, an object's place being its track; `boxes` (T, N, 4) around
-    what is visible and `boxes_full` (T, N, 4) around all that is inside the frame, NaN where there is nothing;
-    `masks_visible` and `masks_full` (T, N, H, W) at the middle of the exposure; `occlusion` (T, N) the share of an
-    object's pixels inside the frame that something covers; `in_view` (T, N) the share of the object inside the frame;
-    `background` the family's place in BACKGROUNDS.
+    `frames` is (T, H, W, 3) uint8. `labels` (N,) are classes, and an object's index is its track. `boxes` (T, N, 4)
+    surround the visible part and `boxes_full` (T, N, 4) everything inside the frame, NaN where there is nothing.
+    `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion` (T, N) is the covered
+    share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object inside the frame.
+    `background` is the family's index in BACKGROUNDS.
     """
 
     seed: int
@@ -89,17 +90,17 @@ class Clip:
 
     @property
     def background_name(self) -> str:
-        """The family of the ground."""
+        """The background's family."""
         return _FAMILIES[self.background]
 
     @property
     def anchor(self) -> int:
-        """The place of the middle frame."""
+        """The index of the middle frame."""
         return len(self.frames) // 2
 
 
 class World:
-    """Renders clips: the same options and seed give the same bytes.
+    """Renders clips. The same options and seed give the same bytes.
 
     >>> clip = World(WorldOptions(size=48, frames=3)).clip(7)
     >>> clip.frames.shape, clip.boxes.shape
@@ -119,10 +120,10 @@ class World:
         background: str | None = None,
         offsets: Sequence[int] | None = None,
     ) -> Clip:
-        """The clip of a seed. `label` fixes the main object's class, `background` the ground's family.
+        """Render the clip of a seed. `label` fixes the main object's class, `background` the background's family.
 
-        Neither changes anything else: what is asked for another ground is the same clip over another ground.
-        `offsets` asks for these frames only, counted from the anchor; they have the noise of a clip of their own.
+        Neither changes anything else: another background gives the same clip over that background. `offsets` selects
+        frames, counted from the anchor. Their noise is that of a separate clip.
         """
         options = self.options
         expect(seed >= 0, "seed", ">= 0", seed)
@@ -137,7 +138,7 @@ class World:
         ground = self._ground(family, ground_rng)
         camera = actors.random_motion(camera_rng, options.size, 0.5 * options.motion)
         behind, before = self._clutter(clutter_rng, objects[0])
-        # The main object is drawn last of the objects: others may pass behind it, never over it.
+        # The main object is drawn last of the objects, so others may pass behind it but never over it.
         scene = _Scene(options, ground, camera, [*behind, *reversed(objects), *before])
         half = options.frames // 2
         moments = tuple(range(-half, half + 1)) if offsets is None else tuple(offsets)
@@ -170,7 +171,7 @@ class World:
     def _free_place(
         self, rng: np.random.Generator, diameter: float, others: list[Actor], diameters: list[float]
     ) -> tuple[float, float]:
-        """The one of a dozen random places inside the frame that is farthest from what is there already."""
+        """Return the one of a dozen random positions inside the frame that is farthest from the existing ones."""
         edge = min(0.5 * diameter, 0.5 * self.options.size)
         tries = rng.uniform(edge, self.options.size - edge, (12, 2))
         if not others:
@@ -183,7 +184,7 @@ class World:
         return float(best[0]), float(best[1])
 
     def _ground(self, family: str, rng: np.random.Generator) -> PillowImage.Image:
-        # The seed of the painting depends on the family, so that a ground asked for by name is always the same one.
+        # The painting's seed depends on the family, so that a background requested by name is always the same one.
         own = np.random.default_rng([int(rng.integers(2**32)), _FAMILIES.index(family)])
         return background(family, int(self.options.size * 1.5), own)
 
@@ -238,18 +239,18 @@ class World:
 
 
 class _Scene:
-    """Ground and actors under a moving camera; the last actor is in front."""
+    """Background and actors under a moving camera. The last actor is in front."""
 
     def __init__(self, options: WorldOptions, ground: PillowImage.Image, camera: Motion, cast: list[Actor]) -> None:
         self._options, self._ground, self._camera, self._cast = options, ground, camera, cast
 
     def at(self, actor: Actor, moment: float) -> Actor:
-        """The actor as the camera sees it at a moment: moved against the camera's own motion."""
+        """Return the actor as the camera sees it at a moment, moved against the camera's own motion."""
         x, y = self._camera.offset(moment)
         return replace(actor, centre=(actor.centre[0] - float(x), actor.centre[1] - float(y)))
 
     def expose(self, moment: float) -> NDArray[np.uint8]:
-        """One frame, everything that happens while the shutter is open averaged."""
+        """Render one frame, averaged over the time the shutter is open."""
         open_for = self._options.blur
         count = self._subframes(moment, open_for)
         moments = [moment + open_for * ((place + 0.5) / count - 0.5) for place in range(count)]
@@ -284,7 +285,7 @@ class _Scene:
 
 
 def _family(home: str, correlation: float, rng: np.random.Generator) -> str:
-    """The ground's family: by the correlation the home, or below 0 another, else any."""
+    """Choose the background's family: the home with the correlation's probability, or below 0 another, else any."""
     if rng.uniform() >= abs(correlation):
         return str(rng.choice(_FAMILIES))
     return home if correlation > 0 else str(rng.choice([name for name in _FAMILIES if name != home]))
@@ -297,7 +298,7 @@ def _seen_by_sensor(
     light_rng: np.random.Generator,
     noise_rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
-    """The frames under light that falls from one side and drifts, with a little noise."""
+    """Apply light that falls from one side and drifts, and a little noise."""
     heading, level = light_rng.uniform(0, 2 * np.pi), light_rng.uniform(0.75, 1.1)
     tint = 1 + options.lighting * light_rng.uniform(-0.08, 0.08, 3)
     swing, speed, phase = light_rng.uniform(0, 0.12), light_rng.uniform(0.1, 0.6), light_rng.uniform(0, 2 * np.pi)
@@ -315,7 +316,7 @@ def _seen_by_sensor(
 
 
 def _boxes_of(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The tight box of every mask, NaN for an empty one; the far corner exclusive."""
+    """Return the tight box of every mask, NaN for an empty one, far corner exclusive."""
     boxes = np.full((*masks.shape[:2], 4), np.nan)
     for place, track in np.argwhere(masks.any(axis=(2, 3))):
         columns = np.flatnonzero(masks[place, track].any(axis=0))

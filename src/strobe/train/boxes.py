@@ -1,4 +1,4 @@
-"""Training a detector that brings its own losses, as torchvision's do: images and boxes in, a dict of losses out."""
+"""Train a detector that computes its own losses, like torchvision's: images and boxes in, a dict of losses out."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Truth:
         self._first = np.searchsorted(frame, np.arange(len(dataset.frames) + 1))
 
     def of(self, row: int) -> tuple[NDArray[np.float64], Ints]:
-        """The objects of a frame, cut to it; what has no pixel left in it is no object."""
+        """Return the objects of a frame, clipped to it. Objects without a remaining pixel are dropped."""
         part = slice(int(self._first[row]), int(self._first[row + 1]))
         height, width = self.sizes_hw[row]
         corners = np.clip(self._corners[part], 0, [width, height, width, height])
@@ -44,7 +44,7 @@ class Truth:
 class BoxTrainer(Optimisation):
     """A detector in training. `pixels` holds each frame in the top left corner of one canvas.
 
-    `first_label` is the number of the first class: 1 where 0 is the background.
+    `first_label` is the number of the first class: 1 if 0 is the background.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BoxTrainer(Optimisation):
         self._first_label = first_label
 
     def backward(self, number: int) -> Tensor:
-        """The loss of this process's part of the batch, and its gradients."""
+        """Compute gradients, and return the loss of this process's part of the batch."""
         draw = self.schedule.draw(number)
         own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         total = torch.zeros((), device=self.device)

@@ -1,6 +1,6 @@
-"""Training a detector whose cells answer for what lies in them: targets for every cell, the loss, the step.
+"""Train a grid detector, whose cells predict the objects at their position: cell targets, the loss, the step.
 
-The network is handed in; what is asked of it is written down as GridNet.
+The network is passed in. GridNet defines its interface.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ __all__ = ["GridNet", "GridTrainer", "Samples", "targets"]
 
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
-"""Cells this near to the middle of an object, in cells, and inside it, answer for it."""
+"""A cell is assigned to an object if it is inside it and within this many cells of its centre."""
 
 
 class GridNet(Protocol):
@@ -31,18 +31,18 @@ class GridNet(Protocol):
     stride: int
 
     def __call__(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (N, classes, S, S) and distances (N, 4, S, S)."""
+        """Return logits (N, classes, S, S) and distances (N, 4, S, S)."""
 
     def to_input(self, pixels: Tensor) -> Tensor:
-        """Images (N, H, W, 3) of 8 bits as the network wants them."""
+        """Convert 8-bit images (N, H, W, 3) to the network's input."""
 
     def decode(self, distances: Tensor) -> Tensor:
-        """Distances as corners (N, S · S, 4) in pixels."""
+        """Convert distances to corners (N, S · S, 4) in pixels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Square images (N, H, H, 3) and, for every cell, what it should say: class (N, S, S) and corners (N, S, S, 4)."""
+    """Square images (N, H, H, 3) and the cell targets: class (N, S, S) and corners (N, S, S, 4)."""
 
     images: NDArray[np.uint8]
     classes: NDArray[np.int64]
@@ -50,7 +50,7 @@ class Samples:
 
     @classmethod
     def of(cls, images: NDArray[np.uint8], boxes: Sequence[Sequence[Box]], *, stride: int) -> "Samples":
-        """From images and their boxes in pixels; crowd boxes are neither object nor background."""
+        """Build from images and their boxes in pixels. Crowd boxes are neither object nor background."""
         side = images.shape[1]
         expect(images.shape[1:] == (side, side, 3) and side % stride == 0, "images", "(N, H, H, 3)", images.shape)
         expect(len(images) == len(boxes), "boxes", f"one list per image ({len(images)})", len(boxes))
@@ -62,9 +62,9 @@ class Samples:
 
 
 def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """What each of `side` × `side` cells should say: its class (−1 nothing, −2 not asked) and its object's corners.
+    """Return the targets of `side` × `side` cells: class (−1 nothing, −2 ignored) and the object's corners.
 
-    Where objects overlap, a cell answers for the smallest.
+    Where objects overlap, a cell is assigned to the smallest.
     """
     steps, reach = (np.arange(side) + 0.5) * stride, _REACH * stride
     x, y = np.meshgrid(steps, steps)
@@ -87,9 +87,9 @@ def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np
 
 
 class GridTrainer(Optimisation):
-    """A network of cells in training. Draws come one after the other from the seed; resuming makes them again.
+    """A grid network in training. Draws follow sequentially from the seed, and resuming repeats them.
 
-    With one thread the same recipe, seed and samples give the same weights, bit for bit, on one machine.
+    With one thread, the same recipe, seed and samples give bit-identical weights on one machine.
     """
 
     def __init__(self, module: GridNet, recipe: Recipe, samples: Samples, *, seed: int, device: str) -> None:
@@ -100,19 +100,19 @@ class GridTrainer(Optimisation):
         self._draws, self._next = self._endless(), 0
 
     def make_optimiser(self) -> Any:
-        """Everything is decayed, as it was when the shipped weights were made."""
+        """Everything is decayed, as when the shipped weights were trained."""
         recipe = self.recipe
         return torch.optim.AdamW(self.module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
 
     def rate(self, number: int) -> float:
-        """A short way up, then half a cosine down to a fiftieth."""
+        """Return the learning rate: a short warm-up, then half a cosine down to a fiftieth."""
         warm_up = max(1, min(100, self.steps // 10))
         falling = 0.51 + 0.49 * float(np.cos(np.pi * number / self.steps))
         return self.recipe.learning_rate * (min(1.0, (number + 1) / warm_up) * falling)
 
     def backward(self, number: int) -> Tensor:
-        """The loss of the step, and its gradients."""
-        while self._next < number:  # made again after a resume
+        """Compute gradients, and return the loss of the step."""
+        while self._next < number:  # repeated after a resume
             next(self._draws)
             self._next += 1
         rows, mirrored, gain, lift = next(self._draws)
@@ -123,7 +123,7 @@ class GridTrainer(Optimisation):
         return loss.detach()
 
     def _endless(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any], NDArray[Any]]]:
-        """What each step takes: places in shuffled order, every one once per round, and how they are changed."""
+        """Yield each step's samples in shuffled order, every one once per epoch, and their augmentation."""
         rng, size = np.random.default_rng(self.seed), self._batch_size
         order: list[int] = []
         while True:
@@ -150,7 +150,7 @@ def _batch(
     gains: NDArray[Any],
     lifts: NDArray[Any],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Some samples, some of them mirrored, brightness and contrast a little changed."""
+    """Return some samples, some of them mirrored, with slightly changed brightness and contrast."""
     images, classes, corners = samples.images[rows], samples.classes[rows], samples.corners[rows].copy()
     images[mirrored] = images[mirrored, :, ::-1]
     classes[mirrored] = classes[mirrored, :, ::-1]
@@ -166,7 +166,7 @@ def _batch(
 
 
 def _loss(network: GridNet, images: Tensor, classes: Tensor, corners: Tensor) -> Tensor:
-    """Quality focal loss (a cell's score should be how well its box fits) and generalised IoU."""
+    """Return the quality focal loss (a cell's score should equal its box's IoU) plus generalised IoU."""
     logits, distances = network(images)
     scores = logits.flatten(2).transpose(1, 2)
     boxes = network.decode(distances)
@@ -184,7 +184,7 @@ def _loss(network: GridNet, images: Tensor, classes: Tensor, corners: Tensor) ->
 
 
 def _iou(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Intersection over union, and its generalised form, of boxes row by row."""
+    """Return intersection over union and its generalised form, of boxes row by row."""
     low, high = torch.maximum(a[:, :2], b[:, :2]), torch.minimum(a[:, 2:], b[:, 2:])
     shared = (high - low).clamp(min=0).prod(dim=1)
     union = (a[:, 2:] - a[:, :2]).prod(dim=1) + (b[:, 2:] - b[:, :2]).prod(dim=1) - shared

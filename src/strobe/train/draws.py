@@ -1,4 +1,4 @@
-"""What a step takes, drawn from its number: resuming needs no replay, and every process draws the same."""
+"""Derive each step's batch from its number, so that resuming needs no replay and all processes draw the same."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["BatchDraw", "Purpose", "Schedule", "generator", "mixed"]
 
 
 class Purpose(IntEnum):
-    """Streams of random numbers that never meet."""
+    """Independent random streams."""
 
     ORDER = 1
     FRAME = 2
@@ -29,12 +29,12 @@ class Purpose(IntEnum):
 
 
 def generator(seed: int, purpose: Purpose, *numbers: int) -> np.random.Generator:
-    """The random numbers of one purpose at one step or epoch, or for one image of a step."""
+    """Return the random generator of one purpose at one step or epoch, or for one image of a step."""
     return np.random.default_rng([seed, int(purpose), *numbers])
 
 
 def mixed(seed: int, purpose: Purpose, *numbers: int) -> int:
-    """One whole number for a seed, a purpose and a step, for generators that are not numpy's.
+    """Return one integer from a seed, a purpose and a step, for generators other than numpy's.
 
     >>> mixed(0, Purpose.NETWORK, 1) != mixed(0, Purpose.NETWORK, 2) != mixed(1, Purpose.NETWORK, 2)
     True
@@ -45,8 +45,10 @@ def mixed(seed: int, purpose: Purpose, *numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchDraw:
-    """One step's batch of B: `rows` (B,) of the training table; for losses over sets, `member` (B, M) rows padded with
-    −1 and `partner` (B,), a random row of each; `crops` (B, 3) as Pixels.take wants them; `place` (B,) in the batch.
+    """One step's batch of B. `rows` (B,) index the training table, and `place` (B,) is the position in the batch.
+
+    For losses over sets, `member` (B, M) are rows padded with −1, and `partner` (B,) is a random row of each set.
+    `crops` (B, 3) are the crops for Pixels.take.
     """
 
     rows: Ints
@@ -56,7 +58,7 @@ class BatchDraw:
     partner: Ints | None = None
 
     def part(self, which: slice) -> "BatchDraw":
-        """Some of the batch."""
+        """Return a part of the batch."""
         member = None if self.member is None else self.member[which]
         partner = None if self.partner is None else self.partner[which]
         return BatchDraw(self.rows[which], self.crops[which], self.place[which], member, partner)
@@ -77,11 +79,11 @@ class Schedule:
         self._epoch, self._order = -1, np.zeros(0, dtype=np.int64)
 
     def epoch(self, step: int) -> int:
-        """The epoch a step is in, from 0."""
+        """Return a step's epoch, from 0."""
         return step // self.steps_per_epoch
 
     def draw(self, step: int) -> BatchDraw:
-        """What the step takes."""
+        """Return the step's batch."""
         epoch, within = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, generator(self._seed, Purpose.ORDER, epoch).permutation(self.units)

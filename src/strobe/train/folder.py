@@ -1,4 +1,4 @@
-"""The folder of a training: what names it, its checkpoint, its curves, and the swap that ends it."""
+"""The folder of a training: its identity, checkpoint and curves, and the swap that completes it."""
 
 import csv
 import hashlib
@@ -26,17 +26,17 @@ __all__ = ["FIGURES", "Point", "TrainFolder", "curves_csv"]
 _ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
 
 _HEAD = b"strobe checkpoint, sha256 "
-"""What a checkpoint begins with, before its digest, a line's end and what torch wrote."""
+"""The first bytes of a checkpoint, followed by its digest, a newline and torch's data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Where training stood after `step` steps: mean loss since the point before, and two figures of the held-out side.
+    """The state of training after `step` steps: mean loss since the previous point, and two held-out figures.
 
-    Of a classifier these are `acc_orig` and `acc_pmk`, of a detector `map_orig` and `map_pmk`, and of a generator the
-    shares of its samples and of held-out images whose class the discriminator names. `largest_loss` is, for a loss
-    over sets, the mean over them of the largest loss of a member, with the network as it is used (in eval mode);
-    `loss` is what was minimised (in train mode).
+    The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. For a
+    generator, they are the shares of its samples and of held-out images that the discriminator classifies correctly.
+    `largest_loss` is, for a loss over sets, the mean of each set's largest member loss, with the network in eval mode.
+    `loss` is the minimised loss, in train mode.
     """
 
     step: int
@@ -54,7 +54,7 @@ class Point:
 
     @property
     def figures(self) -> tuple[float, float]:
-        """The two figures, whatever they are called; older trainings of every kind called them acc_orig and acc_pmk."""
+        """The two figures under any name. Older trainings of every kind call them acc_orig and acc_pmk."""
         for first, second in FIGURES:
             found = getattr(self, first), getattr(self, second)
             if None not in found:
@@ -63,11 +63,11 @@ class Point:
 
 
 FIGURES = (("map_orig", "map_pmk"), ("samples_named", "held_out_named"), ("acc_orig", "acc_pmk"))
-"""What the two figures of a point may be called."""
+"""The possible names of a point's two figures."""
 
 
 def curves_csv(history: Sequence[Point]) -> str:
-    """The points as a table; a figure that no point has is no column."""
+    """Return the points as a table. A figure that no point has gets no column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [
@@ -85,7 +85,7 @@ def _cell(value: float | None) -> str:
 
 
 class TrainFolder:
-    """A folder one model is trained in. `facts` are all that its weights follow from; they name the training."""
+    """A folder in which one model is trained. `facts` determine its weights and identify the training."""
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
         self.path, self.facts = path, json.loads(json.dumps(facts))
@@ -93,12 +93,12 @@ class TrainFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open no other process trains in the folder; a new one that nothing was written to goes again."""
+        """While open, no other process trains in the folder. A new folder that stays empty is removed."""
         with writing(self.path):
             yield
 
     def is_done(self) -> bool:
-        """Whether this training is finished already; raises StrobeError where the folder is another's."""
+        """Return whether this training is finished. Raises StrobeError if the folder belongs to another."""
         settle(self.path, sweep=True)
         about = inside(self.path, _ABOUT)
         if about.is_file():
@@ -119,7 +119,7 @@ class TrainFolder:
         return False
 
     def begin(self, files: Mapping[str, str]) -> None:
-        """Make the folder this training's, with these files in it."""
+        """Claim the folder for this training, with these files in it."""
         if (self.path / _ABOUT).is_file():
             return
         with swapping(self.path) as staged:
@@ -128,15 +128,15 @@ class TrainFolder:
             write_json(staged.root / _ABOUT, {"format": 1, "name": self.name, "done": False, "facts": self.facts})
 
     def save(self, state: Mapping[str, Any], history: Sequence[Point]) -> None:
-        """Write the checkpoint, whole or not at all."""
-        buffer = io.BytesIO()  # torch's own writer does not say when a disk is full
+        """Write the checkpoint atomically."""
+        buffer = io.BytesIO()  # torch's own writer does not report a full disk
         torch.save({"name": self.name, "history": encode(tuple(history)), **state}, buffer)
         content = buffer.getvalue()
         write_bytes(self.path / _CHECKPOINT, _HEAD + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
         write_text(self.path / _CURVES, curves_csv(history))
 
     def load(self, *, device: str) -> tuple[dict[str, Any], list[Point]] | None:
-        """The checkpoint and the points up to it; None where there is none yet."""
+        """Return the checkpoint and the points up to it. None if there is none yet."""
         path = inside(self.path, _CHECKPOINT)
         if not path.is_file():
             return None
@@ -151,16 +151,16 @@ class TrainFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is one to go on from."""
+        """Whether there is a checkpoint to resume from."""
         return (self.path / _CHECKPOINT).is_file()
 
     def history(self) -> list[Point]:
-        """The points of a finished training."""
+        """Return the points of a finished training."""
         return list(decode(tuple[Point, ...], read_json(inside(self.path, _ABOUT)).get("history", []), where="history"))
 
     @contextmanager
     def finishing(self, history: Sequence[Point], more: Mapping[str, Any]) -> Iterator[Staged]:
-        """What is written to the staged folder takes its place together with the word that the training is done."""
+        """Move the staged files into place together with the marker that the training is done."""
         about = {
             "format": 1,
             "name": self.name,
@@ -182,7 +182,7 @@ class TrainFolder:
 
 
 def _content(path: Path) -> bytes:
-    """What torch wrote to a checkpoint, if it is still that; one of an older version has no digest to hold it to."""
+    """Return torch's data in a checkpoint, after checking its digest. Checkpoints of older versions have no digest."""
     whole = path.read_bytes()
     if not whole.startswith(_HEAD):
         return whole
@@ -193,7 +193,7 @@ def _content(path: Path) -> bytes:
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first setting in which two trainings differ."""
+    """Return the first setting in which two trainings differ."""
     for key in {**new, **old}:
         a, b = old.get(key), new.get(key)
         if isinstance(a, dict) and isinstance(b, dict) and a != b:

@@ -1,6 +1,6 @@
-"""A generator in training: images and generated ones told apart by a discriminator, both learning in turn.
+"""Train a generator: a discriminator separates real from generated images, and both learn in turn.
 
-Networks are handed in; what is asked of them is written down as LatentNet and Critic.
+Networks are passed in. LatentNet and Critic define their interfaces.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from strobe.train.sets import TrainingSets
 __all__ = ["DiscriminatorNet", "GanTrainer", "LatentNet"]
 
 _STANDING = 32
-"""Batches over which the norms of averaged weights are measured at the end."""
+"""The number of batches for measuring the norms of averaged weights at the end."""
 
 
 class LatentNet(Protocol):
@@ -34,20 +34,20 @@ class LatentNet(Protocol):
 
 
 class DiscriminatorNet(Protocol):
-    """A torch module that says of images and classes how real each is (N,), and names the class (N, K)."""
+    """A torch module from images and classes to realness (N,) and class scores (N, K)."""
 
     def __call__(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Both."""
+        """Return both."""
 
     def tune(self) -> None:
-        """What is done once before every step."""
+        """Called once before every step."""
 
 
 class GanTrainer(Optimisation):
     """A generator and its discriminator in training: hinge loss, one step of each in turn, weights averaged.
 
-    `settle` makes the norms of the averaged generator its own, which has to be done before it is used. With `compiles`
-    both networks are compiled on the first step; where that fails, they run as they are and it is said.
+    `settle` recomputes the norm statistics of the averaged generator, which is required before use. With `compiles`,
+    both networks are compiled on the first step. If that fails, they run uncompiled and a note is printed.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class GanTrainer(Optimisation):
         self._compiles, self._say = compiles, say
 
     def make_optimiser(self) -> Any:
-        """Adam: with a momentum of none, as adversaries want it."""
+        """Adam without momentum, as is usual for adversarial training."""
         return self._adam(self._parameters)
 
     def _adam(self, parameters: list[Any]) -> Any:
@@ -87,7 +87,10 @@ class GanTrainer(Optimisation):
     # -- a step --------------------------------------------------------------------------------------------------
 
     def step(self, number: int) -> Tensor:
-        """The discriminator's step and then the generator's, on the same generated images; the former's loss."""
+        """Run the discriminator's step, then the generator's on the same generated images.
+
+        Returns the former's loss.
+        """
         if self._compiles:
             self._compile(number)
         self.module.train()
@@ -109,7 +112,7 @@ class GanTrainer(Optimisation):
         return told.detach()
 
     def _losses(self, number: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The discriminator's loss, and what the generator made for it."""
+        """Return the discriminator's loss, and the generated images."""
         draw = self.schedule.draw(number)
         real = self._images(self.sets.pixel[draw.rows], draw.crops)
         label = self._label[torch.from_numpy(draw.rows).to(self.device)]
@@ -124,7 +127,7 @@ class GanTrainer(Optimisation):
         return loss, (fake, classes)
 
     def _fool(self, fake: Tensor, classes: Tensor) -> Tensor:
-        """The generator's loss on images it has made."""
+        """Return the generator's loss on its images."""
         self.critic.requires_grad_(False)
         with self._autocast():
             scores, named = self._criticise(fake, classes)
@@ -139,7 +142,7 @@ class GanTrainer(Optimisation):
         return found.to(torch.float32, memory_format=torch.channels_last) / 255
 
     def _latents(self, count: int, purpose: Purpose, number: int) -> tuple[Tensor, Tensor]:
-        """Latents and classes of a step, on the device."""
+        """Return a step's latents and classes, on the device."""
         rng = torch.Generator(device=self.device)
         rng.manual_seed(mixed(self.seed, purpose, number))
         latents = torch.randn(count, self.latent, generator=rng, device=self.device)
@@ -148,7 +151,7 @@ class GanTrainer(Optimisation):
 
     @property
     def n_classes(self) -> int:
-        """How many classes are drawn from."""
+        """The number of classes to sample from."""
         return int(self.sets.every.shape[1])
 
     def _autocast(self) -> Any:
@@ -157,7 +160,7 @@ class GanTrainer(Optimisation):
         return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, self._precision))
 
     def _compile(self, number: int) -> None:
-        """Compile both networks and try them on what the step would do, without doing it."""
+        """Compile both networks and try them on the step's inputs, without training."""
         self._compiles = False
         try:
             self._generate = torch.compile(self.module, dynamic=False)
@@ -166,7 +169,7 @@ class GanTrainer(Optimisation):
             told, made = self._losses(number)
             told.backward()
             self._fool(*made).backward()
-        except Exception as error:  # a compiler that is missing or fails does so in many ways
+        except Exception as error:  # a missing or failing compiler raises arbitrary exceptions
             self._generate, self._criticise = self.module, self.critic
             if self._say is not None:
                 self._say.note(f"not compiled ({type(error).__name__}); slower, and the same otherwise")
@@ -177,7 +180,7 @@ class GanTrainer(Optimisation):
     # -- what has come of it -------------------------------------------------------------------------------------
 
     def settle(self, standing: Any, *, batches: int = _STANDING) -> Any:
-        """The network to be used, the norms of its averaged weights measured by `standing(network, draws)`."""
+        """Return the network to use, with the norms of its averaged weights measured by `standing(network, draws)`."""
         network, size = self.result, self.schedule.batch
         draws = [self._latents(size, Purpose.STANDING, place) for place in range(batches)]
         standing(network, draws)
@@ -185,7 +188,7 @@ class GanTrainer(Optimisation):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def named(self, images: Tensor, classes: Tensor) -> float:
-        """The share of images whose class the discriminator names as asked for."""
+        """Return the share of images that the discriminator assigns to the requested class."""
         right, size = 0, 2 * self.schedule.batch
         for start in range(0, len(images), size):
             part = slice(start, start + size)
@@ -194,17 +197,17 @@ class GanTrainer(Optimisation):
         return right / max(1, len(images))
 
     def seen(self, pixels: Pixels, places: Ints) -> Tensor:
-        """Prepared frames as the discriminator takes them."""
+        """Return prepared frames as the discriminator's input."""
         found = pixels.take(np.asarray(places))[:, : self.channels]
         return found.to(torch.float32, memory_format=torch.channels_last) / 255
 
     def state(self) -> dict[str, Any]:
-        """Everything the next step depends on."""
+        """Return everything the next step depends on."""
         more = {"critic": self.critic.state_dict(), "critic_optimiser": self.critic_optimiser.state_dict()}
         return {**super().state(), **more}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         super().load_state(state)
         self.critic.load_state_dict(state["critic"])
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])

@@ -1,4 +1,4 @@
-"""The loop around the steps: resume, measure on the held-out side, checkpoints, the plateau."""
+"""The training loop: resume, evaluate on the held-out side, write checkpoints, detect the plateau."""
 
 import time
 from contextlib import suppress
@@ -21,14 +21,14 @@ __all__ = ["ClassifierMeasure", "HeldOutMeasure", "Plateau", "run"]
 
 
 class Plateau:
-    """Divides the learning rate by ten after `patience` epochs in a row that brought the loss down by too little."""
+    """Divides the learning rate by ten after `patience` epochs in a row with too little improvement of the loss."""
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
         self.best, self.waited = float("inf"), 0
 
     def factor(self, loss: float) -> float:
-        """What the rate is to be multiplied by after an epoch with this mean loss.
+        """Return the factor for the learning rate after an epoch with this mean loss.
 
         >>> plateau = Plateau(1)
         >>> [plateau.factor(loss) for loss in (1.0, 0.5, 0.6, 0.6, 0.4)]
@@ -45,43 +45,43 @@ class Plateau:
 
 
 class HeldOutMeasure(Protocol):
-    """What a model is measured on while it trains, and the names of the two figures that come of it."""
+    """The evaluation of a model during training, and the names of its two figures."""
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of the anchors and of the worst frames."""
+        """The display names of the figures, for the anchors and the worst frames."""
 
     @property
     def keys(self) -> tuple[str, str]:
-        """What a point of the curves calls the two."""
+        """The names of the two figures in a point of the curves."""
 
     def measure(self, trainer: Any) -> tuple[float, float]:
-        """The two figures of the network as it stands."""
+        """Return the two figures of the current network."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassifierMeasure:
-    """The sets a classifier is measured on, and the prepared frames they are in."""
+    """The sets a classifier is evaluated on, and their prepared frames."""
 
     held: HeldOut
     pixels: Pixels | StoredFeatures
 
     @property
     def names(self) -> tuple[str, str]:
-        """Accuracies."""
+        """The accuracies' names."""
         return "acc_orig", "acc_pmk"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The same."""
+        """The same names."""
         return self.names
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
-        """The class of each frame of the sets."""
+        """Return the class of each frame of the sets."""
         return trainer.answers(self.pixels, self.held.pixel)
 
     def measure(self, trainer: Trainer) -> tuple[float, float]:
-        """acc_orig and acc_pmk."""
+        """Return acc_orig and acc_pmk."""
         return self.held.accuracy(self.predicted(trainer))
 
 
@@ -96,10 +96,10 @@ def run(
     log: MetricLog | None = None,
     minutes: float | None = None,
 ) -> list[Point]:
-    """Train to the end, from the checkpoint where there is one; the points of the curves.
+    """Train to the end, from the checkpoint if there is one. Returns the points of the curves.
 
-    `log` gets each point as it comes. After `minutes` of training it ends where it is, and the last point says where
-    that was. A loss that is no number ends it with a line; the checkpoint before it is kept.
+    `log` gets each point as it arrives. After `minutes` of training it stops early, and the last point records the
+    step. A non-finite loss ends it with a one-line error, and the last checkpoint is kept.
     """
     steps, first = trainer.steps, trainer.processes.is_first
     say: Progress = progress if first else Silent()
@@ -151,8 +151,8 @@ def run(
                         measure(done)
                     break
         if first:
-            # If the last files cannot be written, nothing that was learnt is lost. Where even this does not fit, the
-            # checkpoint before it is kept, and what is left to write says why.
+            # If the last files cannot be written, no training progress is lost. If even this checkpoint does not fit,
+            # the previous one is kept, and the remaining writes report the error.
             with suppress(CannotWrite):
                 save(done)
     except Diverged as error:
@@ -195,7 +195,7 @@ def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds
 
 
 def _scalars(point: Point) -> dict[str, float]:
-    """A point's figures under the names results.json has for them."""
+    """Return a point's figures under their names in results.json."""
     names = [name for pair in FIGURES for name in pair]
     names += ["loss", "largest_loss", "learning_rate", "epoch"]
     found = {name: getattr(point, name) for name in names}

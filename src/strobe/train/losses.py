@@ -1,4 +1,4 @@
-"""The losses of the recipes. `worst` in its cheap form: members are scored without gradients, one goes through."""
+"""The losses of the recipes. `worst` is cheap: members are scored without gradients, and only one is trained on."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ __all__ = ["per_image", "symmetric_kl", "worst_of", "worst_weight"]
 
 
 def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing: float = 0.0) -> Tensor:
-    """The loss of each image, (N,): cross entropy with its class, or with all its classes each by itself."""
+    """Return the loss of each image, (N,): cross-entropy with its class, or binary with each of its classes."""
     scores = scores.float()
     if every is None:
         return functional.cross_entropy(scores, label, reduction="none", label_smoothing=smoothing)
@@ -21,7 +21,7 @@ def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing:
 
 
 def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of the greatest loss in each set, and that loss, (B,) each.
+    """Return the position of the largest loss in each set, and that loss, (B,) each.
 
     `loss` (N,) is that of the members `there` (B, M), in order.
 
@@ -29,20 +29,20 @@ def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
     [[1, 0], [3.0, 2.0]]
     """
     table = torch.full(there.shape, -torch.inf, dtype=torch.float32, device=loss.device)
-    # A loss that is no number is the worst there is: it must not hide behind the others.
+    # NaN counts as the largest loss, so that other values cannot hide it.
     table[there] = torch.nan_to_num(loss.float(), nan=torch.inf)
     place = table.argmax(dim=1)
     return place, table.gather(1, place[:, None])[:, 0]
 
 
 def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:
-    """How far two answers (N, C) are apart, (N,): the mean of the divergence from each to the other."""
+    """Return the distance of two answers (N, C), (N,): the mean of the divergences in both directions."""
     log_a, log_b = functional.log_softmax(a.float(), dim=1), functional.log_softmax(b.float(), dim=1)
     return 0.5 * ((log_a.exp() - log_b.exp()) * (log_a - log_b)).sum(dim=1)
 
 
 def worst_weight(recipe: Recipe, *, done: float) -> float:
-    """The weight of the worst member in a mixed loss after a share `done` of training."""
+    """Return the weight of the worst member in a mixed loss after a share `done` of training."""
     return recipe.worst_weight * (min(1.0, done / recipe.ramp) if recipe.ramp else 1.0)
 
 

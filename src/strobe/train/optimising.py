@@ -1,4 +1,4 @@
-"""What every training does around its own loss: exchange, clip, step, average, watch, and a state to go on from."""
+"""The parts common to all trainings: gradient exchange, clipping, steps, averaging, checks, and resumable state."""
 
 import copy
 import math
@@ -19,25 +19,25 @@ _NO_PARAMETER = "the model has no parameter that can be trained"
 
 
 class Diverged(StrobeError):
-    """A loss that is no number; the message names the step."""
+    """Raised for a NaN or infinite loss. The message names the step."""
 
 
 class Length(Protocol):
-    """How long a training is."""
+    """The length of a training."""
 
     @property
     def steps(self) -> int:
-        """All of it."""
+        """Steps in total."""
 
     @property
     def steps_per_epoch(self) -> int:
-        """One round over the data."""
+        """Steps per epoch."""
 
 
 class Optimisation:
     """A network and its optimiser. A subclass adds `backward`, the loss of a step and its gradients.
 
-    `step` is a function of its number and of the state before it, and of nothing else.
+    `step` depends only on its number and the state before it.
     """
 
     def __init__(
@@ -56,33 +56,33 @@ class Optimisation:
         self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
         self.rate_factor = 1.0
         self._sums, self._counts = [0.0, 0.0], [0, 0]
-        # Losses stay on the device until somebody asks: a look at each would make the host wait at every step.
+        # Losses stay on the device until requested, because reading each would make the host wait at every step.
         self._pending: list[tuple[int, Tensor]] = []
         self._largest: list[Tensor] = []
         self._largest_sum, self._largest_count = 0.0, 0
 
     @property
     def steps(self) -> int:
-        """How many there are to do."""
+        """The total number of steps."""
         return self._length.steps
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many make a round over the data."""
+        """The number of steps per epoch."""
         return self._length.steps_per_epoch
 
     def backward(self, number: int) -> Tensor:
-        """The loss of this process's part of a step, of which the whole batch's is the sum; its gradients are made."""
+        """Compute gradients, and return this process's part of the loss. The batch's loss is the sum over processes."""
         raise NotImplementedError
 
     def step(self, number: int) -> Tensor:
-        """One step of the optimiser; its loss, on the device."""
-        # Dropout and the like: a stream of its own for every step and process.
+        """Run one optimiser step. Returns its loss, on the device."""
+        # Dropout and the like have a separate random stream for every step and process.
         torch.manual_seed(mixed(self.seed, Purpose.NETWORK, number, self.processes.rank))
         if not self.module.training:
             self.module.train()
         total = self.backward(number)
-        # A parameter nothing flowed into has no gradient in any process.
+        # A parameter without gradient flow has no gradient in any process.
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         if not gradients:
             raise StrobeError(_NO_PARAMETER)
@@ -100,7 +100,7 @@ class Optimisation:
         return total
 
     def rate(self, number: int) -> float:
-        """The learning rate of a step."""
+        """Return the learning rate of a step."""
         recipe, done = self.recipe, number / self.steps
         warm = min(1.0, (number + 1) / max(1, round(recipe.warm_up * self.steps)))
         if recipe.schedule == "cosine":
@@ -125,7 +125,7 @@ class Optimisation:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def _follow(self, number: int) -> None:
-        """Move the averaged weights towards the trained ones; the first steps count more, or the start would linger."""
+        """Move the averaged weights towards the trained ones. Early steps count more, or the start would linger."""
         decay = min(self.recipe.ema, (1 + number) / (10 + number))
         average: Any = self.average
         torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
@@ -136,11 +136,11 @@ class Optimisation:
 
     @property
     def result(self) -> Any:
-        """The network to be used: the average, or the one that was trained."""
+        """The network to use: the average, or the trained one."""
         return self.module if self.average is None else self.average
 
     def check(self) -> None:
-        """Raise Diverged where the loss of a step so far was no number."""
+        """Raise Diverged if the loss of any step so far was not finite."""
         if not self._pending:
             return
         values = torch.stack([loss for _, loss in self._pending]).tolist()
@@ -155,14 +155,14 @@ class Optimisation:
         self._pending.clear()
 
     def mean_loss(self, which: int) -> float:
-        """The mean loss since this was last asked; of two that are kept apart, 0 and 1."""
+        """Return the mean loss since the last call with this `which`, 0 or 1, two independent counters."""
         self.check()
         mean = self._sums[which] / max(1, self._counts[which])
         self._sums[which], self._counts[which] = 0.0, 0
         return mean
 
     def mean_largest(self) -> float | None:
-        """The mean of the largest loss in each set since this was last asked; None for losses over single images."""
+        """Return the mean of each set's largest loss since the last call. None for losses over single images."""
         self._add_largest()
         count, self._largest_count = self._largest_count, 0
         mean, self._largest_sum = self._largest_sum / max(1, count), 0.0
@@ -176,7 +176,7 @@ class Optimisation:
             self._largest.clear()
 
     def state(self) -> dict[str, Any]:
-        """Everything the next step depends on, as plain tensors and numbers."""
+        """Return everything the next step depends on, as plain tensors and numbers."""
         self.check()
         self._add_largest()
         return {
@@ -190,19 +190,19 @@ class Optimisation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         self.module.load_state_dict(state["module"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
         self._sums = list(state["sums"])
-        largest = state.get("largest", [0.0, 0])  # checkpoints of an older version have none
+        largest = state.get("largest", [0.0, 0])  # checkpoints of older versions have none
         self._largest_sum, self._largest_count = float(largest[0]), int(largest[1])
 
 
 def parts_of(count: int, pieces: int) -> Sequence[slice]:
-    """A batch in so many parts of about one size, none of them empty.
+    """Split a batch into this many parts of about equal size, none of them empty.
 
     >>> parts_of(5, 2), parts_of(1, 4)
     ([slice(0, 3, None), slice(3, 6, None)], [slice(0, 1, None)])

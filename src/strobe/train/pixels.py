@@ -1,4 +1,4 @@
-"""Prepared frames: made once, kept as 8-bit pixels in one memory-mapped file, on the device where they fit."""
+"""Prepared frames: made once, stored as 8-bit pixels in one memory-mapped file, on the device if they fit."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from strobe.core.ports import Image, Progress
 __all__ = ["Pixels", "kept_table", "prepared"]
 
 _TOGETHER = 64
-"""Frames prepared between two words of progress."""
+"""The number of frames prepared between two progress updates."""
 
 
 def prepared(
@@ -37,9 +37,10 @@ def prepared(
     most_bytes: int,
     progress: Progress,
 ) -> NDArray[np.uint8]:
-    """The frames `rows` as `read` prepares them, (N, H, W, 3), memory-mapped from a file in `folder`.
+    """Return the frames `rows` as `read` prepares them, (N, H, W, 3), memory-mapped from a file in `folder`.
 
-    `facts` says all that changes what `read` gives. The file is made once for a dataset's frames and these facts.
+    `facts` holds everything that affects the output of `read`. The file is made once for a dataset's frames and these
+    facts.
     """
 
     def fill(table: NDArray[Any]) -> None:
@@ -65,9 +66,9 @@ def kept_table(
     *,
     most_bytes: int,
 ) -> NDArray[Any]:
-    """A table made once for what `names` it and memory-mapped ever after; who needs it meanwhile waits for it.
+    """Return a memory-mapped table, made once for its `names`. Other processes that need it meanwhile wait.
 
-    The tables used longest ago go where all in the folder together are more than `most_bytes`.
+    If the tables in the folder exceed `most_bytes`, the least recently used ones are deleted.
     """
     needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if needed > most_bytes:
@@ -80,9 +81,9 @@ def kept_table(
     path = folder / f"{digest[:32]}.npy"
     if not path.is_file():
         with locked(path.with_suffix(".lock"), busy=None):
-            if not path.is_file():  # another training of the same frames may have made it while we waited
+            if not path.is_file():  # another training of the same frames may have made it during the wait
                 _make(path, shape, dtype, fill, most_bytes=most_bytes - needed)
-    os.utime(path)  # used now
+    os.utime(path)  # mark as used
     try:
         found = np.load(path, mmap_mode="r")
     except (ValueError, OSError, EOFError) as error:
@@ -113,7 +114,7 @@ def _make_room(folder: Path, most_bytes: int) -> None:
 
 
 class Pixels:
-    """Prepared frames where a step finds them at once: in the device's memory where half of what is free holds them."""
+    """Prepared frames for fast access: in the device's memory if they fit into half of what is free."""
 
     def __init__(self, table: NDArray[np.uint8], *, device: str) -> None:
         self.device = device
@@ -128,10 +129,10 @@ class Pixels:
         return len(self._table)
 
     def take(self, rows: Ints, crops: Ints | None = None) -> Tensor:
-        """These frames (N, 3, H, W), 8 bits, channels last in memory, on the device.
+        """Return these frames (N, 3, H, W), 8 bits, channels last in memory, on the device.
 
-        `crops` (N, 3) says by how many pixels the window moves down and to the right, and whether it is mirrored; what
-        comes in over an edge is the edge mirrored.
+        `crops` (N, 3) gives the window's shift in pixels, down and to the right, and whether it is mirrored. Pixels
+        beyond an edge are reflected.
         """
         if self._tensor is None:
             found = torch.from_numpy(self._host(rows, crops))
@@ -140,7 +141,7 @@ class Pixels:
             return found.permute(0, 3, 1, 2)
         if crops is None:
             return self._tensor[torch.from_numpy(rows).to(self.device)].permute(0, 3, 1, 2)
-        # One copy to the device and three gathers: at 64 pixels a whole step takes a few milliseconds.
+        # One copy to the device and three gathers, because at 64 pixels a whole step takes a few milliseconds.
         told = torch.from_numpy(_lines_of(rows, crops, self._reach)).pin_memory().to(self.device, non_blocking=True)
         return _gathered(self._tensor, self._windows, told).permute(0, 3, 1, 2)
 
@@ -154,18 +155,18 @@ class Pixels:
 
 
 def _lines_of(rows: Ints, crops: Ints, reach: int) -> Ints:
-    """For each frame its row and the lines of the window tables that are its places down and across, (3, N)."""
+    """Return each frame's row, and its lines in the window tables for down and across, (3, N)."""
     return np.stack([rows, reach + crops[:, 0], reach + crops[:, 1] + (2 * reach + 1) * crops[:, 2]])
 
 
 def _gathered(table: Tensor, windows: Sequence[Tensor], told: Tensor) -> Tensor:
-    """The windows (N, H, W, 3) of frames of a table on its device."""
+    """Return the windows (N, H, W, 3) of frames of a table on its device."""
     y, x = windows[0][told[1]], windows[1][told[2]]
     return table[told[0][:, None, None], y[:, :, None], x[:, None, :]]
 
 
 def _shifted(image: NDArray[np.uint8], out: NDArray[np.uint8], down: int, right: int) -> None:
-    """The image's window moved, into `out`: blocks are copied, the few lines over an edge mirrored."""
+    """Write the image's shifted window into `out`: blocks are copied, the few lines beyond an edge reflected."""
     height, width = image.shape[:2]
     top, end = max(0, -down), height - max(0, down)
     left, stop = max(0, -right), width - max(0, right)
@@ -182,7 +183,7 @@ def _shifted(image: NDArray[np.uint8], out: NDArray[np.uint8], down: int, right:
 
 
 def _on(table: NDArray[np.uint8], device: str) -> Tensor:
-    """The table in the device's memory; a part at a time, so that the host needs no second copy."""
+    """Copy the table to the device's memory in parts, so that the host needs no second copy."""
     found = torch.empty(table.shape, dtype=torch.uint8, device=device)
     for start in range(0, len(table), 4096):
         found[start : start + 4096] = torch.from_numpy(np.array(table[start : start + 4096])).to(device)
@@ -190,7 +191,7 @@ def _on(table: NDArray[np.uint8], device: str) -> Tensor:
 
 
 def _windows(length: int, reach: int) -> Tensor:
-    """Places of a window moved by −reach … reach, (2 reach + 1, length), and after these the same mirrored.
+    """Return the indices of windows shifted by −reach … reach, (2 reach + 1, length), followed by the same mirrored.
 
     >>> _windows(4, 1).tolist()
     [[1, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 2], [2, 1, 0, 1], [3, 2, 1, 0], [2, 3, 2, 1]]

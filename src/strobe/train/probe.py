@@ -1,4 +1,4 @@
-"""A linear head on what a network makes of images: features made once, and the layer that is trained on them."""
+"""A linear head on a network's features: features computed once, and the layer trained on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["Probe", "StoredFeatures", "fill_features"]
 
 
 class StoredFeatures:
-    """Features of prepared frames (N, D), where a step finds them as it would find pixels; nothing is cropped."""
+    """Features of prepared frames (N, D), in the place of pixels. Nothing is cropped."""
 
     side_hw = (0, 0)
 
@@ -28,33 +28,33 @@ class StoredFeatures:
         return len(self._tensor)
 
     def take(self, rows: Ints, crops: Ints | None = None) -> Tensor:  # noqa: ARG002 (as Pixels has it)
-        """The features of these frames."""
+        """Return the features of these frames."""
         return self._tensor[torch.from_numpy(rows).to(self.device)]
 
     def spread(self, rows: Ints) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of each feature over these frames; 1 where a feature never changes."""
+        """Return mean and standard deviation of each feature over these frames, 1 if a feature is constant."""
         part = self.take(rows)
         deviation = part.std(dim=0, unbiased=False)
         return part.mean(dim=0), torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
 
 
 class Probe(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """A linear layer over features that are brought to mean 0 and deviation 1 first, which is part of the layer."""
+    """A linear layer over features standardised to mean 0 and deviation 1. The standardisation is part of the layer."""
 
     def __init__(self, mean: Tensor, deviation: Tensor, classes: int) -> None:
         super().__init__()
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
         self.linear = nn.Linear(len(mean), classes)
-        nn.init.zeros_(self.linear.weight)  # every class alike: where a convex problem begins does not matter
+        nn.init.zeros_(self.linear.weight)  # all classes equal, because the start does not matter in a convex problem
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores of the classes."""
+        """Return class scores."""
         return self.linear((features - self.mean) / self.deviation)
 
     def folded(self) -> tuple[Tensor, Tensor]:
-        """The weight and bias of one plain linear layer that does the same."""
+        """Return the weight and bias of one equivalent plain linear layer."""
         weight = self.linear.weight / self.deviation
         return weight.detach(), (self.linear.bias - weight @ self.mean).detach()
 
@@ -62,7 +62,7 @@ class Probe(nn.Module):  # type: ignore[misc]  # torch is untyped here
 def fill_features(
     table: NDArray[Any], pixels: Pixels, features: Callable[[Tensor], Tensor], *, batch: int, progress: Progress
 ) -> None:
-    """Put the features of every prepared frame into the table, (N, D)."""
+    """Fill the table with the features of every prepared frame, (N, D)."""
     with torch.inference_mode(), progress.task("features", len(table)) as advance:
         for start in range(0, len(table), batch):
             rows = np.arange(start, min(len(table), start + batch))

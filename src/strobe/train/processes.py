@@ -1,4 +1,4 @@
-"""Several processes that train one model, as `torchrun` starts them; one process is the same with nobody to ask."""
+"""Several processes that train one model, started by `torchrun`. A single process works the same way."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -17,22 +17,22 @@ Found = TypeVar("Found")
 
 
 class Processes:
-    """This process among `count`; the first alone writes and speaks."""
+    """This process among `count`. Only the first one writes and prints."""
 
     def __init__(self, *, rank: int = 0, count: int = 1) -> None:
         self.rank, self.count = rank, count
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes and prints."""
         return self.rank == 0
 
     def mine(self, total: int) -> slice:
-        """This process's part of so many, in order."""
+        """Return this process's part of this many items, in order."""
         return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Make each tensor the sum over all processes, in one exchange."""
+        """Replace each tensor by the sum over all processes, in one exchange."""
         if self.count == 1 or not tensors:
             return
         flat = torch.cat([tensor.reshape(-1).float() for tensor in tensors])
@@ -43,7 +43,7 @@ class Processes:
             start += tensor.numel()
 
     def first_then_all(self, work: Callable[[], Found]) -> Found:
-        """Do the work in the first process, then in the others, which find it done. An error is everybody's."""
+        """Do the work in the first process, then in the others, which find it done. An error is raised in all."""
         found = _tried(work) if self.is_first else None
         if self.count > 1:
             told: list[Any] = [str(found) if isinstance(found, StrobeError) else None]
@@ -64,7 +64,7 @@ def _tried(work: Callable[[], Found]) -> Found | StrobeError:
 
 @contextmanager
 def joined(device: str) -> Iterator[tuple[Processes, str]]:
-    """The processes torchrun started, and the device of this one; alone where torchrun did not."""
+    """Return the processes that torchrun started and this one's device, or a single process without torchrun."""
     count = int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
     if count == 1:
         yield Processes(), device
@@ -97,7 +97,7 @@ class _Shared:
         sizes, stats = torch.stack(all_gather(size)), torch.stack(all_gather(own))
         share = sizes / sizes.sum()
         mean = (share * stats[:, 0]).sum(0)
-        # Each process's spread around its own mean, and the spread of these means.
+        # Each process's variance around its own mean, plus the variance of these means.
         var = (share * (stats[:, 1] + (stats[:, 0] - mean) ** 2)).sum(0)
         if self.track_running_stats:
             self._track(mean.detach(), var.detach(), float(sizes.sum()))
@@ -116,7 +116,7 @@ class _Shared:
 
 
 def shared_norms(module: Any) -> None:
-    """Let every batch norm in the module look at the batches of all processes; names and values stay."""
+    """Make every batch norm in the module use the batches of all processes. Names and values stay."""
     plain = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
     for one in module.modules():
         if isinstance(one, plain) and not isinstance(one, _Shared):

@@ -1,4 +1,4 @@
-"""A recipe: how to train, as a short TOML file a person can read, and the record it becomes."""
+"""A recipe: how to train, as a short readable TOML file, and its record."""
 
 import hashlib
 import json
@@ -21,21 +21,21 @@ _PER_MODEL = "for"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to train, whatever the model and the data.
+    """How to train, independent of model and data.
 
     `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss`: the
-    `average` over the batch; the `worst` member of each set within `k` (0: as far as the sets go); `mixed`, average and
-    worst, the worst's weight growing to `worst_weight` over the first `ramp` of training; `consistency`, the worst
-    member and how far its answer is from a random one's, by `worst_weight`. `corruption` is done to each image at a
-    severity drawn from `severities`, to a share `corrupted` of them; `eps` (share of the pixel range) makes each image
-    the worst of an attack of `attack_steps`, by the largest change (`norm` linf) or by all together (l2). `trains`: all
-    of the network, its `head` on cached features, a `detector`, or a generator of images (`gan`), whose discriminator
-    is `width` wide and whose loss has the naming of classes in it by a weight of `naming`.
+    `average` over the batch; the `worst` member of each set within `k` (0: the sets' full reach); `mixed`, average and
+    worst, where the worst's weight grows to `worst_weight` over the first `ramp` of training; `consistency`, the worst
+    member plus its divergence from a random one's answer, weighted by `worst_weight`. `corruption` is applied to a
+    share `corrupted` of the images, at a severity sampled from `severities`. `eps` (share of the pixel range) replaces
+    each image by the worst of an attack of `attack_steps`, in the norm `norm` (linf or l2). `trains`: the whole
+    network, its `head` on cached features, a `detector`, or an image generator (`gan`). The generator's discriminator
+    is `width` wide, and the classification part of its loss has the weight `naming`.
 
-    `crop` is how far the window moves at most, as a share of the side. `warm_up` is a share of all steps. `ema` is the
-    decay by which weights are averaged (0: not). `plateau` divides the rate by ten after `patience` epochs whose
-    training loss fell by less than a thousandth, `steps` at the half and at three quarters. `steps`, where it is not 0,
-    decides in place of `epochs`. `clips` and `test_clips` are for a detector without a dataset.
+    `crop` is the maximum shift of the window, as a share of the side. `warm_up` is a share of all steps. `ema` is the
+    decay of the weight average (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss
+    fell by less than a thousandth, `steps` at one half and at three quarters. `steps`, if not 0, takes precedence over
+    `epochs`. `clips` and `test_clips` are for a detector without a dataset.
     """
 
     name: str
@@ -106,27 +106,27 @@ class Recipe:
 
     @property
     def takes_sets(self) -> bool:
-        """Whether the loss looks at whole sets."""
+        """Whether the loss is computed over whole sets."""
         return self.loss != "average"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, every key said."""
+        """Return plain JSON with every key."""
         found: dict[str, Any] = encode(self)
         return found
 
     def to_toml(self) -> str:
-        """The recipe as a file that `find` reads, every key said."""
+        """Return the recipe as a file that `find` reads, with every key."""
         return "".join(f"{key} = {_toml(value)}\n" for key, value in self.to_json().items() if key != "name")
 
     @property
     def digest(self) -> str:
-        """Changes when a setting does; name and description are none."""
+        """Return a digest of the settings, without name and description."""
         return hashlib.sha256(json.dumps(self.settings(), sort_keys=True).encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """Plain JSON of what a result follows from: all but name and description.
+        """Return the settings that determine a result as plain JSON: all but name and description.
 
-        Keys that came later are left out where they change nothing, so that trainings begun before go on.
+        Later keys are left out where they change nothing, so that trainings started before can resume.
         """
         told = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
         return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}
@@ -136,7 +136,7 @@ _LATER = {"norm": "linf", "width": 64, "naming": 0.0}
 
 
 def _toml(value: Any) -> str:
-    # JSON's text, numbers and lists are TOML's too.
+    # JSON's text, numbers and lists are valid TOML.
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -144,14 +144,14 @@ _KEYS = tuple(field.name for field in fields(Recipe) if field.name != "name")
 
 
 def shipped() -> dict[str, str]:
-    """The recipes that come with strobe: name and what each does."""
+    """Return the shipped recipes: name and description."""
     folder = resources.files("strobe.train") / "recipes"
     names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
     return {name: str(_parsed(_text(name), name)["about"]) for name in names}
 
 
 def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
-    """The recipe of this name, or in the file of this path, for a model, with `key=value` changes.
+    """Return the recipe of this name, or in the file of this path, for a model, with `key=value` changes.
 
     A change of `epochs` sets `steps` to 0, so that it is not ignored.
 
@@ -186,7 +186,7 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
         recipe = _recipe(own, found)
     for change in changes:
         setting = _change(change)
-        # The one of the two that was asked for last decides how long the training is.
+        # Of the two keys, the last one given determines the length of the training.
         found |= {"steps": 0, **setting} if "epochs" in setting else setting
     return _recipe(own, found) if changes else recipe
 
@@ -213,7 +213,7 @@ def _known(content: Mapping[str, Any], where: str) -> None:
 
 
 def _architecture(model: str) -> str:
-    """The plain name of a model: no provider, tag or weights.
+    """Return the plain name of a model, without provider, tag or weights.
 
     >>> _architecture("timm:resnet50.a1_in1k@w.safetensors"), _architecture("torchvision:vgg16/IMAGENET1K_V1")
     ('resnet50', 'vgg16')
@@ -222,7 +222,7 @@ def _architecture(model: str) -> str:
 
 
 def _change(text: str) -> dict[str, Any]:
-    """`key=value` as TOML has it; a word without quotes is text."""
+    """Parse `key=value` as TOML. A word without quotes is text."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:

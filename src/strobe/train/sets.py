@@ -1,4 +1,4 @@
-"""What is trained on, as arrays: the target of every frame, and for every set the members that count."""
+"""The training data as arrays: the target of every frame, and for every set the members that count."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,16 +18,16 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """What each set row should be called: `label` (R,), −1 where nothing is known, and all its labels (R, C)."""
+    """The target of each set row: `label` (R,), −1 if unknown, and all its labels (R, C)."""
 
     label: Ints
     every: Bools
 
 
 def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
-    """The class of each set row by the dataset's label rule: of several, that of the largest box.
+    """Return the class of each set row by the dataset's label rule. Among several, the largest box decides.
 
-    Raises StrobeError where nothing says which of several labels it is, unless `multi_label`.
+    Raises StrobeError if nothing decides between several labels, unless `multi_label`.
     """
     n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
     has = np.zeros((n_frames, n_classes), dtype=bool)
@@ -52,7 +52,7 @@ def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
 
 
 def _largest(dataset: Dataset) -> Ints:
-    """The label of each frame's largest box, (F,); −1 where there is none. Crowds are no objects."""
+    """Return the label of each frame's largest box, (F,), −1 if there is none. Crowds are not objects."""
     found = np.full(len(dataset.frames), _NONE, dtype=np.int64)
     boxes = dataset.boxes
     if boxes is None:
@@ -68,9 +68,9 @@ def _largest(dataset: Dataset) -> Ints:
 class TrainingSets:
     """Sets to train on.
 
-    `frame`, `pixel`, `label` (R,) and `every` (R, C) are per row: its frame in the dataset, its place among the
-    prepared pixels, its class, all its classes. `anchor` (S,) is the row of each set's anchor; `member` (S, M) are
-    rows, the anchor among them, padded with −1.
+    `frame`, `pixel`, `label` (R,) and `every` (R, C) are per row: its frame in the dataset, its index among the
+    prepared pixels, its class, all its classes. `anchor` (S,) is the row of each set's anchor. `member` (S, M) are
+    rows, including the anchor, padded with −1.
     """
 
     frame: Ints
@@ -91,10 +91,10 @@ class TrainingSets:
         multi_label: bool = False,
         which: Literal["matching", "labelled", "all"] = "matching",
     ) -> "TrainingSets":
-        """The named sets of a dataset: of their rows within `k` levels (0: all) those `which` count.
+        """Return the given sets of a dataset, with the rows within `k` levels (0: all) that `which` selects.
 
-        These are the rows whose label is the anchor's, the rows with any label, or all. A set whose anchor does not
-        count is left out, and so are controls.
+        These are the rows with the anchor's label, the rows with any label, or all. Sets whose anchor is not selected
+        are left out, and so are controls.
         """
         targets, table = targets_of(dataset, multi_label=multi_label), dataset.sets
         near = (dataset.row_levels() <= k) if k else np.ones(len(table.set), dtype=bool)
@@ -130,14 +130,15 @@ class TrainingSets:
 
     @property
     def lengths(self) -> Ints:
-        """How many members each set has, its anchor among them, (S,)."""
+        """The number of members of each set, including its anchor, (S,)."""
         return np.asarray((self.member >= 0).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """The sets a model is measured on while it trains. `frames` (N,) are the frame rows to answer, `pixel` their places
-    among the prepared pixels.
+    """The sets a model is evaluated on during training.
+
+    `frames` (N,) are the frame rows to answer, `pixel` their indices among the prepared pixels.
     """
 
     dataset: Dataset
@@ -147,7 +148,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints) -> "HeldOut":
-        """The named sets of a dataset, less those without a label: no answer to them is right or wrong."""
+        """Return the given sets of a dataset, without unlabelled ones, because no answer to them is right or wrong."""
         sets = np.asarray(sets)[dataset.labelled[sets]]
         if not len(sets):
             raise StrobeError(
@@ -159,7 +160,7 @@ class HeldOut:
         return cls(dataset=dataset, sets=np.asarray(sets), frames=frames, pixel=pixel_of_frame[frames])
 
     def accuracy(self, predicted: NDArray[np.int64]) -> tuple[float, float]:
-        """acc_orig and acc_pmk (at the dataset's own k) of a class per frame of `frames`."""
+        """Return acc_orig and acc_pmk (at the dataset's own k), from a class per frame of `frames`."""
         whole = np.full(len(self.dataset.frames), _NONE, dtype=np.int64)
         whole[self.frames] = predicted
         wrong, table, k = ~self.dataset.right_rows(whole), self.dataset.sets, self.dataset.info.k

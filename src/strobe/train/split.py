@@ -1,4 +1,4 @@
-"""Which sets are trained on and which are held out: by source, every class on both sides, no pixels in common."""
+"""Split sets into training and held-out ones: by source, with every class on both sides and no shared pixels."""
 
 import csv
 import hashlib
@@ -17,26 +17,26 @@ __all__ = ["HELD", "SPLIT", "Split", "check_classes", "check_leaks", "sides_of",
 
 
 SPLIT, HELD = "split.csv", "held-out.txt"
-"""Files in the folder of a training: every source and its side; the held-out ones, for --subset."""
+"""Files in a training's folder: every source and its side, and the held-out sources, for --subset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """The sets of each side, as places in the dataset; where `is_part` is False the held-out ones are another's."""
+    """The sets of each side, as positions in the dataset. If `is_part` is False, another dataset is held out."""
 
     training: Ints
     held_out: Ints
     is_part: bool = True
 
     def files(self, dataset: Dataset) -> dict[str, str]:
-        """The split as files to be kept with the run."""
+        """Return the split as files to store with the run."""
         if not self.is_part:
             return {SPLIT: self.csv(dataset)}
         rows = np.unique(dataset.video_of_set[self.held_out])
         return {SPLIT: self.csv(dataset), HELD: "".join(f"{dataset.videos.video_id[row]}\n" for row in rows)}
 
     def csv(self, dataset: Dataset) -> str:
-        """Every source and its side."""
+        """Return every source and its side."""
         side = {int(place): "training" for place in self.training}
         if self.is_part:
             side |= {int(place): "held-out" for place in self.held_out}
@@ -50,7 +50,7 @@ class Split:
         return text.getvalue()
 
     def digest(self, dataset: Dataset) -> str:
-        """Changes when a set changes sides."""
+        """Return a digest that changes when a set changes sides."""
         return hashlib.sha256(self.csv(dataset).encode()).hexdigest()[:16]
 
 
@@ -64,9 +64,9 @@ def sides_of(
     least_classes: int = 1,
     say: Progress,
 ) -> Split:
-    """The split of a dataset, or all of it beside a held-out dataset; checked for leaks and for classes, and said.
+    """Split a dataset, or use all of it with a separate held-out dataset. Checks leaks and classes, and prints notes.
 
-    Raises StrobeError where fewer than `least_classes` classes are trained on.
+    Raises StrobeError if fewer than `least_classes` classes are trained on.
     """
     label = targets_of(dataset, multi_label=multi_label).label[dataset.sets.is_anchor]
     if held_out is None:
@@ -96,7 +96,7 @@ def sides_of(
 def _check_two_classes(
     dataset: Dataset, training: Ints, other: Dataset, held_out: Ints, *, multi_label: bool, say: Progress
 ) -> None:
-    """Raise StrobeError where all frames to train on are of one class; a note where all held-out frames are."""
+    """Raise StrobeError if all training frames have one class. Print a note if all held-out frames do."""
     sides = []
     for one, sets in ((dataset, training), (other, held_out)):
         targets, rows = targets_of(one, multi_label=multi_label), np.isin(one.sets.set, sets)
@@ -113,7 +113,7 @@ def _check_two_classes(
 
 
 def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed: int) -> Split:
-    """Hold out about `share` of the sources of every class; a class with one source is trained on.
+    """Hold out about `share` of the sources of every class. A class with one source is trained on.
 
     Sets that share a source, a group or a frame with the same pixels stay together.
     """
@@ -146,7 +146,7 @@ def _least_name(dataset: Dataset, part: Ints, one: int) -> str:
 
 
 def _parts(dataset: Dataset) -> Ints:
-    """The part of each set, (S,): sets that touch are in one part."""
+    """Return the component of each set, (S,). Connected sets are in one component."""
     above = list(range(dataset.n_sets))
 
     def root(place: int) -> int:
@@ -169,12 +169,12 @@ def _parts(dataset: Dataset) -> Ints:
 
 
 def _pixels(dataset: Dataset, frame: int) -> str:
-    """What a model sees of a frame, as a name."""
+    """Return a name for the pixels that a model sees of a frame."""
     return f"{dataset.frames.sha256[frame]} {dataset.frames.recipe[frame]}"
 
 
 def check_leaks(training: Dataset, training_sets: Ints, held_out: Dataset, held_sets: Ints) -> None:
-    """Raise StrobeError where a source or a frame's pixels are on both sides."""
+    """Raise StrobeError if a source or a frame's pixels are on both sides."""
     left, right = _seen(training, training_sets), _seen(held_out, held_sets)
     both = sorted(set(left) & set(right))
     if both:
@@ -192,7 +192,7 @@ def _seen(dataset: Dataset, sets: Ints) -> dict[str, str]:
 
 
 def check_classes(dataset: Dataset, trained: Ints, held: Ints) -> list[str]:
-    """Raise StrobeError where a class is held out and nothing of it trained on; the names of classes not held out.
+    """Return the classes not held out. Raises StrobeError if a held-out class has no training data.
 
     `trained` and `held` are the labels of the sets of each side.
     """

@@ -1,4 +1,4 @@
-"""A classifier in training: the loss of a step by the recipe, and what the network answers meanwhile."""
+"""Train a classifier: the loss of a step by the recipe, and the network's answers during training."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from strobe.train.sets import TrainingSets
 __all__ = ["Hooks", "Normal", "Trainer", "quick_precision"]
 
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
-"""Images in a forward without gradients."""
+"""The number of images in a forward without gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +40,39 @@ class Normal:
     std: tuple[float, float, float]
 
     def on(self, device: str) -> Callable[[Tensor], Tensor]:
-        """What does it to images (N, 3, H, W) on a device."""
+        """Return the function that normalises images (N, 3, H, W) on a device."""
         mean, std = (torch.tensor(values, dtype=torch.float64).view(1, 3, 1, 1) for values in (self.mean, self.std))
         slope, lift = ((1 / (self.divide * std)).float().to(device), (-mean / std).float().to(device))
 
         def normalised(images: Tensor) -> Tensor:
-            # The same to a rounding, in one pass over the pixels.
+            # The same up to rounding, in one pass over the pixels.
             return torch.addcmul(lift, images.to(torch.float32, memory_format=torch.channels_last), slope)
 
         return normalised
 
 
 Corrupt = Callable[[Image, int, np.random.Generator], Image]
-"""An image, a severity of 1 to 5 and random numbers, to the corrupted image."""
+"""Takes an image, a severity of 1 to 5 and a random generator, and returns the corrupted image."""
 Attack = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor, float, int, torch.Generator], Tensor]
-"""What scores pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps and random numbers, to worse pixels."""
+"""Takes a scoring function for pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps and a random generator.
+
+Returns worse pixels.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What other rooms lend: a corruption, an attack."""
+    """Functions from other packages: a corruption, an attack."""
 
     corrupt: Corrupt | None = None
     attack: Attack | None = None
 
 
 def quick_precision(device: str, precision: str) -> str:
-    """The number type in which a set's members are scored: the quickest that tells which is the worst.
+    """Return the dtype for scoring a set's members: the fastest that still identifies the worst.
 
-    A processor with instructions for bfloat16 scores nearly twice as fast in it; only the choice depends on it.
+    A CPU with bfloat16 instructions scores nearly twice as fast in it. Only the choice of the worst member depends on
+    it.
     """
     if device != "cpu":
         return precision
@@ -82,8 +86,8 @@ def quick_precision(device: str, precision: str) -> str:
 class Trainer(Optimisation):
     """A classifier in training.
 
-    `precision` is that of what is trained, `scoring` that in which members of a set are told apart (None: the same).
-    `pixels` are what the network takes where there is no `normal`: features, for a network that is a head alone.
+    `precision` is the dtype of training, `scoring` the dtype for comparing members of a set (None: the same). Without
+    `normal`, `pixels` are the network's input as they are: features, for a network that is only a head.
     """
 
     def __init__(
@@ -115,7 +119,7 @@ class Trainer(Optimisation):
     # -- a step --------------------------------------------------------------------------------------------------
 
     def backward(self, number: int) -> Tensor:
-        """The loss of this process's part of the batch, and its gradients."""
+        """Compute gradients, and return the loss of this process's part of the batch."""
         draw = self.schedule.draw(number)
         own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         losses = []
@@ -128,7 +132,7 @@ class Trainer(Optimisation):
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _loss_of(self, draw: BatchDraw, number: int) -> Tensor:
-        """The loss of each of a part of the batch."""
+        """Return the loss of each item in a part of the batch."""
         recipe = self.recipe
         if draw.member is None or draw.partner is None:
             images = self._images(draw.rows, draw.crops)
@@ -152,7 +156,7 @@ class Trainer(Optimisation):
         return bad + recipe.worst_weight * symmetric_kl(first, second)
 
     def _worst(self, member: Ints, crops: Ints) -> tuple[Ints, Tensor]:
-        """The row of the member of each set (B, M) with the greatest loss, and that loss, as the network is used."""
+        """Return the row of each set's member (B, M) with the largest loss, and that loss, in eval mode."""
         there = member >= 0
         rows, of_set = member[there], np.nonzero(there)[0]
         losses = []
@@ -190,11 +194,11 @@ class Trainer(Optimisation):
         return per_image(scores, self._label[place], every, smoothing=used)
 
     def _corrupted(self, images: Tensor, place: Ints, number: int) -> Tensor:
-        """The images, a share of them corrupted, on as many cores as there are."""
+        """Return the images with a share of them corrupted, using all cores."""
         recipe, corrupt = self.recipe, self.hooks.corrupt
         if corrupt is None:
             return images
-        pixels = np.array(images.permute(0, 2, 3, 1).cpu().numpy())  # a copy: the images are not ours to change
+        pixels = np.array(images.permute(0, 2, 3, 1).cpu().numpy())  # a copy, because the images must not be changed
 
         def one(which: int) -> None:
             rng = generator(self.seed, Purpose.CORRUPTION, number, int(place[which]))
@@ -228,7 +232,7 @@ class Trainer(Optimisation):
     # -- what has come of it -------------------------------------------------------------------------------------
 
     def answers(self, pixels: Pixels | StoredFeatures, places: Ints) -> NDArray[np.int64]:
-        """The class of each prepared frame by the network to be used; each process answers its part."""
+        """Return the class of each prepared frame by the network to use. Each process answers its part."""
         found = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result
         own = places[mine]

@@ -1,7 +1,7 @@
-"""Auto-PGD (Croce and Hein, 2020): gradient steps whose size halves when the loss no longer rises; a targeted loss.
+"""Auto-PGD (Croce and Hein, 2020): gradient steps whose size halves when the loss stops rising, and a targeted loss.
 
-It climbs the cross-entropy, or the targeted difference of logits ratio (DLR) towards one wrong class. Each item has a
-step size of its own, so nothing looks at two items of a batch at once.
+It maximises the cross-entropy, or the targeted difference of logits ratio (DLR) towards one wrong class. Each item has
+its own step size, so items of a batch do not affect each other.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from strobe.vary.pgd import Ball, Pgd, Scores, cross_entropy, wrong_by
 __all__ = ["best_of_apgd", "likeliest_wrong", "targeted_dlr"]
 
 _MOMENTUM = 0.75
-"""The share of a step that goes uphill; the rest goes on as the step before."""
+"""The share of a step along the gradient. The rest is momentum."""
 
 _RISING = 0.75
-"""Between two looks, at least this share of steps has to raise the loss, or the step size halves."""
+"""Between two checks, at least this share of steps must raise the loss, or the step size halves."""
 
 
 def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
-    """How near the answer is to the target class, (N,), whatever the scale of the scores: above 0 it is the answer.
+    """Return how close the target class is to being the answer, (N,), independent of the scores' scale. Above 0 it is.
 
     `truth` (N, C) marks the right classes, `target` (N,) is a wrong one. With fewer than four classes there is no such
-    scale, and the plain difference of the two scores is given.
+    scale, and the plain difference of the two scores is returned.
 
     >>> torch = require("torch", what="attacks", extra="models")
     >>> scores, truth = torch.tensor([[4.0, 3.0, 1.0, 1.0]]), torch.tensor([[True, False, False, False]])
@@ -41,7 +41,7 @@ def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
 
 
 def likeliest_wrong(scores: Scores, pixels: Any, truth: Any, count: int) -> Any:
-    """The wrong classes of each item, the highest score first, (N, count or fewer); −1 where there is none."""
+    """Return each item's wrong classes by descending score, (N, count or fewer), −1 if there is none."""
     torch = require("torch", what="attacks", extra="models")
     with torch.no_grad():
         found = scores(pixels).masked_fill(truth, float("-inf"))
@@ -51,7 +51,7 @@ def likeliest_wrong(scores: Scores, pixels: Any, truth: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class _Schedule:
-    """When to look whether the loss still rises: after 22 % of the steps, then ever sooner, at least 6 % apart."""
+    """When to check whether the loss still rises: after 22 % of the steps, then more often, at least 6 % apart."""
 
     steps: int
     waited: int = 0
@@ -61,12 +61,12 @@ class _Schedule:
         self.period = max(1, int(0.22 * self.steps))
 
     def is_due(self) -> bool:
-        """Whether to look after this step."""
+        """Return whether to check after this step."""
         self.waited += 1
         return self.waited == self.period
 
     def after(self) -> None:
-        """A look was taken."""
+        """Record that a check was made."""
         self.waited = 0
         self.period = max(self.period - max(1, int(0.03 * self.steps)), max(1, int(0.06 * self.steps)))
 
@@ -74,10 +74,10 @@ class _Schedule:
 def best_of_apgd(
     scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any, target: Any = None
 ) -> tuple[Any, Any]:
-    """The change each item is most wrong at of all steps, and by how much, (N,). An item that leads enough stops there.
+    """Return each item's most wrong change over all steps, and its lead, (N,). An item with a sufficient lead stops.
 
-    As `best_of_steps`. `target` (N,) are the wrong classes to climb towards by DLR; without them the cross-entropy is
-    climbed. Of `how` the size of a step and the loss are not used: the first step is 2 ε, and it halves.
+    The arguments are as in `best_of_steps`. `target` (N,) are the wrong classes to move towards by DLR. Without them
+    the cross-entropy is maximised. The step size and loss in `how` are not used: the first step is 2 ε, and it halves.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
     radius, schedule = eps[:, None, None, None], _Schedule(how.steps)
@@ -93,7 +93,7 @@ def best_of_apgd(
         if how.rounded:
             here = ball.rounded(here, pixels[live], radius[live])
         point = (pixels[live] + here).detach()
-        if how.rounded:  # to the bit what will be read back
+        if how.rounded:  # bit-identical to what will be read back
             point = (point * 255).round() / 255
         point.requires_grad_(True)
         with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""The smallest ε of a fixed grid at which a model gets an image wrong: PGD or APGD, level by level."""
+"""Find the smallest ε of a fixed grid at which a model misclassifies an image, with PGD or APGD, level by level."""
 
 import hashlib
 import json
@@ -27,11 +27,11 @@ METHODS: tuple[Method, ...] = ("pgd", "apgd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackOptions:
-    """How to search. Every level is tried from the image itself, then from `restarts` random starts.
+    """Search settings. Every level is tried from the image itself, then from `restarts` random starts.
 
-    With the method `apgd` these tries climb the cross-entropy, and one more for each of the `targets` likeliest wrong
-    classes climbs towards it, from a random start. `minimal` goes along a fine grid: it grows, then halves. Otherwise
-    levels are tried one by one, smallest first.
+    With the method `apgd`, these tries maximise the cross-entropy. One more try for each of the `targets` likeliest
+    wrong classes moves towards it, from a random start. `minimal` searches a fine grid by growing, then bisecting.
+    Otherwise levels are tried one by one, smallest first.
     """
 
     pgd: Pgd = field(default_factory=Pgd)
@@ -49,13 +49,13 @@ class AttackOptions:
 
     @property
     def tries(self) -> int:
-        """How often each level is tried at most."""
+        """The maximum number of tries per level."""
         return 1 + self.restarts + (self.targets if self.method == "apgd" else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackPlan:
-    """One variant: a norm against a model, the grid and how it is searched."""
+    """One variant: a norm, the attacked model, the grid and the search settings."""
 
     target: Target
     levels: tuple[float, ...]
@@ -63,18 +63,18 @@ class AttackPlan:
 
     @property
     def name(self) -> str:
-        """What the variant is called."""
+        """The variant's name."""
         return f"{self.how.pgd.norm}/{self.target.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that decides what is found, as plain JSON."""
+        """Return everything that determines the findings, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
-        if self.how.method == "pgd":  # as it was before there was another
+        if self.how.method == "pgd":  # unchanged from when pgd was the only method
             del found["how"]["method"], found["how"]["targets"]
         return found
 
     def variant(self) -> Variant:
-        """The variant, with everything that makes its findings again."""
+        """Return the variant, with everything needed to reproduce its findings."""
         pgd = self.how.pgd
         is_apgd = self.how.method == "apgd"
         climbing: dict[str, Any] = {"loss": pgd.loss, "steps": pgd.steps, "step": pgd.share}
@@ -95,14 +95,14 @@ class AttackPlan:
         )  # fmt: skip
 
     def beside(self) -> dict[str, Variant]:
-        """None: the change is the difference of two images."""
+        """Return no companion variants, because the change is the difference of two images."""
         return {}
 
 
 def checked_levels(
     levels: Sequence[float], *, norm: Norm = "linf", rounded: bool = True, what: str = "--eps"
 ) -> tuple[float, ...]:
-    """The grid, if it can be searched: ascending, each ε once, none below what 8 bits hold, for linf none above 1.
+    """Return the grid after checking it: ascending, distinct, none below what 8 bits can hold, for linf none above 1.
 
     >>> checked_levels([2 / 255, 1 / 255])
     Traceback (most recent call last):
@@ -121,7 +121,7 @@ def checked_levels(
 
 
 def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
-    """The grid of a minimal search: every 255th up to `most` for linf, six octaves in quarters of one for l2.
+    """Return the grid of a minimal search: every 255th up to `most` for linf, six octaves in quarters for l2.
 
     >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=4.0))
     (16, 25)
@@ -134,7 +134,7 @@ def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
 
 @dataclass(slots=True)
 class _AttackItem:
-    """One picture's way along the grid: the highest level that failed, the lowest at which something was found."""
+    """One image's progress along the grid: the highest level that failed, and the lowest that succeeded."""
 
     failed: int = -1
     found: int | None = None
@@ -142,7 +142,7 @@ class _AttackItem:
     lead: float = float("-inf")
 
     def next(self, n_levels: int, *, minimal: bool) -> int | None:
-        """The level to try next; None where there is none."""
+        """Return the level to try next. None if the search is finished."""
         if self.best is not None and self.best.status != "found":
             return None
         if self.found is None:
@@ -152,7 +152,7 @@ class _AttackItem:
         return (self.failed + self.found) // 2 if minimal and self.found - self.failed > 1 else None
 
     def take(self, level: int, hit: Finding | None, lead: float, grid: Sequence[float]) -> None:
-        """What came of a level: a hit may be smaller than was allowed, and then counts at a lower level."""
+        """Record a level's outcome. A success may be smaller than allowed, and then counts at a lower level."""
         self.lead = lead
         if hit is None:
             self.failed = level
@@ -164,7 +164,7 @@ class _AttackItem:
         self.failed = min(self.failed, self.found - 1)
 
     def finding(self, grid: Sequence[float]) -> Finding:
-        """What became of it in the end."""
+        """Return the final outcome."""
         return self.best or Finding(status="censored", reach=grid[-1], margin=self.lead)
 
 
@@ -178,10 +178,10 @@ def attack(
     options: AttackOptions,
     device: str = "cpu",
 ) -> list[Finding]:
-    """Attack images (N, H, W, 3) of a model's own input, in the ball of each level of the grid.
+    """Attack images (N, H, W, 3) that already are model inputs, in the ball of each level of the grid.
 
-    `truth` (N, C) marks the right classes of `scores`; `names` seed the random starts, so that an image has the same
-    ones in whatever batch it is.
+    `truth` (N, C) marks the right classes of `scores`. `names` seed the random starts, so that an image has the same
+    ones in any batch.
     """
     torch = require("torch", what="attacks", extra="models")
     grid = checked_levels(levels, norm=options.pgd.norm, rounded=options.pgd.rounded)
@@ -220,12 +220,12 @@ def attack(
 
 
 def _climbed(options: AttackOptions) -> Callable[..., tuple[Any, Any]]:
-    """The function that makes one try."""
+    """Return the function that makes one try."""
     return best_of_apgd if options.method == "apgd" else best_of_steps
 
 
 def _target(options: AttackOptions, targets: Any, number: int) -> Any:
-    """The wrong class that each picture's try climbs towards, (N,), −1 where there is none; None for other tries."""
+    """Return the wrong class that each image's try moves towards, (N,), −1 if none. None for other tries."""
     rank = number - 1 - options.restarts
     if rank < 0 or targets is None:
         return None
@@ -233,7 +233,7 @@ def _target(options: AttackOptions, targets: Any, number: int) -> Any:
 
 
 def _start(options: AttackOptions, name: str, level: int, number: int, shape: Sequence[int]) -> Any:
-    """The start of one picture's try at one level, made on the CPU: the same on every device and in every batch."""
+    """Return the start of one image's try at one level, made on the CPU so that device and batch do not matter."""
     torch = require("torch", what="attacks", extra="models")
     if not number:
         return torch.zeros((1, *shape))
@@ -243,7 +243,7 @@ def _start(options: AttackOptions, name: str, level: int, number: int, shape: Se
 
 
 def _hit(image: Image, change: Any, lead: float, how: Pgd) -> Finding | None:
-    """What was found, if it leads enough; `failed` where the lead is no number."""
+    """Return the finding if its lead is sufficient, or `failed` if the lead is NaN."""
     if math.isnan(lead):
         return Finding(status="failed")
     if lead < how.margin:

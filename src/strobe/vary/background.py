@@ -1,6 +1,6 @@
-"""The rungs of a background ladder as pixels: what is cut, greyed, blurred, put elsewhere, or taken away.
+"""The rungs of a background ladder as pixels: crops, grey, blurred, swapped or removed backgrounds.
 
-Masks are hard: a pixel of the object stays as it is, or goes.
+Masks are hard: a pixel of the object is kept or removed.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,26 +17,26 @@ from strobe.core.ports import Image
 __all__ = ["LEAST_STRIP", "VERSION", "SiblingFiles", "has_ground", "rung"]
 
 VERSION = 1
-"""Of what draws rungs: another one where the same recipe gives other pixels."""
+"""The version of the rung renderer. It changes when the same recipe gives other pixels."""
 
 LEAST_STRIP = 0.05
-"""A ground can be tiled where a strip beside the box is at least this share of the picture's side."""
+"""A box can be filled by tiling if a strip next to it is at least this share of the image's side."""
 
 _SIGMA = 0.05
-"""Of the blur, as a share of the picture's shorter side."""
+"""The blur's sigma, as a share of the image's shorter side."""
 
 _RIM = 0.01
-"""So much around a removed object goes with it, as a share of the shorter side: its edge is half object."""
+"""The margin removed around an object, as a share of the shorter side, because its edge is half object."""
 
 Mask = NDArray[np.bool_]
 Recipe = Mapping[str, Any]
 
 
 class SiblingFiles(Protocol):
-    """What a recipe may name besides its own image: files of the same folder, by name and digest."""
+    """The companion files that a recipe may name: files of the same folder, by name and digest."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """The mask (height, width), which must be of that size."""
+        """Return the mask (height, width), which must have that size."""
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """The image."""
@@ -46,7 +46,7 @@ class SiblingFiles(Protocol):
 
 
 def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
-    """The image as the rung of its ladder that the recipe says; StrobeError for one this version cannot make."""
+    """Render the recipe's rung of the image. Raises StrobeError for a recipe that this version does not support."""
     if recipe.get("version") != VERSION:
         raise StrobeError(
             f"a frame was made for version {printable(recipe.get('version'))} of the rungs, this is {VERSION}: "
@@ -64,7 +64,7 @@ def _unusable(recipe: Recipe) -> StrobeError:
 
 
 def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
-    """A box of whole pixels inside the image, as the recipe has it."""
+    """Return the recipe's box in whole pixels inside the image."""
     value, (height, width) = recipe.get(name), image.shape[:2]
     if not isinstance(value, list) or len(value) != 4 or any(type(part) is not int for part in value):
         raise _unusable(recipe)
@@ -153,15 +153,15 @@ expect(set(RUNGS) <= set(_DRAWN), "rungs", "all of them drawn", None)
 
 
 def _over(image: Image, mask: Mask, ground: Any) -> Image:
-    """The object's own pixels, and the ground (an image or a colour) around them."""
+    """Return the object's own pixels on a background (an image or a colour)."""
     return np.asarray(np.where(mask[..., None], image, ground), dtype=np.uint8)
 
 
 def _blurred(image: Image, mask: Mask) -> Image:
-    """The ground blurred by itself: nothing of the object runs into it. Three running means make nearly a Gaussian."""
+    """Return the background blurred without the object running into it. Three box filters approximate a Gaussian."""
     from scipy.ndimage import uniform_filter
 
-    side = max(3, round(2 * _SIGMA * min(mask.shape)))  # the deviation of three means of n pixels is about n / 2
+    side = max(3, round(2 * _SIGMA * min(mask.shape)))  # three box filters of n pixels have a deviation of about n / 2
     weight = (~mask).astype(np.float64)
     parts = [image[..., channel] * weight for channel in range(3)]
     for _ in range(3):
@@ -172,7 +172,7 @@ def _blurred(image: Image, mask: Mask) -> Image:
 
 
 def _filled(image: Image, hole: Mask) -> Image:
-    """The hole filled smoothly from what is around it: means of ever larger blocks, the finest that know anything."""
+    """Fill the hole smoothly from its surroundings: means of ever larger blocks, the finest with known pixels."""
     levels: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     weight = (~hole).astype(np.float64)
     colour = image * weight[..., None]
@@ -189,7 +189,7 @@ def _filled(image: Image, hole: Mask) -> Image:
 
 
 def _halved(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of 2×2 blocks; what is missing at an odd edge counts nothing."""
+    """Return sums of 2×2 blocks. Missing values at an odd edge count as zero."""
     high, wide = values.shape[:2]
     even = np.pad(values, ((0, high % 2), (0, wide % 2), (0, 0)))
     return np.asarray(even.reshape(-(-high // 2), 2, -(-wide // 2), 2, -1).sum(axis=(1, 3)))
@@ -202,13 +202,13 @@ def _smoothed(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def has_ground(cut: Cut, size_wh: tuple[int, int]) -> bool:
-    """Whether enough is left beside a box to tile it with."""
+    """Return whether enough background is left next to a box to fill it by tiling."""
     (x0, y0, x1, y1), (width, height) = cut, size_wh
     return max(x0, width - x1) >= LEAST_STRIP * width or max(y0, height - y1) >= LEAST_STRIP * height
 
 
 def _tiled(image: Image, cut: Cut) -> Image:
-    """The box filled with the largest strip of ground beside it, tiled and mirrored so that no seam shows."""
+    """Fill the box with the largest strip of background next to it, tiled and mirrored so that no seam shows."""
     (x0, y0, x1, y1), (height, width) = cut, image.shape[:2]
     areas = (x0 * height, (width - x1) * height, y0 * width, (height - y1) * width)
     out, side = image.copy(), int(np.argmax(areas))
@@ -226,7 +226,7 @@ def _tiled(image: Image, cut: Cut) -> Image:
 
 
 def _mirrored(away: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Steps into a strip of so many pixels, there and back again.
+    """Return indices into a strip of this length, forwards and backwards in turn.
 
     >>> _mirrored(np.arange(7), 3).tolist()
     [0, 1, 2, 2, 1, 0, 0]
@@ -236,7 +236,7 @@ def _mirrored(away: NDArray[np.int64], period: int) -> NDArray[np.int64]:
 
 
 def _covering(image: Image, size_wh: tuple[int, int]) -> Image:
-    """The middle of the image resized to that size, its proportions kept."""
+    """Return the centre of the image resized to that size, with its aspect ratio kept."""
     from PIL import Image as Pillow
 
     (width, height), (high, wide) = size_wh, image.shape[:2]

@@ -20,12 +20,12 @@ from strobe.vary.pictures import AnchorImage
 __all__ = ["AnchorObject", "LadderOptions", "LadderPlan", "known_rungs", "ladder_dataset", "ladder_of", "member_index"]
 
 _APART = 1_000_000
-"""Rungs of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
+"""Rungs of the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderOptions:
-    """Which rungs, at which contexts, fitted how; whose boxes and masks (`true`, `estimated:WHO`, empty: none)."""
+    """The rungs, contexts and fit, and the origin of boxes and masks (`true`, `estimated:WHO`, empty: none)."""
 
     rungs: tuple[str, ...] = tuple(RUNGS)
     contexts: tuple[float, ...] = CONTEXTS
@@ -44,7 +44,7 @@ class LadderOptions:
         object.__setattr__(self, "contexts", tuple(rounded))
 
     def variant(self, name: str) -> Variant:
-        """The rung as a variant, with whose boxes and masks it rests on."""
+        """Return the rung as a variant, with the origin of its boxes and masks."""
         fields: dict[str, Any] = {"kind": "background", "rung": name}
         if name != "usual":
             fields["fit"] = self.fit
@@ -61,13 +61,13 @@ class LadderOptions:
         )  # fmt: skip
 
     def members(self, name: str) -> list[tuple[str, float]]:
-        """The names of a rung's frames, and how far each is from the anchor."""
+        """Return the names of a rung's frames, and each one's distance from the anchor."""
         if name != "crop":
             return [(name, 1.0)]
         return [(f"crop-{context:g}", context) for context in self.contexts]
 
     def to_json(self) -> dict[str, Any]:
-        """What names the outcome."""
+        """Return everything that determines the result."""
         return {
             "rungs": list(self.rungs), "contexts": list(self.contexts), "fit": self.fit, "seed": self.seed,
             "stored": self.store, "boxes": self.boxes, "masks": self.masks, "version": VERSION,
@@ -75,7 +75,7 @@ class LadderOptions:
 
 
 def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
-    """The rungs of these names, each once, in the order of the ladder; UnknownName for another."""
+    """Return the rungs of these names, each once, in the ladder's order. UnknownName for any other."""
     for name in names:
         if name not in RUNGS:
             raise UnknownName("rung", name, RUNGS, hint=f"they are {', '.join(RUNGS)}")
@@ -84,10 +84,10 @@ def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorObject:
-    """What is known of an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
+    """The facts about an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
 
-    `mask` is the file of the mask and its digest, `mask_share` the object's share of the image. `why_no_box` and
-    `why_no_mask` say why there is none.
+    `mask` is the mask's file and digest, `mask_share` the object's share of the image. `why_no_box` and `why_no_mask`
+    explain missing ones.
     """
 
     xyxy: tuple[float, float, float, float] | None = None
@@ -100,13 +100,13 @@ class AnchorObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPlan:
-    """Every anchor by its row: what is known of it, and the recipes of its frames by name; none where left out."""
+    """Every anchor by row: its object, and the recipes of its frames by name, empty if it is left out."""
 
     pictures: Mapping[int, LadderPicture]
     recipes: Mapping[int, Mapping[str, Mapping[str, Any]]]
 
     def files(self) -> dict[int, dict[str, Mapping[str, Any]]]:
-        """The recipes of what is stored as files where members are: all but the image itself."""
+        """Return the recipes of stored members: all but the image itself."""
         return {
             row: {name: recipe for name, recipe in recipes.items() if name != "usual"}
             for row, recipes in self.recipes.items()
@@ -116,7 +116,7 @@ class LadderPlan:
 def ladder_of(
     source: Dataset, pictures: Mapping[int, AnchorImage], things: Mapping[int, AnchorObject], how: LadderOptions
 ) -> LadderPlan:
-    """Which rungs each image gets, and how they are made; where one cannot be made, why."""
+    """Plan which rungs each image gets, with recipes, and why a rung cannot be made."""
     ids, frames = source.frame_ids(), source.frames
     labels = source.labels.by_frame()
     seen: dict[str, str] = {}
@@ -162,7 +162,7 @@ def ladder_of(
 
 
 def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels: Sequence[int]) -> str:
-    """Why an image gets no ladder; empty where it gets one."""
+    """Return why an image gets no ladder. Empty if it gets one."""
     if not labels:
         return "it has no label"
     if thing.xyxy is None:
@@ -180,7 +180,7 @@ def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels
 
 @dataclass(frozen=True, slots=True)
 class _Rungs:
-    """The recipes of one picture's rungs."""
+    """The recipes of one image's rungs."""
 
     how: LadderOptions
     name: str
@@ -190,7 +190,7 @@ class _Rungs:
     around: Cut
 
     def cannot(self, rung: str, *, donor: int | None) -> str:
-        """Why a rung cannot be made; empty where it can."""
+        """Return why a rung cannot be made. Empty if it can."""
         if rung in NEEDS_MASK and self.thing.mask is None:
             return self.thing.why_no_mask
         if rung == "ground" and not has_ground(self.around, self.picture.size_wh):
@@ -200,7 +200,7 @@ class _Rungs:
         return ""
 
     def recipe(self, rung: str, level: float, *, donor: tuple[AnchorImage, Cut] | None = None) -> dict[str, Any]:
-        """Everything the frame is made from."""
+        """Return everything the frame is made from."""
         out: dict[str, Any] = {"kind": "rung", "rung": rung, "fit": self.how.fit, "version": VERSION}
         if rung in ("zoom", "random", "crop", "tight"):
             out["cut"] = list(self._cut(rung, level))
@@ -230,7 +230,7 @@ class _Rungs:
         return left, top, left + wide, top + high
 
     def _colour(self) -> list[int]:
-        """A colour as of a photographer's backdrop: any hue, neither dark nor glaring."""
+        """Return a backdrop colour: any hue, neither dark nor glaring."""
         import colorsys
 
         hue, saturation, light = self._rng("plain").uniform((0, 0.2, 0.45), (1, 0.5, 0.7)).tolist()
@@ -242,7 +242,7 @@ class _Rungs:
 
 
 def member_index(anchor: int, name: str, level: float) -> int:
-    """The place of a rung in its anchor's source: the same whichever other rungs were asked for.
+    """Return a rung's frame index in its anchor's source, independent of the other requested rungs.
 
     >>> member_index(0, "zoom", 1.0), member_index(12, "crop", 1.25)
     (1000000, 13011250)
@@ -254,8 +254,10 @@ def ladder_dataset(
     source: Dataset, pictures: Mapping[int, AnchorImage], ladder: LadderPlan, how: LadderOptions, *, name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:  # fmt: skip
-    """One set per image and rung. `pictures` are by the anchors' rows in the source, with the members' files where
-    these are stored. Members are judged by their anchor's labels."""
+    """Make one set per image and rung. Members are scored with their anchor's labels.
+
+    `pictures` are keyed by the anchors' rows in the source, with the members' files if stored.
+    """
     grown, made = _LadderTables(source, how), _made(ladder, how)
     for rung in made:
         grown.tables.variant(how.variant(rung))
@@ -277,7 +279,7 @@ def ladder_dataset(
 
 
 class _LadderTables:
-    """The tables of a ladder, grown image by image."""
+    """The tables of a ladder, extended image by image."""
 
     def __init__(self, source: Dataset, how: LadderOptions) -> None:
         self.tables = DatasetBuilder()
@@ -286,7 +288,7 @@ class _LadderTables:
         self._videos: dict[int, int] = {}
 
     def add(self, anchor: int, picture: AnchorImage, recipes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take a picture's sets in."""
+        """Add an image's sets."""
         how, frames = self._how, self._source.frames
         video, index, key = self._video(int(frames.video[anchor])), int(frames.index[anchor]), str(frames.key[anchor])
         first = self.tables.frame(
@@ -320,18 +322,18 @@ class _LadderTables:
 
 
 def _whole(how: LadderOptions) -> dict[str, Any] | None:
-    """The recipe of the anchors: squashed, they are their own files."""
+    """Return the recipe of the anchors. With the fit squash, they are their own files."""
     return {"kind": "rung", "rung": "whole", "fit": how.fit, "version": VERSION} if how.fit == "pad" else None
 
 
 def _made(ladder: LadderPlan, how: LadderOptions) -> list[str]:
-    """The rungs some image has."""
+    """Return the rungs that at least one image has."""
     have = {member for recipes in ladder.recipes.values() for member in recipes}
     return [rung for rung in how.rungs if have & {member for member, _ in how.members(rung)}]
 
 
 def _size(size_wh: tuple[int, int], recipe: Mapping[str, Any] | None) -> tuple[int, int]:
-    """The size a frame has once it is made."""
+    """Return a rendered frame's size."""
     if recipe is None:
         return size_wh
     if "cut" in recipe and recipe["rung"] != "ground":

@@ -1,4 +1,4 @@
-"""Blur: out of focus, through frosted glass, moving, zooming. Lengths are pixels of an image of 224."""
+"""Blur: defocus, frosted glass, motion, zoom. Lengths are in pixels of a 224-pixel image."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,20 @@ __all__ = [
 
 
 def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """A bell curve of this width."""
+    """Apply a Gaussian blur of this width."""
     return _softened(pixels, sigma * scale_of(pixels))
 
 
 def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """Every point becomes a disc of this radius."""
+    """Spread every point to a disc of this radius."""
     return convolved(pixels, disc(radius * scale_of(pixels)))
 
 
 def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
-    """Softened, every pixel replaced by a near one some times, and softened again: (sigma, reach, times).
+    """Blur, repeatedly replace every pixel by a near one, and blur again: (sigma, reach, times).
 
-    This is ImageNet-C's. Its swap of two pixels copies one way in NumPy, because both sides are views of one array.
+    This is ImageNet-C's version. Its swap of two pixels copies in one direction in NumPy, because both sides are views
+    of one array.
     """
     sigma, reach, times = how
     scale, (height, width) = scale_of(pixels), pixels.shape[:2]
@@ -42,7 +43,7 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
         place = place[copied_from(rng.integers(-reach, reach, (2, *nominal)), reach)]
     down, across = np.divmod(place.reshape(nominal), nominal[1])
     if nominal != (height, width):
-        # In an image of another size the pixels of one of 224 are blocks, and their moves are as many times longer.
+        # In an image of another size, each pixel of a 224-pixel image is a block, and displacements scale with it.
         rows = (np.arange(height) * nominal[0] // height)[:, None]
         columns = (np.arange(width) * nominal[1] // width)[None, :]
         moved = scale * (down[rows, columns] - rows), scale * (across[rows, columns] - columns)
@@ -52,10 +53,10 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
 
 
 def copied_from(offsets: Ints, reach: int) -> Ints:
-    """The pixel that each one shows after one pass of ImageNet-C's shuffle, as places in reading order, (H · W,).
+    """Return the source pixel of each pixel after one pass of ImageNet-C's shuffle, as flat indices, (H · W,).
 
-    `offsets` (2, H, W) are moves down and across. The pass runs from the last pixel to the first and copies to each the
-    one at its offset, as that is by then. Pixels within `reach` of the border stay.
+    `offsets` (2, H, W) are displacements down and across. The pass runs from the last pixel to the first and copies to
+    each the current pixel at its offset. Pixels within `reach` of the border stay.
     """
     height, width = offsets.shape[1:]
     own = np.arange(height * width)
@@ -63,7 +64,7 @@ def copied_from(offsets: Ints, reach: int) -> Ints:
     inner = slice(reach + 1, max(reach + 1, height - reach + 1)), slice(reach + 1, max(reach + 1, width - reach + 1))
     moved[inner] += offsets[0][inner] * width + offsets[1][inner]
     pointer, source, live = moved.ravel(), own.copy(), own
-    while live.size:  # a pixel further on was replaced before: what it shows is what its own pointer leads to
+    while live.size:  # a later pixel was replaced earlier in the pass, so follow its own pointer
         there = pointer[source[live]]
         on = there > source[live]
         source[live] = there
@@ -72,16 +73,16 @@ def copied_from(offsets: Ints, reach: int) -> Ints:
 
 
 def glass_scatter(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
-    """Softened, every pixel moved by a bell curve, and softened again: (sigma, reach, times). Harder than glass_blur.
+    """Blur, displace every pixel by a Gaussian, and blur again: (sigma, reach, times). Harder than glass_blur.
 
-    The width of the bell curve is that of a true swap of pixels, which moves each of them twice.
+    The Gaussian has the width of a true pixel swap, which moves each pixel twice.
     """
     sigma, reach, times = how
     scale = scale_of(pixels)
     soft = _softened(pixels, sigma * scale)
     height, width = soft.shape[:2]
-    # A pixel is swapped as it is passed and again by those that pass near it: two moves each time, each within the
-    # reach. So many moves together are a bell curve, and that has a width in images of any size.
+    # A pixel is swapped once in its own turn and again in a neighbour's turn: two moves per pass, each within the
+    # reach. The sum of that many moves is nearly Gaussian, and its width scales to images of any size.
     spread = scale * np.sqrt(2 * times * reach * (reach + 1) / 3)
     moved = np.rint(spread * rng.standard_normal((2, height, width), dtype=np.float32)).astype(np.intp)
     down = np.clip(np.arange(height)[:, None] + moved[0], 0, height - 1)
@@ -90,14 +91,14 @@ def glass_scatter(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Ge
 
 
 def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """A moving camera: (reach, sigma), towards some angle within 45° of level."""
+    """Simulate camera motion: (reach, sigma), at an angle within 45° of horizontal."""
     reach, sigma = how
     scale, angle = scale_of(pixels), rng.uniform(-np.pi / 4, np.pi / 4)
     return convolved(pixels, streak(2 * reach * scale, sigma * scale, angle))
 
 
 def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """The mean of the image and of what a zoom in steps shows of it: (last factor, step)."""
+    """Return the mean of the image and its zoomed versions: (last factor, step)."""
     last, step = how
     height, width = pixels.shape[:2]
     picture = PillowImage.fromarray(to_bytes(pixels))
@@ -113,7 +114,7 @@ def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator
 
 
 def disc(radius: float) -> NDArray[np.float64]:
-    """A disc as a kernel; pixels at its rim count by what lies inside.
+    """Return a disc as a kernel. Pixels at its rim count by the area inside.
 
     >>> disc(1.0).round(2).tolist()
     [[0.09, 0.5, 0.09], [0.5, 1.0, 0.5], [0.09, 0.5, 0.09]]

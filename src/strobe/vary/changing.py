@@ -1,7 +1,7 @@
-"""A generator with places that may change: a_0 = z + s·p, a_i = step(a_{i−1}) + s·p, image = a_L cut to [0, 1].
+"""A generator with changeable layers: a_0 = z + s·p, a_i = step(a_{i−1}) + s·p, image = a_L clipped to [0, 1].
 
-Everything works on torch tensors on the generator's device. A change p is flat, (N, neurons of all its places one after
-another), in standard deviations of each neuron; neurons that never vary stay as they are.
+All functions work on torch tensors on the generator's device. A change p is flat, (N, neurons of all its layers
+concatenated), in standard deviations of each neuron. Neurons that never vary stay unchanged.
 """
 
 import hashlib
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 STILL = 1e-8
-"""A neuron whose standard deviation is below this does not vary, and is left alone."""
+"""A neuron whose standard deviation is below this counts as constant and is not changed."""
 
 
 def places_of(spec: GeneratorSpec, granularity: str) -> tuple[int, ...]:
-    """The places a granularity changes together: those of its name, `all` of them, or one (`layer:N`).
+    """Return the layers that a granularity changes together: those of its name, `all` of them, or one (`layer:N`).
 
-    Place 0 is the latent, place i what step i gives. UnknownName where the generator has no such place.
+    Layer 0 is the latent, layer i the output of step i. UnknownName if the generator has no such layer.
     """
     known: dict[str, tuple[int, ...]] = {
         word: tuple(i for i, (_, its) in enumerate(spec.places) if its == word) for word in GRANULARITIES
@@ -54,18 +54,18 @@ def places_of(spec: GeneratorSpec, granularity: str) -> tuple[int, ...]:
 
 
 def granularities(spec: GeneratorSpec) -> tuple[str, ...]:
-    """The granularities a generator has, coarse to fine."""
+    """Return the granularities of a generator, coarse to fine."""
     have = {its for _, its in spec.places}
     return tuple(word for word in GRANULARITIES if word in have)
 
 
 def seed_of(*said: object) -> int:
-    """A seed from whatever names a draw: the same on every machine."""
+    """Return a seed derived from the values that name a draw. It is the same on every machine."""
     return int.from_bytes(hashlib.sha256(" ".join(map(str, said)).encode()).digest()[:8], "big") >> 1
 
 
 def drawn_latents(spec: GeneratorSpec, seed: int, names: Sequence[str]) -> NDArray[np.float32]:
-    """The latents of these names, (N, latent_size): each is drawn by its own name, in whatever company."""
+    """Return the latents of these names, (N, latent_size). Each depends only on its own name."""
     out = np.empty((len(names), spec.latent_size), dtype=np.float32)
     for row, name in enumerate(names):
         rng = np.random.default_rng(seed_of(seed, "latent", name))
@@ -77,7 +77,10 @@ def drawn_latents(spec: GeneratorSpec, seed: int, names: Sequence[str]) -> NDArr
 
 
 def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -> list[NDArray[np.float32]]:
-    """The standard deviation of every neuron at every place over images of all classes in turn; 0 where it is still."""
+    """Return each neuron's standard deviation at every layer, over images of all classes in turn.
+
+    0 if it is constant.
+    """
     torch, spec = require("torch", what="a generator", extra="models"), generator.spec
     latents = drawn_latents(spec, seed, [f"scale {number}" for number in range(images)])
     sums: list[Any] = [0.0] * len(spec.places)
@@ -94,7 +97,7 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
                 if not bool(torch.isfinite(activation).all()):
                     raise ModelFailed(f"{name}: {printable(layer)} gave numbers that are not finite")
                 wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
-                # Deviations from one sample: the plain sum of squares would lose neurons that vary little.
+                # Deviations from one sample, because a plain sum of squares would lose neurons that vary little.
                 firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
                 wide = wide - firsts[place]
                 sums[place] = sums[place] + wide.sum(0)
@@ -108,7 +111,7 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Base:
-    """Some latents and classes, and the activations at the first place that may change, before it does."""
+    """Some latents and classes, and the activations at the first changeable layer, before the change."""
 
     latents: Any
     classes: Any
@@ -119,7 +122,7 @@ class Base:
 
 
 class ChangeableGenerator:
-    """A generator, and the places of it that may change together."""
+    """A generator, and its layers that may change together."""
 
     def __init__(
         self, generator: LayeredGenerator, scale: Sequence[NDArray[np.float32]], places: Sequence[int]
@@ -137,16 +140,16 @@ class ChangeableGenerator:
 
     @property
     def neurons(self) -> int:
-        """How many neurons may change."""
+        """The number of neurons that may change."""
         return int(self.moves.sum())
 
     @property
     def width(self) -> int:
-        """How long a change is, still neurons included."""
+        """The length of a change, including constant neurons."""
         return len(self.moves)
 
     def begin(self, latents: NDArray[np.float32], classes: Sequence[int]) -> Base:
-        """The way to the first place that may change, gone once."""
+        """Run the steps up to the first changeable layer once."""
         torch = require("torch", what="a generator", extra="models")
         z = torch.from_numpy(np.ascontiguousarray(latents)).to(self.device)
         y = torch.tensor(list(classes), dtype=torch.long, device=self.device)
@@ -157,7 +160,7 @@ class ChangeableGenerator:
         return Base(latents=z, classes=y, activation=activation)
 
     def pixels(self, base: Base, rows: Any, change: Any) -> Any:
-        """The images (n, 3, H, W) in [0, 1] of these rows under a change (n, width), with gradients to it."""
+        """Return the images (n, 3, H, W) in [0, 1] of these rows under a change (n, width), differentiable in it."""
         activation = self._changed(self._first, base.activation[rows], change)
         latents = activation if self._first == 0 else base.latents[rows]
         condition = self._generator.condition(latents, base.classes[rows])
@@ -166,14 +169,17 @@ class ChangeableGenerator:
         return activation.clamp(0, 1).expand(-1, 3, -1, -1)
 
     def trimmed(self, base: Base, rows: Any, change: Any) -> Any:
-        """The change without what would leave [0, 1], where pixels alone change: it would count and show nothing."""
+        """If only pixels change, remove the part of the change that leaves [0, 1].
+
+        It would count but not be visible.
+        """
         if self._first != self._last:
             return change
         now, scale = base.activation[rows].flatten(1), self._scale[self._last].clamp_min(STILL)
         return change.maximum(-now.clamp(0, 1) / scale).minimum((1 - now.clamp(0, 1)) / scale) * self.moves
 
     def given(self, changes: NDArray[np.float16]) -> tuple[Any, Any]:
-        """All rows in order, and stored changes of them, for `pixels`."""
+        """Return all rows in order, and their stored changes, for `pixels`."""
         torch = require("torch", what="a generator", extra="models")
         return torch.arange(len(changes), device=self.device), torch.from_numpy(changes).to(self.device).float()
 
@@ -183,7 +189,7 @@ class ChangeableGenerator:
         return activation + (self._scale[place] * change[:, self._part[place]]).view(activation.shape)
 
     def direction(self, names: Sequence[str], *said: object) -> Any:
-        """Random directions of length 1, (n, width), each drawn by its own name on the CPU."""
+        """Return random directions of length 1, (n, width), each seeded by its own name on the CPU."""
         torch = require("torch", what="a generator", extra="models")
         drawn = [
             torch.randn(self.width, generator=torch.Generator().manual_seed(seed_of(*said, name))) for name in names
@@ -192,11 +198,11 @@ class ChangeableGenerator:
         return found / found.norm(dim=1, keepdim=True).clamp_min(1e-30)
 
     def rms(self, magnitude: float) -> float:
-        """A magnitude per neuron."""
+        """Return a magnitude per neuron."""
         return magnitude / math.sqrt(max(1, self.neurons))
 
 
 def eight_bits(pixels: Any) -> NDArray[np.uint8]:
-    """Images (N, 3, H, W) in [0, 1] as they are stored, (N, H, W, 3)."""
+    """Convert images (N, 3, H, W) in [0, 1] to their stored form, (N, H, W, 3)."""
     found: NDArray[np.uint8] = (pixels.detach() * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return np.ascontiguousarray(found)

@@ -1,4 +1,4 @@
-"""The sets of a corrupted dataset: every anchor of another one, and what each corruption makes of it."""
+"""The sets of a corrupted dataset: every anchor of another dataset, and its corrupted versions."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ from strobe.vary.rendering import corruption_recipe
 __all__ = ["CorruptionPlan", "corrupted_dataset", "member_index"]
 
 _APART = 1_000_000
-"""Members of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
+"""Members of the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptionPlan:
-    """Which corruptions and severities; whether members are stored as files or rendered when they are read.
+    """The corruptions and severities, and whether members are stored as files or rendered when read.
 
-    `panes` are the photographs that frost is drawn with, each a file of the new folder and its digest.
+    `panes` are the photographs for frost, each a file of the new folder and its digest.
     """
 
     kinds: tuple[str, ...]
@@ -46,23 +46,23 @@ class CorruptionPlan:
 
     @property
     def version(self) -> int:
-        """The latest version among the kinds."""
+        """The latest version among the corruptions."""
         return max(CORRUPTIONS[kind].version for kind in self.kinds)
 
     @property
     def needs_panes(self) -> bool:
-        """Whether a kind is drawn with photographs."""
+        """Whether a corruption uses photographs."""
         return any(CORRUPTIONS[kind].has_pane for kind in self.kinds)
 
     def to_json(self) -> dict[str, Any]:
-        """What names the outcome."""
+        """Return everything that determines the result."""
         return {
             "kinds": list(self.kinds), "severities": list(self.severities), "stored": self.store,
             "version": self.version,
         }  # fmt: skip
 
     def recipe(self, video_id: str, anchor: int, kind: str, severity: int) -> dict[str, Any]:
-        """The recipe of the member of an anchor, which is named by its source and its place there."""
+        """Return the recipe of an anchor's member. The anchor is given by its source and its index there."""
         seed = seed_of(frame_id(video_id, member_index(anchor, kind, severity)))
         if not CORRUPTIONS[kind].has_pane:
             return corruption_recipe(kind, severity, seed=seed)
@@ -71,12 +71,12 @@ class CorruptionPlan:
         return corruption_recipe(kind, severity, seed=seed, pane={"file": file, "sha256": digest})
 
     def recipes(self, video_id: str, anchor: int) -> dict[str, dict[str, Any]]:
-        """The recipes of all members of an anchor, by the names of their files."""
+        """Return the recipes of all members of an anchor, by their file names."""
         return {f"{kind}-{severity}": self.recipe(video_id, anchor, kind, severity) for kind, severity in self.each()}
 
 
 def member_index(anchor: int, kind: str, severity: int) -> int:
-    """The place of a member in its anchor's source: the same whichever other corruptions were asked for.
+    """Return a member's frame index in its anchor's source, independent of the other requested corruptions.
 
     >>> member_index(0, "gaussian_noise", 1), member_index(12, "fog", 5)
     (1000000, 13000049)
@@ -85,7 +85,7 @@ def member_index(anchor: int, kind: str, severity: int) -> int:
 
 
 def seed_of(frame: str) -> int:
-    """The seed of a rendered frame, from its id: the same on every machine."""
+    """Return the seed of a rendered frame from its id. It is the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"corruption {frame}".encode()).digest()[:6])
 
 
@@ -97,9 +97,10 @@ def corrupted_dataset(
     name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:
-    """One set per image and corruption, severity the distance. `pictures` are by the anchors' rows in the source.
+    """Make one set per image and corruption, with severity as distance. `pictures` are keyed by the anchors' rows.
 
-    Members are judged by their anchor's labels. Boxes are copied to them: no corruption here moves what is shown.
+    Members are scored with their anchor's labels. Boxes are copied to them, because no corruption here moves the
+    content.
     """
     grown, levels = DatasetBuilder(), tuple(float(severity) for severity in how.severities)
     for kind in how.kinds:
@@ -148,7 +149,7 @@ def corrupted_dataset(
 
 
 class _Truth:
-    """Labels and boxes of the source's frames, found quickly."""
+    """Labels and boxes of the source's frames, for fast lookup."""
 
     def __init__(self, source: Dataset) -> None:
         self._source, self.boxed = source, source.boxes is not None

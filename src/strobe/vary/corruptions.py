@@ -1,7 +1,7 @@
 """Corruptions by name and severity, with the published severities of ImageNet-C (Hendrycks and Dietterich, 2019).
 
-Those are for images of 224 pixels. Lengths grow and shrink with a picture's short side, and noise and JPEG with them,
-so that a severity looks the same to a model whatever size the image has.
+Those apply to images of 224 pixels. Lengths, noise and JPEG quality scale with an image's short side, so that a
+severity looks the same to a model at any image size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,9 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """What one is, and its five settings from mild to severe.
+    """A corruption and its five settings from mild to severe.
 
-    `version` goes up where the same recipe would give other pixels. `has_pane` marks one that is drawn with a
+    `version` increases when the same recipe would give other pixels. `has_pane` marks a corruption that uses a
     photograph, the last of its settings.
     """
 
@@ -68,18 +68,18 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "glass_scatter": Corruption("as through thicker glass; harder than glass_blur", blur.glass_scatter, _GLASS),
     "frost_feathers": Corruption("rendered ice, without a download; harder than frost", weather.frost_feathers, _FROST),
 }
-"""By name: the fifteen of ImageNet-C in its order, two more of the benchmark's, and two of ours."""
+"""By name: ImageNet-C's fifteen in its order, two more from the benchmark, and two of our own."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "imagenet-c": tuple(CORRUPTIONS)[:15],
     "papers": ("gaussian_noise", "gaussian_blur", "shot_noise", "contrast", "impulse_noise", "jpeg_compression"),
     "all": tuple(CORRUPTIONS),
 }
-"""Several at once: ImageNet-C's fifteen; six that models in the papers on video robustness were trained with; all."""
+"""Groups: ImageNet-C's fifteen, six that models in the papers on video robustness were trained with, and all."""
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The corruptions of these names and groups, each once, in the order of the table; UnknownName for another.
+    """Return the corruptions of these names and groups, each once, in table order. UnknownName for any other.
 
     >>> chosen(["fog", "papers"])[:2], len(chosen(["imagenet-c"]))
     (['gaussian_noise', 'shot_noise'], 15)
@@ -94,9 +94,9 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator, *, pane: Image | None = None) -> Image:
-    """The image with one corruption; the same for the same generator. Pixels come in and out as 8-bit RGB.
+    """Return the image with one corruption, deterministic in the generator. Pixels are 8-bit RGB.
 
-    `pane` is the photograph of ice that `frost` is drawn with.
+    `pane` is the ice photograph for `frost`.
 
     >>> grey = np.full((64, 64, 3), 128, np.uint8)
     >>> int(corrupt(grey, "brightness", 3, np.random.default_rng(0))[0, 0, 0])

@@ -1,4 +1,4 @@
-"""What is done to the pixels as such: contrast, saturation, bending, blocks, JPEG."""
+"""Digital corruptions: contrast, saturation, elastic distortion, pixelation, JPEG."""
 
 import io
 
@@ -10,17 +10,17 @@ from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of, to_bytes
 __all__ = ["contrast", "elastic", "jpeg", "pixelate", "saturate"]
 
 _WAVE = 2.24
-"""How smooth the waves of `elastic` are: the width of a bell curve, in pixels of an image of 224."""
+"""The smoothness of the waves of `elastic`: the width of a Gaussian, in pixels of a 224-pixel image."""
 
 
 def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """Every channel drawn towards its mean; so much of it is left."""
+    """Move every channel towards its mean, keeping this share of the contrast."""
     mean = pixels.mean(axis=(0, 1), keepdims=True, dtype=np.float64).astype(np.float32)
     return np.asarray((pixels - mean) * np.float32(left) + mean, dtype=np.float32)
 
 
 def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """Saturation by a factor and an offset; what is grey stays grey."""
+    """Change saturation by a factor and an offset. Grey stays grey."""
     factor, more = how
     value = pixels.max(axis=2, keepdims=True)
     spread = value - pixels.min(axis=2, keepdims=True)
@@ -30,10 +30,10 @@ def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator)
 
 
 def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
-    """Bent in small waves, by a few pixels at most: what is there stays there.
+    """Distort in small waves, by a few pixels at most, so that content stays in place.
 
-    As imagecorruptions does it. The benchmark's own also shears the image, by up to 49 of its 224 pixels and more in
-    mild severities than in severe ones.
+    This follows imagecorruptions. The benchmark's own version also shears the image, by up to 49 of its 224 pixels, and
+    more in mild severities than in severe ones.
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
@@ -50,9 +50,9 @@ def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
 
 
 def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """As few pixels as this share of an image of 224 has along a side, each a block."""
+    """Reduce the resolution to this share of a 224-pixel image, with each remaining pixel a block."""
     scale = scale_of(pixels)
-    # A small image is made of blocks already: from one pixel a block grows as in one of 224, times the scale.
+    # A small image already is coarse: a block grows from one pixel as in a 224-pixel image, times the scale.
     block = scale / share if scale >= 1 else 1 + (1 / share - 1) * scale
     height, width = pixels.shape[:2]
     few = max(1, int(height / block)), max(1, int(width / block))
@@ -60,11 +60,11 @@ def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels: 
 
 
 def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """Written as a JPEG file of this quality and read again."""
+    """Encode as JPEG at this quality and decode again."""
     scale = scale_of(pixels)
     if scale <= 1:
         return _through_jpeg(pixels, _finer(quality, scale))
-    # In a large image the blocks grow with it: what they do to one of 224 is enlarged.
+    # In a large image the blocks grow with it: the effect on a 224-pixel image is enlarged.
     small = resized(pixels, nominal_hw(pixels), way="box")
     return pixels + resized(_through_jpeg(small, quality) - small, (pixels.shape[0], pixels.shape[1]), way="nearest")
 
@@ -77,7 +77,9 @@ def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
 
 
 def _finer(quality: int, scale: float) -> int:
-    """The quality whose steps are those of `quality` times the scale: a block of a small image holds more of it.
+    """Return the quality whose quantisation steps are those of `quality` times the scale.
+
+    A block of a small image holds more of the image.
 
     >>> [_finer(quality, 64 / 224) for quality in (25, 18, 15, 10, 7)]
     [71, 60, 52, 35, 24]

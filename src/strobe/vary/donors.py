@@ -1,4 +1,4 @@
-"""Whose ground an image gets: a seeded derangement, so that no image is its own donor and each lends about once."""
+"""Choose background donors: a seeded derangement, in which no image is its own donor and each lends about once."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ __all__ = ["Ground", "donors_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """An image: its row, a name to order it by, its source, its classes, and whether it has a ground to lend.
+    """An image: its row, a name to sort by, its source, its classes, and whether it has a background to lend.
 
-    Images of one source, frames of one video, have one ground: they do not lend to each other.
+    Images of one source (frames of one video) share a background, so they do not lend to each other.
     """
 
     row: int
@@ -24,11 +24,12 @@ class Ground:
 
 
 def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int, int]:
-    """The donor's row for every image that gets one, of an image that shares a class (or, else, shares none).
+    """Return the donor's row for every image that gets one.
 
-    Images are shuffled and put in the order of their classes. In it, an image of the same class lies next to each; a
-    image of another lies as far on as the largest class is large. Both are one round trip: where it can be, each
-    lends once. Where that one does not fit, the next that does is taken. The order in which images come is no matter.
+    With `shared` the donor shares a class with the image, otherwise it shares none. Images are shuffled and sorted by
+    class. Then a neighbour has the same class, and an image as far ahead as the largest class is large has another.
+    Both choices are cyclic shifts, so that each image lends once where possible. If that donor does not fit, the next
+    one that does is taken. The input order does not matter.
 
     >>> four = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({row // 2})) for row in range(4)]
     >>> donors_of(four, shared=True, seed=0), sorted(donors_of(four, shared=False, seed=0)) == [0, 1, 2, 3]
@@ -40,7 +41,7 @@ def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int
     found: dict[int, int] = {}
     if shared:
         for label in sorted({min(one.labels) for one in shuffled}):
-            # An image of several classes takes its donor among those of its first, and may lend to all.
+            # An image with several classes takes its donor from those of its first class, and may lend to all.
             round_trip = [one for one in shuffled if label in one.labels]
             takers = [place for place, one in enumerate(round_trip) if min(one.labels) == label]
             found |= _next(round_trip, takers, 1, shared=True)
@@ -52,7 +53,7 @@ def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int
 
 
 def _next(round_trip: Sequence[Ground], takers: Sequence[int], ahead: int, *, shared: bool) -> dict[int, int]:
-    """For the images at these places the first fitting one from so many ahead on, once around."""
+    """Return, for the images at these positions, the first suitable one from `ahead` on, in one cycle."""
     fitting: dict[frozenset[int], list[int]] = {}
     found: dict[int, int] = {}
     for place in takers:

@@ -1,4 +1,4 @@
-"""What corruptions are drawn with: the picture's scale, blurring by any kernel, clouds, flakes and streaks."""
+"""Tools for corruptions: the image's scale, blurring with any kernel, clouds, flakes and streaks."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from PIL import Image as PillowImage
 __all__ = ["Pixels", "cloud", "convolved", "nominal_hw", "resized", "scale_of", "streak", "to_bytes"]
 
 Pixels = NDArray[np.float32]
-"""Values of 0–1: an image (height, width, 3) or a plane (height, width)."""
+"""Values in 0–1: an image (height, width, 3) or a plane (height, width)."""
 
 _SIDE = 224
-"""The short side, in pixels, of the images the published severities are for."""
+"""The short side, in pixels, of images that the published severities apply to."""
 
 
 def scale_of(pixels: Pixels) -> float:
-    """How many pixels of this image one pixel of an image with a short side of 224 is.
+    """Return how many pixels of this image correspond to one pixel of an image with a short side of 224.
 
-    A strip counts by its long side, as if it were four to one.
+    A very narrow image is measured by its long side, as if its aspect ratio were four to one.
 
     >>> scale_of(np.zeros((448, 600, 3), np.float32)), scale_of(np.zeros((1, 896, 3), np.float32))
     (2.0, 1.0)
@@ -27,7 +27,7 @@ def scale_of(pixels: Pixels) -> float:
 
 
 def nominal_hw(pixels: Pixels) -> tuple[int, int]:
-    """The height and width this image would have with a short side of 224.
+    """Return the height and width of this image scaled to a short side of 224.
 
     >>> nominal_hw(np.zeros((64, 96, 3), np.float32))
     (224, 336)
@@ -37,12 +37,12 @@ def nominal_hw(pixels: Pixels) -> tuple[int, int]:
 
 
 def to_bytes(pixels: Pixels) -> NDArray[np.uint8]:
-    """0–1 as 8 bits, rounded."""
+    """Convert 0–1 to 8 bits, rounded."""
     return np.asarray(np.clip(pixels, 0, 1) * 255 + 0.5, dtype=np.uint8)
 
 
 def resized(plane: Pixels, size_hw: tuple[int, int], *, way: str = "bilinear") -> Pixels:
-    """An image or plane at another size, by one of Pillow's filters."""
+    """Resize an image or plane with one of Pillow's filters."""
     if plane.shape[:2] == size_hw:
         return plane
     filter_ = PillowImage.Resampling[way.upper()]
@@ -55,7 +55,7 @@ def resized(plane: Pixels, size_hw: tuple[int, int], *, way: str = "bilinear") -
 
 
 def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
-    """The image or plane blurred by a kernel of odd sides; its borders are mirrored.
+    """Blur the image or plane with a kernel of odd sides. Borders are mirrored.
 
     >>> convolved(np.ones((4, 5), np.float32), np.ones((3, 3))).round(6).max()
     np.float32(1.0)
@@ -67,7 +67,7 @@ def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
     around: Any = [(up, up), (side, side)] + [(0, 0)] * (pixels.ndim - 2)
     wide = np.pad(pixels, around, mode="symmetric")
     size = [fft.next_fast_len(n, real=True) for n in wide.shape[:2]]
-    # A blur is a product of spectra: its price does not grow with the kernel, which grows with the image.
+    # Blur in the frequency domain: the cost does not grow with the kernel, which grows with the image.
     spectrum = fft.rfft2(kernel.astype(np.float32), s=size)
     spectrum = spectrum if pixels.ndim == 2 else spectrum[..., None]
     blurred = fft.irfft2(fft.rfft2(wide, s=size, axes=(0, 1)) * spectrum, s=size, axes=(0, 1))
@@ -76,7 +76,7 @@ def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
 
 
 def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
-    """The kernel of a moving camera: from its middle `length` pixels towards `angle` (radians), fading like a bell."""
+    """Return a motion blur kernel: from its centre `length` pixels towards `angle` (radians), with Gaussian decay."""
     reach = max(1, int(np.ceil(length)))
     along = np.arange(0, length + 1e-9, 0.25)
     weight = np.exp(-(along**2) / (2 * sigma**2))
@@ -95,8 +95,8 @@ def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
 
 
 def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
-    """A fractal field of 0–1: waves of every length, weaker the shorter by `roughness` (3: soft, 2: ragged)."""
-    height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # its extremes may lie outside the image
+    """Return a fractal field in 0–1: shorter waves are weaker, by `roughness` (3: soft, 2: ragged)."""
+    height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # its extremes may be outside the image
     across, down = np.fft.rfftfreq(width), np.fft.fftfreq(height)
     length = np.hypot(across[None, :], down[:, None])
     length[0, 0] = 1

@@ -1,4 +1,4 @@
-"""Generated images as a dataset, one source per latent, and what a search in a generator's activations is called."""
+"""Generated images as a dataset, one source per latent, and the naming of searches in a generator's activations."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,11 @@ AXIS, UNIT = "magnitude", "std"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorSearchPlan:
-    """One variant: the places of a generator that change together, against a model, the grid and how it is searched.
+    """One variant: the generator layers that change together, the attacked model, the grid and the search settings.
 
-    `aim` is `untargeted`, `runner-up` or a class of the generator; `generator` the digest of its weights, `scale` that
-    of the standard deviations that M counts in; `strips`: of how many images the way to what was found is kept.
+    `aim` is `untargeted`, `runner-up` or a class of the generator. `generator` is the digest of its weights. `scale` is
+    the digest of the standard deviations in which M is measured. `strips` is the number of images for which the path to
+    the finding is kept.
     """
 
     target: Target
@@ -44,11 +45,11 @@ class GeneratorSearchPlan:
 
     @property
     def name(self) -> str:
-        """What the variant is called."""
+        """The variant's name."""
         return f"{self.granularity}/{self.target.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that decides what is found, as plain JSON."""
+        """Return everything that determines the findings, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
         return found
 
@@ -61,13 +62,13 @@ class GeneratorSearchPlan:
         }  # fmt: skip
 
     def variant(self) -> Variant:
-        """The variant, with everything that makes its findings again."""
+        """Return the variant, with everything needed to reproduce its findings."""
         return Variant(
             variant=self.name, axis=AXIS, unit=UNIT, levels=self.levels, target=self.target, fields=self._fields()
         )
 
     def beside(self) -> Mapping[str, Variant]:
-        """A random direction of the magnitude found, to compare with; the way to what was found, to look at."""
+        """The companion variants: a random direction of the same magnitude, and the path to the finding."""
         random = Variant(
             variant=f"{self.name}/random", axis=AXIS, unit=UNIT, levels=self.levels, target=self.target,
             role="control", fields={**self._fields(), "control": "random"},
@@ -81,8 +82,9 @@ class GeneratorSearchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampled:
-    """Latents that every compared model gets right, (N, latent_size); the class and the name of each; how many of
-    those drawn each model got right, and all of them.
+    """Latents that every compared model classifies correctly, (N, latent_size), with the class and name of each.
+
+    Also how many of the sampled latents each model and all models classify correctly.
     """
 
     latents: NDArray[np.float32]
@@ -92,7 +94,7 @@ class Sampled:
 
 
 def generated_dataset(spec: GeneratorSpec, sampled: Sampled, pictures: Sequence[Stored], *, name: str) -> Dataset:
-    """Every latent a source of its own with one image, labelled by the class it was made for."""
+    """Return the dataset. Every latent is its own source with one image, labelled by the class it was generated for."""
     grown = DatasetBuilder()
     for row, (label, key) in enumerate(zip(sampled.classes, sampled.names, strict=True)):
         latent = sampled.latents[row].tobytes().hex()

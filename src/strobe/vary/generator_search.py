@@ -1,6 +1,6 @@
-"""How far a generator's activations must change until a model errs: three searches over one ball, each item on its own.
+"""How far a generator's activations must change until a model errs: three searches over one ball, item by item.
 
-Changes are rounded to half precision and images to 8 bits at every look, so that what is kept is what was found.
+Changes are rounded to half precision and images to 8 bits at every evaluation, so that stored findings are exact.
 """
 
 import itertools
@@ -21,26 +21,29 @@ from strobe.vary.searched_sets import Finding
 __all__ = ["OCTAVES", "SEARCHES", "GeneratorSearchOptions", "levels_of", "search_changes"]
 
 SEARCHES = ("minimal", "reference", "budget")
-"""`minimal` measures: normalised gradient steps in a growing ball, then halving. `reference` is as published: Adam in a
-ball that grows evenly, the first success counts. `budget` tries fixed balls, smallest first."""
+"""The search methods.
+
+`minimal` takes normalised gradient steps in a growing ball, then bisects. `reference` is as published: Adam in a ball
+that grows evenly, and the first success counts. `budget` tries fixed balls, smallest first.
+"""
 
 OCTAVES = 12
-"""How far below the last level the first is, in octaves."""
+"""How far the first level is below the last, in octaves."""
 
 _LR = 3e-3
 _HALVINGS, _TRIES = 8, 8
 _STEP = 0.25
 _INSIDE = 1 - 2**-10  # rounding to half precision must not leave the ball
 _BETWEEN = 8
-_AROUND = 6  # halvings of where a random direction first errs
+_AROUND = 6  # bisections of where a random direction first errs
 _STEPS = {"minimal": 120, "reference": 500, "budget": 40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorSearchOptions:
-    """How to search. `steps` None: 120 for minimal, 500 for reference, 40 a ball for budget.
+    """Search settings. `steps=None` means 120 for minimal, 500 for reference, 40 per ball for budget.
 
-    `restarts` are further tries from random directions. `margin` is the lead a finding must have, in nats.
+    `restarts` are further tries from random directions. `margin` is the lead that a finding must have, in nats.
     """
 
     search: Literal["minimal", "reference", "budget"] = "minimal"
@@ -58,11 +61,14 @@ class GeneratorSearchOptions:
 
     @property
     def n_steps(self) -> int:
-        """Steps of one try."""
+        """The number of steps of one try."""
         return _STEPS[self.search] if self.steps is None else self.steps
 
     def looks(self, levels: int) -> int:
-        """How often a batch is looked at at most, a grid of so many levels; what is found soon takes fewer."""
+        """Return the maximum number of evaluations of a batch, for a grid of this many levels.
+
+        Early findings need fewer.
+        """
         tries = self.n_steps + 1
         if self.search == "minimal":
             tries += _HALVINGS * (_TRIES + 1)
@@ -70,7 +76,7 @@ class GeneratorSearchOptions:
 
 
 def levels_of(cap: float) -> tuple[float, ...]:
-    """The grid of magnitudes up to the cap: two to the octave.
+    """Return the grid of magnitudes up to the cap, two per octave.
 
     >>> len(levels_of(8.0)), levels_of(8.0)[-3:]
     (25, (4.0, 5.656854249492381, 8.0))
@@ -80,7 +86,7 @@ def levels_of(cap: float) -> tuple[float, ...]:
 
 @dataclass(slots=True, eq=False)
 class _Items:
-    """What is searched: images under changes, and what was found of each so far."""
+    """The search state: images under changes, and each item's best finding so far."""
 
     scores: Scores
     changing: ChangeableGenerator
@@ -107,25 +113,25 @@ class _Items:
         self.lead = torch.full((n,), -math.inf, device=device)
         self.best = torch.full((n,), -math.inf, device=device)
         self.broken = torch.zeros(n, dtype=torch.bool, device=device)
-        self.held = torch.zeros(n, device=device)  # the last radius that was left behind, every score a number
+        self.held = torch.zeros(n, device=device)  # the last radius tried with all scores finite
 
     def look(self, rows: Any, point: Any, *, uphill: bool) -> tuple[Any, Any, Any, Any]:
-        """By how much each is wrong at this change, the slope of that, and change and image as they are stored."""
+        """Return each item's lead at this change, its gradient, and change and image as they are stored."""
         torch = require("torch", what="a search", extra="models")
         self.looked()
         stored = point.detach().half()
         here = stored.float().requires_grad_(uphill)
         with torch.set_grad_enabled(uphill):
             image = self.changing.pixels(self.base, rows, here)
-            # To the bit what will be read back; the slope goes through as if nothing had been rounded.
+            # Bit-identical to what will be read back. The gradient passes through as if nothing were rounded.
             seen = ((image * 255).round() / 255).detach() + (image - image.detach())
             lead = wrong_by(self.scores(seen), self.right[rows])
             slope = torch.autograd.grad(lead.sum(), here)[0] if uphill else None
-        # The way goes on outside: pixels that were driven out of range remember how far, and find back later.
+        # The path continues outside the range: pixels driven out of it remember how far, and can return later.
         return lead.detach(), slope, self.changing.trimmed(self.base, rows, stored.float()).half(), image.detach()
 
     def take(self, rows: Any, hit: Any, lead: Any, stored: Any, image: Any, attempt: int) -> None:
-        """Keep what was found where it is smaller than what was known."""
+        """Keep the findings that are smaller than the known ones."""
         at = hit.nonzero()[:, 0]
         if not len(at):
             return
@@ -142,7 +148,7 @@ class _Items:
         self, rows: Any, start: Any, radius: Callable[[int, Any], Any], steps: int,
         move: Callable[[int, Any, Any, Any], Any], attempt: int,
     ) -> Any:  # fmt: skip
-        """Which rows were found wrong on the way, (n,): each item stops there. `radius(step, live)` bounds a change."""
+        """Return which rows were found wrong, (n,). Each item stops there. `radius(step, live)` bounds a change."""
         torch = require("torch", what="a search", extra="models")
         point, found = start.clone(), torch.zeros(len(rows), dtype=torch.bool, device=start.device)
         live = torch.arange(len(rows), device=start.device)
@@ -168,7 +174,7 @@ class _Items:
 
 
 def _within(change: Any, radius: Any) -> Any:
-    """The change cut to the radius, (n,)."""
+    """Return the change clipped to the radius, (n,)."""
     size = change.norm(dim=1, keepdim=True).clamp_min(1e-30)
     return change * (radius[:, None] * _INSIDE / size).clamp_max(1)
 
@@ -178,12 +184,12 @@ def _uphill(slope: Any) -> Any:
 
 
 def _along(share: Callable[[int], float]) -> Callable[[int, Any, Any, Any], Any]:
-    """Steps up the slope of a length that is a share of the radius."""
+    """Gradient steps whose length is a share of the radius."""
     return lambda step, _, slope, bound: _uphill(slope) * (share(step) * bound)[:, None]
 
 
 class _Adam:
-    """Adam's steps, each item with its own averages."""
+    """Adam steps, with separate averages for each item."""
 
     def __init__(self, like: Any) -> None:
         self._mean, self._square = like * 0, like * 0
@@ -196,7 +202,7 @@ class _Adam:
 
 
 def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
-    """Grow until something is found, then halve; restarts from random directions can only make it smaller."""
+    """Grow until something is found, then bisect. Restarts from random directions can only make it smaller."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for attempt in range(1 + how.restarts):
@@ -234,7 +240,7 @@ def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSear
 
 
 def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
-    """Adam in a ball whose radius grows evenly to the cap; the first success counts."""
+    """Adam in a ball whose radius grows evenly to the cap. The first success counts."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for attempt in range(1 + how.restarts):
@@ -250,7 +256,7 @@ def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSe
 
 
 def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: GeneratorSearchOptions) -> None:
-    """Each ball in turn, smallest first, from nothing and from random directions, until something is found."""
+    """Try each ball in turn, smallest first, from zero and from random directions, until something is found."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for level in levels:
@@ -277,11 +283,11 @@ def search_changes(
     levels: Sequence[float], options: GeneratorSearchOptions, strips: Sequence[bool] = (), keep: bool = True,
     tell: Callable[[float], None] = lambda _: None,
 ) -> list[Finding]:  # fmt: skip
-    """What became of each image: the change of the least magnitude M at which the model errs, and what lies beside it.
+    """Return each image's outcome: the change of the smallest magnitude M at which the model errs, and its companions.
 
-    `right` (N, C) marks the classes whose lead is to be overcome; `names` seed the draws. Beside a finding stand the
-    same M along a random direction, and where `strips` says so the way from nothing to it. `keep`: the change itself.
-    `tell` hears how much of the work is done, at most: it ends before 1 where things are found soon.
+    `right` (N, C) marks the classes whose lead must be overcome. `names` seed the draws. A finding's companions are the
+    same M along a random direction and, if `strips` includes it, the path from zero to it. `keep` stores the change
+    itself. `tell` is called with the completed share of the maximum work, and stops before 1 if findings come early.
     """
     torch = require("torch", what="a search", extra="models")
     marks = torch.from_numpy(np.ascontiguousarray(right)).to(changing.device)
@@ -321,7 +327,7 @@ def search_changes(
 
 
 def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
-    """A search that met no numbers: it held as far as it had come, and where it had not come anywhere it failed."""
+    """Return the outcome of a search that met NaN: censored as far as it had come, or failed if it had not started."""
     if not held:
         return Finding(status="failed")
     return Finding(status="censored", reach=held, margin=best, facts={**facts, "broken": True})
@@ -329,7 +335,7 @@ def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
 
 @dataclass(slots=True, eq=False)
 class _Chance:
-    """Along one random direction: where the model first errs, if at all; whether it does at the magnitude found."""
+    """Where the model first errs along one random direction, if at all, and whether it errs at the magnitude found."""
 
     reach: list[float | None]
     fooled: list[bool]
@@ -371,7 +377,7 @@ def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], 
 
 
 def _between(items: _Items, place: int, size: float) -> list[tuple[float, Any]]:
-    """The way from the image to what was found, in even parts."""
+    """Return the path from the image to the finding, in even parts."""
     torch = require("torch", what="a search", extra="models")
     whole = items.change[place].float()
     shares = torch.arange(1, _BETWEEN, device=whole.device) / _BETWEEN

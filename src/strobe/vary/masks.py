@@ -1,4 +1,4 @@
-"""Files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255), photographs of ice."""
+"""Files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255), ice photographs."""
 
 import hashlib
 import io
@@ -15,16 +15,16 @@ from strobe.core.ports import Image
 __all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "read_pane", "without_specks"]
 
 FOREGROUND = 127
-"""A pixel of a mask above this is the object."""
+"""Mask pixels above this are the object."""
 
 _SPECK = 0.05
-"""A part of an estimated mask that is smaller than this share of the largest is none."""
+"""A part of an estimated mask smaller than this share of the largest part is ignored."""
 
 Mask = NDArray[np.bool_]
 
 
 def mask_bytes(mask: Mask) -> bytes:
-    """The mask as a PNG of 0 and 255, the same bytes for the same mask."""
+    """Return the mask as a PNG of 0 and 255, with equal bytes for equal masks."""
     from PIL import Image as Pillow
 
     buffer = io.BytesIO()
@@ -33,12 +33,12 @@ def mask_bytes(mask: Mask) -> bytes:
 
 
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
-    """The mask in a file of the folder; refused where it lies elsewhere, or is not the one the recipe was made with."""
+    """Return the mask in a file of the folder. Refused if it is elsewhere or not the one the recipe was made with."""
     return decoded_mask(_content(root, file, sha256, "mask", made="ladder"), root / file, size_wh)
 
 
 def read_pane(root: Path, file: Any, sha256: Any) -> Image:
-    """The photograph of ice in a file of the folder, checked in the same way."""
+    """Return the ice photograph in a file of the folder, checked in the same way."""
     from PIL import Image as Pillow
 
     content = _content(root, file, sha256, "photograph", made="dataset")
@@ -47,7 +47,7 @@ def read_pane(root: Path, file: Any, sha256: Any) -> Image:
 
 
 def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> bytes:
-    """The bytes of a file that a recipe names, which must lie in the folder and have this digest."""
+    """Return the bytes of a file that a recipe names. It must be in the folder and have this digest."""
     if not isinstance(file, str):
         raise StrobeError(
             f"a frame's recipe names a {what} that is no file of the dataset: {printable(file, limit=80)}"
@@ -65,9 +65,9 @@ def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> byt
 
 
 def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: frozenset[int] | None = None) -> Mask:
-    """Which pixels of a mask file are the object: above 127, in a palette all but colour 0, or those numbered `own`.
+    """Return a mask file's object pixels: above 127, any palette colour but 0, or those numbered `own`.
 
-    Its size is looked at before it is unpacked.
+    The size is checked before unpacking.
     """
     from PIL import Image as Pillow
 
@@ -82,7 +82,7 @@ def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: f
             values = np.asarray(opened if indexed or opened.mode == "L" else opened.convert("L"))
     except StrobeError:
         raise
-    except Exception as error:  # decoders raise whatever they like on damaged bytes
+    except Exception as error:  # decoders raise arbitrary exceptions on damaged bytes
         raise InvalidFile(path, "not a readable mask (a PNG file)") from error
     if values.ndim != 2:
         raise InvalidFile(path, "a mask of several channels", hint="store it as plain grey: 0 and 255")
@@ -92,7 +92,7 @@ def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: f
 
 
 def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
-    """The tight box of a mask that is not empty, the far corner exclusive.
+    """Return the tight box of a non-empty mask, far corner exclusive.
 
     >>> bounds_of(np.array([[False, False, False], [False, True, True]]))
     (1, 1, 3, 2)
@@ -102,7 +102,7 @@ def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
 
 
 def without_specks(mask: Mask) -> Mask:
-    """The mask without parts that are far smaller than its largest: what a net puts here and there."""
+    """Return the mask without parts much smaller than its largest, which a network adds here and there."""
     from scipy.ndimage import label
 
     parts, many = label(mask)

@@ -1,6 +1,6 @@
-"""Noise: grain of the sensor, few photons, dead pixels. Drawn as an image of 224 pixels would show it.
+"""Noise: sensor grain, shot noise, dead pixels, drawn as a 224-pixel image would show it.
 
-In a larger image the grain is larger, or a model that shrinks the image would not see it. In a smaller one it is
+In a larger image the grain is larger, otherwise a model that shrinks the image would not see it. In a smaller one it is
 weaker, as in the benchmark's own versions for 64 and 32 pixels.
 """
 
@@ -14,19 +14,19 @@ __all__ = ["gaussian_noise", "impulse_noise", "shot_noise"]
 
 
 def gaussian_noise(pixels: Pixels, deviation: float, rng: np.random.Generator) -> Pixels:
-    """A bell curve's noise of this standard deviation on every value."""
+    """Add Gaussian noise of this standard deviation to every value."""
     weak = np.float32(deviation * min(1.0, scale_of(pixels)) ** 0.5)
     return _with_grain(pixels, lambda small: small + weak * rng.standard_normal(small.shape, dtype=np.float32))
 
 
 def shot_noise(pixels: Pixels, photons: float, rng: np.random.Generator) -> Pixels:
-    """So many photons on average make a white value."""
+    """Add shot noise, with this many photons on average for a white value."""
     count = photons / min(1.0, scale_of(pixels))
     return _with_grain(pixels, lambda small: (rng.poisson(np.maximum(small, 0) * count) / count).astype(np.float32))
 
 
 def impulse_noise(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:
-    """This share of all values is black or white, half of it each."""
+    """Make this share of all values black or white, half each."""
     size_hw = nominal_hw(pixels) if scale_of(pixels) > 1 else (pixels.shape[0], pixels.shape[1])
     drawn = rng.random((*size_hw, 3), dtype=np.float32)
     drawn = resized(drawn, (pixels.shape[0], pixels.shape[1]), way="nearest")
@@ -36,7 +36,7 @@ def impulse_noise(pixels: Pixels, share: float, rng: np.random.Generator) -> Pix
 
 
 def _with_grain(pixels: Pixels, noisy: Callable[[Pixels], Pixels]) -> Pixels:
-    """The image with the noise it would have at 224 pixels, enlarged where it is larger."""
+    """Return the image with the noise it would have at 224 pixels, enlarged for larger images."""
     if scale_of(pixels) <= 1:
         return noisy(pixels)
     small = resized(pixels, nominal_hw(pixels), way="box")

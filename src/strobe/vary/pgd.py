@@ -1,7 +1,7 @@
-"""Projected gradient steps inside a ball round an image: for attacks, for training against them, for searches.
+"""Projected gradient steps inside a ball around an image, for attacks, adversarial training and searches.
 
-Everything works on torch tensors (N, 3, H, W) of RGB in [0, 1], before normalisation, on whatever device they are, and
-is handed a callable that gives scores (N, C). Nothing looks at two items of a batch at once.
+All functions work on torch tensors (N, 3, H, W) of RGB in [0, 1], before normalisation, on any device, and take a
+callable that returns scores (N, C). Items of a batch do not affect each other.
 """
 
 import math
@@ -36,14 +36,14 @@ NORMS: tuple[Norm, ...] = ("linf", "l2")
 LOSSES: tuple[Loss, ...] = ("margin", "cross-entropy")
 
 LEAST = 1 / 255
-"""The smallest change 8 bits hold, in either norm: one channel of one pixel by one."""
+"""The smallest change that 8 bits can hold, in either norm: one channel of one pixel by one level."""
 
 _HALVINGS = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Changes of an image of at most ε, in the largest channel (`linf`) or in all together (`l2`)."""
+    """Changes of an image of at most ε, in the largest channel (`linf`) or in the Euclidean norm (`l2`)."""
 
     norm: Norm
 
@@ -51,12 +51,12 @@ class Ball:
         expect(self.norm in NORMS, "norm", " or ".join(NORMS), self.norm)
 
     def size(self, change: Any) -> Any:
-        """How large each change is, (N,)."""
+        """Return the size of each change, (N,)."""
         flat = change.flatten(1)
         return flat.abs().amax(1) if self.norm == "linf" else flat.square().sum(1).sqrt()
 
     def within(self, change: Any, pixels: Any, eps: Any) -> Any:
-        """The change cut to ε and to where every pixel stays in [0, 1]; `eps` is (N, 1, 1, 1)."""
+        """Return the change clipped to ε and to pixels in [0, 1]. `eps` is (N, 1, 1, 1)."""
         if self.norm == "linf":
             change = change.clamp(-eps, eps)
         else:
@@ -64,13 +64,13 @@ class Ball:
         return (pixels + change).clamp(0, 1) - pixels
 
     def uphill(self, slope: Any) -> Any:
-        """The steepest change of size 1 along a slope; nothing where it is flat."""
+        """Return the steepest change of size 1 along a gradient. Zero if the gradient is zero."""
         if self.norm == "linf":
             return slope.sign()
         return slope / self.size(slope).clamp_min(1e-30)[:, None, None, None]
 
     def noise(self, shape: tuple[int, ...], generator: Any, device: Any) -> Any:
-        """Changes drawn evenly from the ball of size 1, by a torch generator (None: torch's own)."""
+        """Return changes sampled uniformly from the ball of size 1, by a torch generator (None: torch's own)."""
         torch = require("torch", what="attacks", extra="models")
         if self.norm == "linf":
             return torch.rand(shape, generator=generator, device=device) * 2 - 1
@@ -79,10 +79,10 @@ class Ball:
         return found * (radius / self.size(found))[:, None, None, None]
 
     def rounded(self, change: Any, pixels: Any, eps: Any) -> Any:
-        """The change as 8 bits hold it, at most ε large: a whole number of 255ths in every channel.
+        """Return the change as 8 bits can hold it, at most ε large: a multiple of 1/255 in every channel.
 
-        Largest change: to the nearest. All together: along the same direction, as far as ε allows; rounding each
-        channel to the nearest would undo a change spread thinly over a large image, or overstep ε.
+        For linf, each channel is rounded to the nearest. For l2, the change keeps its direction and grows as far as ε
+        allows. Rounding each channel to the nearest would undo a change spread thinly over a large image, or exceed ε.
         """
         steps, base = change * 255, (pixels * 255).round()
         if self.norm == "linf":
@@ -91,7 +91,7 @@ class Ball:
         return _inside((steps * self._stretch(steps, base, eps * 255)).round(), base) / 255
 
     def _stretch(self, steps: Any, base: Any, radius: Any) -> Any:
-        """The largest factor, (N, 1, 1, 1), by which steps can grow before rounding and stay within the radius."""
+        """Return the largest factor, (N, 1, 1, 1), for steps before rounding that keeps them within the radius."""
         high = (radius + 1) / steps.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-12)
         low = high * 0
         for _ in range(_HALVINGS):
@@ -102,16 +102,16 @@ class Ball:
 
 
 def _inside(steps: Any, base: Any) -> Any:
-    """Whole steps cut to where the 8-bit pixel stays in 0 … 255."""
+    """Return integer steps clipped so that the 8-bit pixel stays in 0 … 255."""
     return (base + steps).clamp(0, 255) - base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pgd:
-    """How to climb. A step is `step` of ε (None: 2.5 / steps, so that the far side can be reached).
+    """Gradient ascent settings. A step is `step` of ε (None: 2.5 / steps, so that the far side can be reached).
 
-    `loss` is what is climbed: by how much the best wrong class leads (`margin`), or the cross-entropy. `margin` is the
-    lead asked for, in nats of the score; `rounded` asks for 8 bits at every step, not after the last.
+    `loss` is what is maximised: the lead of the best wrong class (`margin`), or the cross-entropy. `margin` is the
+    required lead, in nats of the score. `rounded` rounds to 8 bits at every step, not only after the last.
     """
 
     norm: Norm = "linf"
@@ -130,29 +130,29 @@ class Pgd:
 
     @property
     def share(self) -> float:
-        """The size of a step as a share of ε."""
+        """The step size as a share of ε."""
         return 2.5 / self.steps if self.step is None else self.step
 
 
 def wrong_by(scores: Any, truth: Any) -> Any:
-    """By how much the best wrong class leads the best right one, (N,); `truth` (N, C) marks the right ones.
+    """Return the lead of the best wrong class over the best right one, (N,). `truth` (N, C) marks the right ones.
 
-    Negative where the answer is right; −inf where no other class can be answered.
+    Negative if the answer is right, −inf if no other class can be answered.
     """
     lowest = float("-inf")
     return scores.masked_fill(truth, lowest).amax(1) - scores.masked_fill(~truth, lowest).amax(1)
 
 
 def cross_entropy(scores: Any, truth: Any) -> Any:
-    """The cross-entropy of the right classes together, (N,); `truth` (N, C) marks them."""
+    """Return the cross-entropy of the right classes together, (N,). `truth` (N, C) marks them."""
     return scores.logsumexp(1) - scores.masked_fill(~truth, float("-inf")).logsumexp(1)
 
 
 def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any) -> tuple[Any, Any]:
-    """The change each item is most wrong at of all steps, and by how much, (N,). An item that leads enough stops there.
+    """Return each item's most wrong change over all steps, and its lead, (N,). An item with a sufficient lead stops.
 
-    `eps` is (N,); `start` are changes of size 1 at most (`Ball.noise`), or zeros. A score that is no number ends the
-    item with a lead of NaN.
+    `eps` is (N,). `start` are changes of size at most 1 (`Ball.noise`), or zeros. A NaN score ends the item with a lead
+    of NaN.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
     radius = eps[:, None, None, None]
@@ -165,7 +165,7 @@ def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd
             here = ball.rounded(here, pixels[live], radius[live])
         last = step == how.steps
         point = (pixels[live] + here).detach()
-        if how.rounded:  # to the bit what will be read back
+        if how.rounded:  # bit-identical to what will be read back
             point = (point * 255).round() / 255
         point.requires_grad_(not last)
         with torch.set_grad_enabled(not last):
@@ -194,9 +194,10 @@ def perturbed(
     steps: int = 7,
     generator: Any = None,
 ) -> Any:
-    """Pixels within ε whose cross-entropy is higher: the inner loop of adversarial training.
+    """Return pixels within ε with higher cross-entropy: the inner loop of adversarial training.
 
-    `labels` (N,) are classes. A random start, `steps` steps, every item to the end, nothing rounded; detached.
+    `labels` (N,) are classes. A random start, `steps` steps, all items to the end, without rounding. The result is
+    detached.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(norm)
     how = Pgd(norm=norm, steps=steps)

@@ -1,4 +1,4 @@
-"""Anchors' images in a folder made from another dataset, and files of what is rendered from them."""
+"""Anchors' images in a folder made from another dataset, and the files rendered from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ __all__ = ["AnchorImage", "StoreJob", "anchors_of", "store_members"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorImage:
-    """An anchor's image in the new folder, and the files of its members where they are stored."""
+    """An anchor's image in the new folder, and the files of its members if they are stored."""
 
     media: str
     sha256: str
@@ -29,14 +29,16 @@ class AnchorImage:
 
 
 def anchors_of(dataset: Dataset) -> list[int]:
-    """The anchors' frame rows, each once, in the order of the sets."""
+    """Return the anchors' frame rows, each once, in the order of the sets."""
     return list(dict.fromkeys(dataset.sets.anchor_frame.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreJob:
-    """An image whose members are to be files: the dataset's folder, its own file, the recipe of each, how it is
-    decoded. Members lie beside their image."""
+    """An image whose members are to be written as files, next to it.
+
+    It holds the dataset's folder, the image's own file, the recipe of each member, and the decoder.
+    """
 
     root: Path
     media: str
@@ -45,25 +47,25 @@ class StoreJob:
     decode: Callable[[bytes, Path], Image]
 
     def path(self, name: str) -> Path:
-        """Where a member lies."""
+        """Return a member's path."""
         return inside(self.root, Path(self.media).with_name(f"{name}.png"))
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """A mask a recipe names."""
+        """Return a mask that a recipe names."""
         return read_mask(self.root, named.get("file"), named.get("sha256"), size_wh)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """An image of the folder."""
+        """Return an image of the folder."""
         path = inside(self.root, str(named.get("media")))
         return self.decode(path.read_bytes(), path)
 
     def pane(self, named: Mapping[str, Any]) -> Image:
-        """A photograph of ice a recipe names."""
+        """Return an ice photograph that a recipe names."""
         return read_pane(self.root, named.get("file"), named.get("sha256"))
 
 
 def store_members(job: StoreJob) -> StoreJob:
-    """Render and write the members that are not there yet; the job comes back."""
+    """Render and write the missing members. Returns the job."""
     missing = [name for name in job.wanted if not job.path(name).is_file()]
     if not missing:
         return job

@@ -1,4 +1,4 @@
-"""Frames that are rendered when they are read: a stored image and a recipe for what is done to it."""
+"""Frames rendered when they are read, from a stored image and a recipe."""
 
 import threading
 from collections import OrderedDict
@@ -20,14 +20,14 @@ from strobe.vary.masks import read_mask, read_pane
 __all__ = ["NoSiblings", "corruption_recipe", "rendered", "with_rendered_frames"]
 
 _FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers"}
-"""What recipes of version 1 call two corruptions that have names of their own since."""
+"""The current names of two corruptions in recipes of version 1."""
 
 _KEPT_BYTES = 64 * 2**20
-"""So many bytes of images are kept for the frames that are made from the same one."""
+"""The number of bytes of images cached for frames rendered from the same image."""
 
 
 def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The recipe of a corrupted frame; `pane` names the photograph it is drawn with, by file and digest.
+    """Return the recipe of a corrupted frame. `pane` names the ice photograph it uses, by file and digest.
 
     >>> corruption_recipe("fog", 3, seed=7)
     {'kind': 'corruption', 'name': 'fog', 'severity': 3, 'seed': 7, 'version': 1}
@@ -44,25 +44,25 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
 
 
 class NoSiblings:
-    """What lies beside an image that stands alone: no masks and no other images."""
+    """The companion files of a single image: no masks and no other images."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
-        """There is none."""
+        """Raise, because there is none."""
         raise StrobeError("a frame's recipe names a mask, and its image lies in no folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
-        """There is none."""
+        """Raise, because there is none."""
         raise StrobeError("a frame's recipe names another image, and its own lies in no folder")
 
     def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
-        """There is none."""
+        """Raise, because there is none."""
         raise StrobeError("a frame's recipe names a photograph of ice, and its image lies in no folder")
 
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:
-    """The image with what the recipe says done to it; StrobeError for one this version cannot make.
+    """Apply the recipe to the image. Raises StrobeError for a recipe that this version does not support.
 
-    `beside` has the masks and other images that recipes may name.
+    `beside` provides the masks and other images that recipes may name.
     """
     draw = _KINDS.get(str(recipe.get("kind")))
     if draw is None:
@@ -75,7 +75,7 @@ def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) ->
     name = str(recipe.get("name"))
     if version == 1:
         name = _FIRST_VERSION.get(name, name)
-    whole = type(severity) is int and type(seed) is int and seed >= 0  # True is no severity
+    whole = type(severity) is int and type(seed) is int and seed >= 0  # True is not a severity
     named = recipe.get("pane", {})
     if name not in CORRUPTIONS or not whole or severity not in SEVERITIES or not isinstance(named, Mapping):
         raise StrobeError(f"no corruption can be made from a frame's recipe: {printable(recipe, limit=80)}")
@@ -92,12 +92,12 @@ _KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], SiblingFiles], Image]] 
     "corruption": _corrupted,
     "rung": rung,
 }
-"""What a recipe can be, and who carries it out."""
+"""The recipe kinds, and the function for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RenderedRow:
-    """A row's recipe, the name of its image, and the row of the other image the recipe names, −1 without one."""
+    """A row's recipe, its image's name, and the row of the other image the recipe names (−1 if none)."""
 
     text: str
     picture: str
@@ -105,9 +105,9 @@ class _RenderedRow:
 
 
 class _Rendered:
-    """A FrameSource over another: frames with a recipe are made from the image the other has at their row.
+    """A FrameSource over another: frames with a recipe are rendered from the other's image at their row.
 
-    An image is decoded once for all frames made from it, as long as they are read near each other.
+    An image is decoded once for all frames rendered from it, if they are read close together.
     """
 
     def __init__(self, inner: FrameSource, recipes: Mapping[int, _RenderedRow], root: Path | None) -> None:
@@ -116,7 +116,7 @@ class _Rendered:
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
     def read(self, row: int) -> Image:
-        """The frame, rendered where it has a recipe."""
+        """Return the frame, rendered if it has a recipe."""
         if row not in self._recipes:
             return self._inner.read(row)
         cooked = self._recipes[row]
@@ -124,11 +124,11 @@ class _Rendered:
         return rendered(image, recipe_of(cooked.text) or {}, _Folder(self, cooked.donor))
 
     def read_encoded(self, row: int) -> bytes | None:
-        """The stored file's bytes; None where the frame is rendered."""
+        """Return the stored file's bytes. None if the frame is rendered."""
         return None if row in self._recipes else self._inner.read_encoded(row)
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """A mask of the folder."""
+        """Return a mask of the folder."""
         if self._root is None:
             return NoSiblings().mask(named, size_wh)
         root, file, sha256 = self._root, named.get("file"), named.get("sha256")
@@ -136,7 +136,7 @@ class _Rendered:
         return found
 
     def pane(self, named: Mapping[str, Any]) -> Image:
-        """A photograph of ice of the folder."""
+        """Return an ice photograph of the folder."""
         if self._root is None:
             return NoSiblings().pane(named)
         root, file, sha256 = self._root, named.get("file"), named.get("sha256")
@@ -144,7 +144,7 @@ class _Rendered:
         return found
 
     def donor(self, row: int, named: Mapping[str, Any]) -> Image:
-        """Another image of the folder, which lies at that row."""
+        """Return another image of the folder, stored at that row."""
         if row < 0:
             raise StrobeError(
                 f"a frame's recipe names an image the dataset does not have: {printable(dict(named), limit=80)}"
@@ -153,7 +153,7 @@ class _Rendered:
         return found
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What is kept under the name, made where nothing is."""
+        """Return the cached value of the name, computed if missing."""
         with self._guard:
             found = self._kept.get(name)
             if found is not None:
@@ -169,7 +169,7 @@ class _Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What lies beside one row's image: the masks of its folder, and the one other image that its recipe names."""
+    """The companion files of one row's image: the folder's masks, and the one other image that its recipe names."""
 
     source: _Rendered
     row: int
@@ -188,12 +188,12 @@ class _Folder:
 
 
 class _SendableRendered(_Rendered):
-    """The same over a source that other processes can read for us."""
+    """The same over a source that other processes can read."""
 
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableRendered":
-        """A source of these rows alone, and of the images their recipes name."""
+        """Return a source of these rows alone, and of the images that their recipes name."""
         recipes = {row: self._recipes[row] for row in rows if row in self._recipes}
         others = [cooked.donor for cooked in recipes.values() if cooked.donor >= 0]
         return _SendableRendered(self._inner.only(list(dict.fromkeys([*rows, *others]))), recipes, self._root)
@@ -203,7 +203,7 @@ class _SendableRendered(_Rendered):
 
 
 def with_rendered_frames(source: FrameSource, dataset: Dataset) -> FrameSource:
-    """The source, with the dataset's recipes carried out; itself where there are none."""
+    """Return the source with the dataset's recipes applied, or unchanged if there are none."""
     frames = dataset.frames
     rows = np.flatnonzero(frames.recipe != "").tolist()
     if not rows:
@@ -215,7 +215,7 @@ def with_rendered_frames(source: FrameSource, dataset: Dataset) -> FrameSource:
         if '"donor"' in text:
             named = (recipe_of(text) or {}).get("donor")
             donor = at.get((str(named.get("media")), str(named.get("sha256"))), -1) if isinstance(named, dict) else -1
-        # A frame without a file of its own is made from the frame of its video at the same place.
+        # A frame without its own file is rendered from its video's frame at the same position.
         recipes[row] = _RenderedRow(text, str(frames.media[row]) or f"row {row}", donor)
     made = _SendableRendered if isinstance(source, SendableSource) else _Rendered
     return made(source, recipes, dataset.root)

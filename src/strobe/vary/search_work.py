@@ -1,4 +1,4 @@
-"""A search half done: what was found so far, kept inside the folder to be made, so that a kill costs one batch."""
+"""An unfinished search: findings so far, stored inside the target folder, so that a kill costs one batch."""
 
 import hashlib
 import io
@@ -23,19 +23,19 @@ from strobe.vary.searched_sets import Finding, Searched, SearchPlan, Stored
 __all__ = ["SearchWork", "npy_bytes"]
 
 VERSION = 1
-"""Of the search: goes up when the same settings would find something else."""
+"""The search's version. It increases when the same settings would find something else."""
 
 _WRITERS = 8
 
 _CHANGES = "generator/changes"
-"""Where what was changed lies, where the difference of two images does not say it."""
+"""The folder of changes that the difference of two images does not show."""
 
 
 class SearchWork:
-    """The images of a search and the record of every batch: in a hidden folder, gone when the dataset is whole.
+    """The images of a search and the record of every batch, in a hidden folder that is removed at the end.
 
-    A batch's images are written before its record, so that a record speaks of files that are there. `word` is what is
-    searched by, and names the folder.
+    A batch's images are written before its record, so that a record only names existing files. `word` is the kind of
+    search, and names the folder.
     """
 
     def __init__(self, folder: Path, word: str = "attack") -> None:
@@ -47,11 +47,11 @@ class SearchWork:
 
     @property
     def begun(self) -> bool:
-        """Whether a search was begun here and not ended."""
+        """Whether an unfinished search exists here."""
         return self._settings.is_file()
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Say what is searched; StrobeError where another search was begun here."""
+        """Record the search's settings. Raises StrobeError if another search was started here."""
         said = json.loads(json.dumps({"version": VERSION, **settings}))
         if not self.begun:
             write_json(self._settings, said)
@@ -62,20 +62,20 @@ class SearchWork:
             )
 
     def done(self) -> None:
-        """Take the records away: the dataset says everything."""
+        """Remove the records, because the dataset holds everything."""
         shutil.rmtree(self._records, ignore_errors=True)
 
     def store_input(self, anchor: str, pixels: Image) -> Stored:
-        """An anchor as a model sees it; models that see the same share the file."""
+        """Store an anchor as a model sees it. Models that see the same pixels share the file."""
         digest = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
         return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
 
     def kept(self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
-        """What became of a batch before; None where it has to be searched, or an image is not what it was."""
+        """Return a batch's earlier outcome. None if it must be searched, or an image was changed."""
         place = self._record(one, names)
         try:
             return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
-        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # not there, or not as it was written
+        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # missing, or not as written
             return None
 
     def _again(self, said: Mapping[str, Any], picture: Stored) -> Searched:
@@ -93,7 +93,7 @@ class SearchWork:
         )  # fmt: skip
 
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
-        """An image as it was stored, if it still is that."""
+        """Return an image as stored, if it is unchanged."""
         found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
         if sha256_of_file(inside(self._folder, found.media)) != found.sha256:
             raise StrobeError(f"{printable(found.media)} is not what was found")
@@ -102,14 +102,14 @@ class SearchWork:
     def keep(
         self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
     ) -> list[Searched]:
-        """Store what was found in a batch, then the record of it."""
-        with ThreadPoolExecutor(_WRITERS) as pool:  # a search waits for the disk longer than for anything else
+        """Store a batch's findings, then their record."""
+        with ThreadPoolExecutor(_WRITERS) as pool:  # a search waits longest for the disk
             pairs = list(pool.map(lambda pair: self._kept(one, *pair), list(zip(findings, pictures, strict=True))))
         write_json(self._record(one, names), [record for _, record in pairs])
         return [done for done, _ in pairs]
 
     def _kept(self, one: SearchPlan, finding: Finding, picture: Stored) -> tuple[Searched, dict[str, Any]]:
-        """What became of one image, its files stored, and the record of it."""
+        """Return one image's outcome, with its files stored, and its record."""
         head = f"{_short(one.name, 8)}-{picture.sha256[:8]}"
         parent = Path(picture.media).parent.as_posix()
         found = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)
@@ -139,7 +139,7 @@ class SearchWork:
         return done, record
 
     def forget(self, done: Searched) -> None:
-        """Take away a finding that was none, and what lies beside it."""
+        """Remove a rejected finding and its companions."""
         pictures = [one.media for some in done.beside.values() for _, one in some]
         for media in [*pictures, done.change, done.found.media if done.found else ""]:
             if media:
@@ -158,7 +158,7 @@ class SearchWork:
 
 
 def npy_bytes(values: NDArray[Any]) -> bytes:
-    """An array as the bytes of a .npy file: the same for the same array."""
+    """Return an array as the bytes of a .npy file, equal for equal arrays."""
     out = io.BytesIO()
     np.save(out, values, allow_pickle=False)
     return out.getvalue()

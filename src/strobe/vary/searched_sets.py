@@ -1,4 +1,4 @@
-"""The sets of a searched dataset: a model's own input of every anchor, and what a search found near it."""
+"""The sets of a searched dataset: each anchor as a model's input, and the search's finding near it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +15,24 @@ from strobe.core.variants import Variant
 __all__ = ["Finding", "SearchPlan", "Searched", "Stored", "searched_dataset"]
 
 _APART = 1_000_000
-"""Frames made of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
+"""Frames made from the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
 
 _FINDINGS = 1_000
-"""Of these the findings, after the inputs of as many models."""
+"""The offset of findings within that range, after the inputs of as many models."""
 
 _BESIDE, _EACH = 10_000, 64
-"""And from here on the images beside a finding, so many at most for each."""
+"""The offset of a finding's companion images, and the maximum number for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Finding:
-    """What became of one image.
+    """The outcome for one image.
 
-    `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
-    `censored` at the last level, with the best lead there was, or before it where scores were no numbers from there; or
-    `anchor_wrong`, where nothing had to be changed; or `failed`: the scores were no numbers from the start. `facts` are
-    plain numbers about the search, `change` is what was changed where images do not say it, `beside` holds images
-    to compare with, by the variant they belong to, each at a distance.
+    `found`: at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`.
+    `censored`: at the last level, with the best lead, or earlier if scores were NaN from there on. `anchor_wrong`: no
+    change was needed. `failed`: the scores were NaN from the start. `facts` are plain numbers about the search.
+    `change` is the change itself where images do not show it. `beside` holds images for comparison, by their variant,
+    each at a distance.
     """
 
     status: str
@@ -45,29 +45,29 @@ class Finding:
 
 
 class SearchPlan(Protocol):
-    """One variant to search: what it is called, its grid, and everything that decides what is found."""
+    """One variant to search: its name, its grid, and everything that determines the findings."""
 
     @property
     def name(self) -> str:
-        """What the variant is called."""
+        """The variant's name."""
 
     @property
     def levels(self) -> tuple[float, ...]:
         """The grid."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that decides what is found, as plain JSON."""
+        """Return everything that determines the findings, as plain JSON."""
 
     def variant(self) -> Variant:
-        """The variant, with everything that makes its findings again."""
+        """Return the variant, with everything needed to reproduce its findings."""
 
     def beside(self) -> Mapping[str, Variant]:
-        """The variants of the images beside its findings."""
+        """The variants of its findings' companion images."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """An image in the new folder, as a model's own input."""
+    """An image in the new folder, marked as a model input."""
 
     media: str
     sha256: str
@@ -76,9 +76,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """What became of one anchor under one variant: its input, what was found, and how the search ended.
+    """The outcome for one anchor under one variant: its input, the finding, and how the search ended.
 
-    `change` is the file of what was changed; the rest is as in Finding.
+    `change` is the file of the change. The other fields are as in Finding.
     """
 
     picture: Stored
@@ -102,7 +102,7 @@ class _Anchor:
     inputs: dict[str, int] = field(default_factory=dict)
 
     def input_row(self, grown: DatasetBuilder, picture: Stored) -> int:
-        """The frame of this input; models that see the same pixels share it."""
+        """Return the frame of this input. Models that see the same pixels share it."""
         if picture.sha256 not in self.inputs:
             place = len(self.inputs)
             head = "input" if not place else f"input{place + 1}"
@@ -110,7 +110,7 @@ class _Anchor:
         return self.inputs[picture.sha256]
 
     def add(self, grown: DatasetBuilder, search: SearchPlan, number: int, outcome: Searched) -> None:
-        """The set of a search, and those of the images beside its finding."""
+        """Return the set of a search, and those of its finding's companion images."""
         first, members = self.input_row(grown, outcome.picture), []
         if outcome.found is not None and outcome.reach is not None:
             row = self._frame(grown, outcome.found, _FINDINGS + number, f"{search.name}/{self.key}", ())
@@ -145,9 +145,9 @@ def searched_dataset(
     name: str,
     provenance: Mapping[str, Any],
 ) -> Dataset:
-    """One set per anchor and variant. `found` is by the anchor's row in the source and the place of the search.
+    """Make one set per anchor and variant. `found` is keyed by the anchor's row in the source and the search's index.
 
-    Members are judged by their anchor's labels. Boxes stay behind: the images are cut to a model's input.
+    Members are scored with their anchor's labels. Boxes are dropped, because the images are cropped to a model's input.
     """
     grown, shown = DatasetBuilder(), {kind for one in found.values() for kind in one.beside}
     for one in searches:

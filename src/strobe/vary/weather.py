@@ -1,4 +1,4 @@
-"""Weather: snow, frost, fog, a brighter day. Layers are drawn for an image of 224 pixels and fitted to this one."""
+"""Weather: snow, frost, fog, brightness. Layers are drawn for a 224-pixel image and scaled to the actual one."""
 
 import numpy as np
 
@@ -8,29 +8,29 @@ __all__ = ["brightness", "fog", "frost", "frost_feathers", "snow"]
 
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _ICE = np.array([-0.13, 0.02, 0.11], dtype=np.float32)
-"""What blue ice has less or more than grey."""
+"""The colour offset of blue ice from grey."""
 
 
 def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """The largest of a pixel's three values grows by so much; hue and saturation stay."""
+    """Increase the largest of a pixel's three values by this much. Hue and saturation stay."""
     value = pixels.max(axis=2, keepdims=True)
     new = np.minimum(value + np.float32(more), 1)
     return np.asarray(np.where(value > 0, pixels * (new / np.maximum(value, 1e-6)), new), dtype=np.float32)
 
 
 def fog(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """A bank of fog over the image, which stays within its own range: (thickness, decay of its details)."""
+    """Add fog to the image within its own value range: (thickness, decay of its details)."""
     thickness, decay = how
     top = float(pixels.max())
     bank = _fitted(cloud(nominal_hw(pixels), 1.58 + 0.8 * float(np.log2(decay)), rng), pixels)
-    # A black image has no range to stay in.
+    # A black image has no value range.
     return (pixels + np.float32(thickness) * bank[..., None]) * np.float32(top / (top + thickness))
 
 
 def frost(pixels: Pixels, how: tuple[float, float, Pixels], rng: np.random.Generator) -> Pixels:
-    """A part of a photograph of ice laid over the image: (what is left of the image, how much ice, the photograph).
+    """Blend a crop of an ice photograph over the image: (weight of the image, weight of the ice, the photograph).
 
-    This is ImageNet-C's. A photograph too small for the part is enlarged first.
+    This is ImageNet-C's version. A photograph smaller than the crop is enlarged first.
     """
     left, ice, pane = how
     height, width = nominal_hw(pixels)
@@ -43,14 +43,17 @@ def frost(pixels: Pixels, how: tuple[float, float, Pixels], rng: np.random.Gener
 
 
 def frost_feathers(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Rendered ice on a pane before the image: (what is left of the image, how much ice). Harder than frost."""
+    """Blend rendered ice over the image: (weight of the image, weight of the ice). Harder than frost."""
     left, ice = how
     return np.float32(left) * pixels + np.float32(ice) * _fitted(_pane(nominal_hw(pixels), rng), pixels)
 
 
 def snow(pixels: Pixels, how: tuple[float, ...], rng: np.random.Generator) -> Pixels:
-    """Falling snow in a paler image: (mean, deviation, size and threshold of flakes; reach, sigma of their fall;
-    what is left of the picture's colours)."""
+    """Add falling snow to a paler image.
+
+    The settings are (mean, deviation, size and threshold of flakes; reach, sigma of their motion; weight of the image's
+    colours).
+    """
     mean, deviation, size, least, reach, sigma, left = how
     height, width = nominal_hw(pixels)
     coarse = rng.normal(mean, deviation, (max(2, round(height / size)), max(2, round(width / size))))
@@ -68,7 +71,7 @@ def _fitted(layer: Pixels, pixels: Pixels) -> Pixels:
 
 
 def _pane(size_hw: tuple[int, int], rng: np.random.Generator) -> Pixels:
-    """A frosted pane, (height, width, 3): feathers of ice that grew till they met, on a milky ground."""
+    """Return a frosted pane, (height, width, 3): ice feathers that grew until they met, on a milky background."""
     height, width = size_hw
     ground = cloud(size_hw, 2.0, rng)
     ice, nearest = 0.9 * ground, np.full(size_hw, 1.0, dtype=np.float32)
