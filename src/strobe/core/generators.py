@@ -1,4 +1,4 @@
-"""What a generator of images is to a search: its classes, its latent, and the steps its activations go through."""
+"""The description of an image generator for a search: its classes, its latent, and the steps of its activations."""
 
 import math
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ __all__ = ["GRANULARITIES", "LATENT", "GeneratorSpec", "GeneratorStep", "Granula
 Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 GRANULARITIES: tuple[Granularity, ...] = ("latent", "coarse", "middle", "fine", "pixel")
-"""From what decides the whole image to what decides one pixel of it."""
+"""Granularities, from features of the whole image to those of a single pixel."""
 
 LATENT = "latent"
-"""What place 0 is called: the latent itself, before any step."""
+"""The name of position 0: the latent itself, before any step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorStep:
-    """One step and how fine the features are that a change of what it gives would change."""
+    """One step, and the granularity of the features that a change of its output affects."""
 
     name: str
     granularity: Granularity
@@ -34,11 +34,11 @@ class GeneratorStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorSpec:
-    """What a generator says it is: everything that can change its images.
+    """A generator's description of itself: everything that can change its images.
 
-    `weights` is the digest of its weights; `settings` plain JSON (truncation and the like). Latents are drawn from
-    N(0, `spread`²), cut at ± `cut` standard deviations where that is given. `steps` go from the latent to the image:
-    the last, and no other, gives pixels.
+    `weights` is the digest of its weights. `settings` is plain JSON (truncation and the like). Latents are drawn from
+    N(0, `spread`²), truncated at ± `cut` standard deviations if given. `steps` lead from the latent to the image; only
+    the last one returns pixels.
     """
 
     name: str
@@ -69,5 +69,7 @@ class GeneratorSpec:
 
     @property
     def places(self) -> tuple[tuple[str, Granularity], ...]:
-        """Where activations can be changed: the latent at place 0, then what each step gives; name and granularity."""
+        """The positions where activations can be changed: the latent at 0, then each step's output; name and
+        granularity.
+        """
         return ((LATENT, "latent"), *((step.name, step.granularity) for step in self.steps))

@@ -1,7 +1,7 @@
-"""What lies in a folder, opened through one function: no name and no link may lead out of it.
+"""Access to the files of a folder through one function, so that no name and no link can lead out of it.
 
 A dataset, run or training folder may come from a stranger. Its files name other files, and any of its entries may be a
-link. Whatever is read from or written to such a folder passes `inside` first, or `matching` where names are searched.
+link. Every path read from or written to such a folder passes `inside` first, or `matching` if names are searched.
 """
 
 import os
@@ -21,11 +21,11 @@ WRITTEN = (
 
 
 def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Path:
-    """The path of `name` in the folder, whether or not something is there.
+    """Return the path of `name` in the folder, whether or not it exists.
 
-    Raises InvalidFile where the name is absolute or holds `..`, where a link on the way leads out of the folder, and
-    where a pipe or a device lies there. The folder itself may be a link: the user named it. What is to be `replaced`
-    by a rename, or removed, may be anything: only the way to it is checked.
+    Raises InvalidFile if the name is absolute or contains `..`, if a link on the path leads out of the folder, or if
+    it is a pipe or a device. The folder itself may be a link, because the user named it. An entry to be `replaced` by
+    a rename, or removed, may be anything; only the path to it is checked.
 
     >>> inside(Path("/data/set"), "media/a.png").as_posix()
     '/data/set/media/a.png'
@@ -53,7 +53,7 @@ def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Pat
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """What the pattern matches in the folder, sorted; each part of the way is checked before it is listed."""
+    """Return the matches of the pattern in the folder, sorted; each part of the path is checked before it is listed."""
     found = [folder]
     for part in pattern.split("/"):
         names = (path for parent in found if parent.is_dir() for path in sorted(parent.glob(part)))
@@ -62,9 +62,9 @@ def matching(folder: Path, pattern: str) -> list[Path]:
 
 
 def refuse_links(folder: Path, names: Iterable[str] = WRITTEN) -> None:
-    """Raise InvalidFile where a link below one of these names leads out of the folder: a write would follow it.
+    """Raise InvalidFile if a link below one of these names leads out of the folder, because a write would follow it.
 
-    Other entries are not looked at: somebody may keep a project of their own in the folder.
+    Other entries are not checked, because the folder may also hold the user's own project.
     """
     for name in names:
         top = folder / name
@@ -76,10 +76,10 @@ def refuse_links(folder: Path, names: Iterable[str] = WRITTEN) -> None:
 
 
 def others_in(folder: Path) -> Iterator[Path]:
-    """Whatever below a folder is neither a file nor a folder: links, which are not followed, pipes and devices."""
+    """Yield everything below a folder that is neither a file nor a folder: links (not followed), pipes and devices."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:  # not there, not a folder, or not ours to list: writing there fails by itself
+    except OSError:  # missing, not a folder, or not readable: a write there fails anyway
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
@@ -91,7 +91,7 @@ def others_in(folder: Path) -> Iterator[Path]:
 def _refuse_way_out(folder: Path, link: Path) -> None:
     try:
         stays = link.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # circular links
         stays = False
     if not stays:
         raise InvalidFile(

@@ -1,4 +1,4 @@
-"""The rungs of a background ladder by name, and what is known of each of its images."""
+"""The names of the rungs of a background ladder, and the record of each of its images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,32 +23,32 @@ RUNGS: Mapping[str, str] = {
     "ground": "ground alone",
     "usual": "as the model usually takes it",
 }
-"""Every rung that is made here, and what people are told it is; docs/background.md says more."""
+"""All rungs that strobe makes, and their descriptions for people; see docs/background.md."""
 
 CALLED: Mapping[str, str] = {
     ANCHOR: "the whole image", **RUNGS, "next": "ground of the next class", "box": "object under a black box"
 }  # fmt: skip
-"""What people are told every rung is, the anchor of all and those that others make (ImageNet-9) among them."""
+"""Descriptions of all rungs, including the common anchor and those made by others (ImageNet-9)."""
 
 CONTROLS = ("removed", "ground", "usual")
-"""Rungs a person would answer otherwise, or that are no change of the image: outside every worst."""
+"""Rungs that a person would answer differently, or that do not change the image; excluded from every worst case."""
 
 NEEDS_BOX = ("zoom", "random", "crop", "same", "other", "tight", "ground")
 NEEDS_MASK = ("grey", "blur", "plain", "same", "other", "object", "tight", "removed")
 
 CONTEXTS = (1.0, 1.25, 1.5, 2.0)
-"""How many times as wide and high as its box a crop is, where nothing is said."""
+"""The default width and height of a crop, as a multiple of its box."""
 
 LADDER = "ladder"
-"""What `absent` calls the whole ladder of an image that was left out."""
+"""The key in `absent` for an image without any rung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPicture:
-    """One image of a ladder. `picture` is its key, and the group of its sets; `xyxy` is None where it has no box.
+    """One image of a ladder. `picture` is its key and the group of its sets; `xyxy` is None if it has no box.
 
-    `area_share` is the box's share of the image, `mask_share` the object's; `boxes` and `masks` say where they come
-    from (`true`, or `estimated:` and by whom; empty: nowhere). `absent` gives the reason for every rung it lacks.
+    `area_share` is the box's share of the image, `mask_share` the object's. `boxes` and `masks` record their origin
+    (`true`, or `estimated:` and the model; empty: none). `absent` gives the reason for every rung it lacks.
     """
 
     picture: str

@@ -1,4 +1,4 @@
-"""Late imports: heavy packages are named as text and loaded where they are needed."""
+"""Late imports: heavy packages are named as text and imported on first use."""
 
 import importlib
 import os
@@ -15,7 +15,7 @@ _SPINS = "3000"
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
-    """The module, or a MissingExtra that names the extra to install.
+    """Import and return the module, or raise a MissingExtra that names the extra to install.
 
     >>> require("json", what="this example", extra="none").__name__
     'json'
@@ -28,7 +28,7 @@ def require(module: str, *, what: str, extra: str) -> ModuleType:
 
 
 def installed_version(package: str = "strobe-vision") -> str | None:
-    """The version of a package as pip knows it, ours by default; None where it is not installed."""
+    """Return the version of an installed package, by default strobe's; None if it is not installed."""
     from importlib import metadata
 
     try:
@@ -38,7 +38,7 @@ def installed_version(package: str = "strobe-vision") -> str | None:
 
 
 def too_old() -> dict[str, str]:
-    """Installed packages older than we declare to need, by their name in lower case: the version needed."""
+    """Return installed packages older than required, by lower-case name, with the required version."""
     from importlib import metadata
 
     try:
@@ -55,23 +55,23 @@ def too_old() -> dict[str, str]:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version, to compare by; three are enough for a lower bound."""
+    """Return the leading numbers of a version for comparison; three are enough for a lower bound."""
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     parts = [int(part) for part in numbers[0].split(".")] if numbers else []
     return tuple([*parts, 0, 0, 0][:3])
 
 
 def load(reference: str) -> Any:
-    """The object behind "package.module:name", imported now."""
+    """Import and return the object of "package.module:name"."""
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def spin_briefly() -> None:
-    """Have torch's threads on a CPU, if it is imported after this, sleep soon when they wait for one another.
+    """Make torch's CPU threads, if torch is imported after this, sleep soon when they wait for each other.
 
-    By themselves they spin for milliseconds first: on a busy machine they take the core from the one they wait for.
-    For a process of our own; what the user set stands. Processes that it starts inherit it.
+    By default they spin for milliseconds first. On a busy machine they then take the core from the thread they wait
+    for. Call it only in strobe's own processes; child processes inherit it. The user's setting takes precedence.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = _SPINS

@@ -1,4 +1,4 @@
-"""Locks between processes that write to one folder, and whether its file system keeps them."""
+"""Locks between processes that write to one folder, and a check whether its file system supports them."""
 
 import functools
 import inspect
@@ -19,7 +19,7 @@ from strobe.core.inside import refuse_links
 __all__ = ["LOCK", "Lock", "locked", "writes", "writing"]
 
 LOCK = ".lock"
-"""The file in a folder that whoever writes there holds."""
+"""The lock file in a folder, which the writing process holds."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,16 +30,16 @@ _HELD: ContextVar[Mapping[Path, "Lock"]] = ContextVar("held", default={})  # noq
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that a process holds: its file, and what that process wrote into it. It pickles."""
+    """A lock that a process holds: its file, and the content that the process wrote into it. It can be pickled."""
 
     path: Path
     token: str
 
     def check(self) -> None:
-        """Refuse the file system where this process could take the lock although another holds it.
+        """Refuse the file system if this process could take the lock although another process holds it.
 
-        So it is where locks hold on one machine only (NFS with `nolock`, FUSE, …), asked on another machine. One that
-        sees no such file, or another one under its name, has nothing to say.
+        This happens on another machine if locks only work on one machine (NFS with `nolock`, FUSE, …). A machine that
+        does not see the file, or sees another one under its name, cannot decide.
         """
         try:
             with self.path.open("rb+") as file:
@@ -56,10 +56,10 @@ class Lock:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Lock]:
-    """Hold a folder for writing: of two commands that write to it at once the second gets one line.
+    """Lock a folder for writing; if two commands write at once, the second gets a one-line error.
 
-    Made where it is missing, and taken away again where nothing came into it. Whoever holds it may ask again. A link
-    that leads out of the folder is refused where commands write (`strobe.core.inside`).
+    The folder is created if missing, and removed again if it stays empty. The lock is reentrant. A link out of the
+    folder is refused in places that commands write to (`strobe.core.inside`).
     """
     place = folder.resolve()
     held = _HELD.get().get(place)
@@ -79,7 +79,7 @@ def writing(folder: Path) -> Iterator[Lock]:
 
 
 def writes(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function that writes to the folder given as `argument`: it runs while that folder is held."""
+    """Decorate a function that writes to the folder given as `argument`: it runs while that folder is locked."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
@@ -97,10 +97,11 @@ def writes(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 @contextmanager
 def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
-    """Hold a file as a lock; where another process does, StrobeError `busy`, or without one we wait for its end.
+    """Lock a file; if another process holds it, raise StrobeError `busy`, or wait if `busy` is None.
 
-    The system frees it when the process dies, and the file goes when it is free: one that a kill left is taken over. A
-    file system without locks is refused, and nothing is left there; whoever would wait goes on.
+    The system frees the lock when the process ends, and the file is removed on release. A file left by a killed
+    process is reused. A file system without locks is refused, and no file is left there; a caller that would wait
+    continues.
     """
     missing = [one for one in path.parents if not one.exists()]
     make_folder(path.parent)
@@ -110,24 +111,24 @@ def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
         try:
             os.truncate(handle, 0)
             os.write(handle, held.token.encode())
-            os.fsync(handle)  # others see it now
+            os.fsync(handle)  # other processes see it now
         except OSError as error:
             raise cannot_write(path, error) from error
         yield held
     finally:
-        if os.name != "nt":  # while it is held: whoever waits for it sees that it is gone, and makes a new one
+        if os.name != "nt":  # while locked: a waiting process sees that it is gone and creates a new one
             path.unlink(missing_ok=True)
         with suppress(OSError):
-            release(handle)  # processes forked meanwhile have it open, too
+            release(handle)  # processes forked in the meantime have it open too
         os.close(handle)
         with suppress(OSError):
-            if os.name == "nt":  # Windows removes no open file, neither ours before nor another's now
+            if os.name == "nt":  # Windows cannot remove an open file, neither ours before nor another's now
                 path.unlink(missing_ok=True)
         _take_away(missing)
 
 
 def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
-    """The open file, locked, and still at its path."""
+    """Return the open file, locked, and still at its path."""
     while True:
         try:
             handle = os.open(path, _OPEN, 0o666)
@@ -141,7 +142,7 @@ def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
         try:
             hold(handle, wait=busy is None)
         except OSError as error:
-            if busy is None:  # no locks here: who would only wait goes on
+            if busy is None:  # no locks here: a caller that would only wait continues
                 return handle
             os.close(handle)
             if isinstance(error, BlockingIOError):
@@ -154,11 +155,11 @@ def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
             ) from error
         if is_at(path, about):
             return handle
-        os.close(handle)  # it was another's, and removed while we waited
+        os.close(handle)  # another process held and removed it while we waited
 
 
 def _take_away(made: list[Path]) -> None:
-    """Remove folders that were just made, as far as nothing came into them."""
+    """Remove folders that were just created, if they are empty."""
     with suppress(OSError):
         for one in made:
             one.rmdir()

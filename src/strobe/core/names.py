@@ -1,4 +1,4 @@
-"""Names as people read them: short, no two alike, and never a path."""
+"""Display names: short, unique, and never a path."""
 
 import re
 from collections import Counter
@@ -8,9 +8,9 @@ __all__ = ["short_models", "short_names", "shown_models"]
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Each name without the folders and the picture's suffix it can do without; equal names stay equal.
+    """Return each name without unneeded folders and image suffix; equal names stay equal.
 
-    A name keeps as many of its last parts as tell it from every other, joined by a middle dot.
+    A name keeps as many of its last parts as make it unique, joined by a middle dot.
 
     >>> short_names(["val/clip1/000010.JPEG", "val/clip1/000020.JPEG", "dog@7"])
     ['000010', '000020', 'dog@7']
@@ -30,12 +30,12 @@ def short_names(names: Sequence[str]) -> list[str]:
             break
         for name in unclear:
             taken[name] += 1
-    # What no folder tells apart (`a.png` and `a.jpg`) keeps its suffix.
+    # Names that no folder distinguishes (`a.png` and `a.jpg`) keep their suffix.
     return [shown[name] if many[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
 
 
 def short_models(names: Sequence[str]) -> list[str]:
-    """Names of models, files in them without the folders they can do without; what is no file stays as it is.
+    """Return names of models, with files in them without unneeded folders; other names are unchanged.
 
     >>> short_models(["py:/data/nets/mine.py:make", "timm:resnet18@tuned/model.pt", "hf:microsoft/resnet-50"])
     ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
@@ -63,7 +63,7 @@ def short_models(names: Sequence[str]) -> list[str]:
 
 
 def shown_models(names: Iterable[str]) -> dict[str, str]:
-    """Each of the names with the one people are shown for it.
+    """Return each name with its display name.
 
     >>> shown_models(["lite0", "py:/data/nets/mine.py:make"])
     {'lite0': 'lite0', 'py:/data/nets/mine.py:make': 'py:mine.py:make'}
@@ -76,11 +76,11 @@ _FILES = ("onnx", "pt2", "py")
 """Providers whose models are files."""
 
 _TWO = re.compile(rf"(?:boxes[a-z-]*|crop):(?:.*:)?(?=(?:{'|'.join(_FILES)}):)")
-"""What stands before a model that is a file where two go together."""
+"""Prefixes of a model that is a file, in a name that combines two models."""
 
 
 def _at_weights(name: str) -> tuple[str, str, str]:
-    """The model, the mark and the file of weights after it, where there is one."""
+    """Return the model, the separator and the file of weights after it, if any."""
     head, mark, file = name.rpartition("@")
     return (head, mark, file) if head else (name, "", "")
 

@@ -1,8 +1,8 @@
-"""A frame as a file that is quick to read: a NumPy array of differences from row to row, compressed with zstd.
+"""A frame as a file that is fast to read: a NumPy array of differences between rows, compressed with zstd.
 
-Unpacked by any zstd (`zstd -d 000012.zst -o 000012.npy`) it is a .npy file, and `np.cumsum(np.load("000012.npy"),
-axis=0, dtype=np.uint8)` gives the pixels. Before the array lies what zstd calls a skippable frame: height and width,
-and a seal that ties the file to the digest of the pixels it was made of.
+Decompressed by any zstd (`zstd -d 000012.zst -o 000012.npy`) it is a .npy file, and `np.cumsum(np.load("000012.npy"),
+axis=0, dtype=np.uint8)` gives the pixels. A zstd skippable frame precedes the array. It holds height and width, and a
+seal that ties the file to the digest of its original pixels.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ __all__ = ["PACKED_SUFFIX", "is_packed", "is_sealed", "packed", "packed_size", "
 PACKED_SUFFIX = ".zst"
 
 _LEVEL = 3
-"""Of zstd: smaller than PNG in half its time; higher levels take many times as long for a tenth less."""
+"""The zstd level: smaller than PNG in half its time; higher levels take many times as long for a tenth less."""
 
-_HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then what we keep in it
+_HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then our content
 _START = struct.pack("<II8s", 0x184D2A5E, _HEAD.size - 8, b"strobe 1")
 
 _BLOCK = 16
-"""Rows summed side by side: a few large additions instead of one small one a row."""
+"""Rows summed in parallel: a few large additions instead of one small one per row."""
 
 
 def packed(image: NDArray[np.uint8], sha256: str) -> bytes:
-    """The image (height, width, 3) as a file; `sha256` is the digest of its pixels. The same for the same pixels."""
+    """Return the image (height, width, 3) as a file; `sha256` is the digest of its pixels. Deterministic."""
     height, width = image.shape[:2]
     rows = np.array(image).reshape(height, -1)
     rows[1:] -= image.reshape(height, -1)[:-1]
@@ -42,17 +42,17 @@ def packed(image: NDArray[np.uint8], sha256: str) -> bytes:
 
 
 def is_packed(data: bytes) -> bool:
-    """Whether a file with this content is one of ours."""
+    """Return whether a file with this content is a packed frame."""
     return data.startswith(_START)
 
 
 def is_sealed(data: bytes, sha256: str) -> bool:
-    """Whether a packed file is, byte for byte, one that was made of pixels with this digest."""
+    """Return whether a packed file is, byte for byte, one made of pixels with this digest."""
     return data[_HEAD.size - 32 : _HEAD.size] == _seal(sha256, memoryview(data)[_HEAD.size :])
 
 
 def packed_size(data: bytes) -> tuple[int, int]:
-    """Width and height that a packed file says it has."""
+    """Return width and height recorded in a packed file."""
     expect(len(data) >= _HEAD.size, "packed frame", f"at least {_HEAD.size} bytes", len(data))
     _, _, _, height, width, _ = _HEAD.unpack_from(data)
     expect(min(height, width) > 0, "packed frame", "height and width above 0", (height, width))
@@ -60,7 +60,7 @@ def packed_size(data: bytes) -> tuple[int, int]:
 
 
 def unpacked(data: bytes) -> NDArray[np.uint8]:
-    """The pixels of a packed file, (height, width, 3). Raises ValueError or OSError where it is damaged.
+    """Return the pixels of a packed file, (height, width, 3). Raises ValueError or OSError if it is damaged.
 
     >>> image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     >>> bool((unpacked(packed(image, hashlib.sha256(image.data).hexdigest())) == image).all())
@@ -69,7 +69,7 @@ def unpacked(data: bytes) -> NDArray[np.uint8]:
     width, height = packed_size(data)
     header = _npy_header(height, width)
     content = memoryview(data)[_HEAD.size :]
-    # Without a copy: what was unpacked is ours alone, so that sums can be made in its place.
+    # No copy: the decompressed array is ours alone, so sums can be computed in place.
     found = load("pyarrow:Codec")("zstd").decompress(content, len(header) + height * width * 3)
     flat = np.frombuffer(found, dtype=np.uint8)
     expect(flat[: len(header)].tobytes() == header, "packed frame", "an array of its height and width", "another")
@@ -95,7 +95,7 @@ def _npy_header(height: int, width: int) -> bytes:
 
 
 def _sum_down(rows: NDArray[np.uint8]) -> None:
-    """Every row becomes the sum of the rows down to it, modulo 256, in place: np.cumsum in a tenth of its time."""
+    """Replace every row by the sum of the rows up to it, modulo 256; ten times faster than np.cumsum."""
     even = len(rows) // _BLOCK * _BLOCK
     blocks = rows[:even].reshape(-1, _BLOCK, rows.shape[1])
     for place in range(1, _BLOCK):

@@ -1,7 +1,7 @@
-"""Parquet files, bounded before they are read: a kilobyte can mean gigabytes, and its own footer may not say so.
+"""Parquet files with a size limit before reading: a kilobyte can expand to gigabytes, and the footer may hide it.
 
-The footer and the header of every page are parsed here (Thrift's compact protocol): what a page says is what a reader
-unpacks. Texts are read as dictionaries, and written out only where that fits, too.
+The footer and every page header are parsed here (Thrift's compact protocol), because readers decompress what a page
+declares. Texts are read as dictionaries, and expanded only if the result also fits.
 """
 
 import mmap
@@ -17,14 +17,14 @@ from strobe.core.late import load
 __all__ = ["IN_LISTS", "IN_PYTHON", "open_bounded", "read_bounded", "written_out"]
 
 _MOST = 2**30
-"""Bytes any file may unpack to; a larger file up to 256 times its own size."""
+"""Bytes that any file may expand to; a larger file may expand up to 256 times its own size."""
 _FEW = 2**26
-"""Bytes of texts that are written out at once, whatever a dictionary holds."""
+"""Bytes of texts expanded at once, regardless of the dictionary."""
 _TEXT_COST, _NUMBER_COST = 64, 8
-"""Bytes a value takes in memory beside its characters."""
+"""Bytes that a value takes in memory in addition to its characters."""
 
 IN_LISTS, IN_PYTHON = 12, 48
-"""Bytes a number of a list takes: with its level in an array, and as an object of Python."""
+"""Bytes that a number in a list takes: with its level in an array, and as a Python object."""
 
 _MAGIC = b"PAR1"
 _BYTE_ARRAY = 6
@@ -35,17 +35,17 @@ Content = bytes | mmap.mmap
 def open_bounded(
     path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
 ) -> tuple[Any, int]:
-    """A pyarrow ParquetFile whose texts come as dictionaries, and the bytes that reading these columns takes at most.
+    """Return a pyarrow ParquetFile with texts as dictionaries, and an upper bound of the bytes to read these columns.
 
-    Raises InvalidFile where that is far more than a file of its size can mean, and where it is no Parquet file.
-    `listed` is what a number in a list takes, `content` the file where it was read already.
+    Raises InvalidFile if that is far more than a file of its size can hold, or if it is not a Parquet file. `listed`
+    is the size of a number in a list. `content` is the file's content, if it is already in memory.
     """
     arrow = load("pyarrow:ArrowException")
     try:
         cost, worst = 0, Counter[str]()
         for name, is_text, values, unpacked in _leaves(regular(path), content):
             if columns is None or name.partition(".")[0] in columns:
-                worst[name] += unpacked * values * is_text  # each value might be all of a page
+                worst[name] += unpacked * values * is_text  # each value might be a whole page
                 each = _TEXT_COST if is_text else listed if "." in name else _NUMBER_COST
                 cost += unpacked + values * each
                 _bound(path, cost)
@@ -64,7 +64,7 @@ def open_bounded(
 def read_bounded(
     path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
 ) -> tuple[Any, list[str]]:
-    """Those of the columns that the file has as a pyarrow Table, and the names of all it has; all without `columns`."""
+    """Return the file's columns among `columns` as a pyarrow Table, and the names of all columns; by default all."""
     file, cost = open_bounded(path, columns, listed=listed, content=content)
     try:
         with file:
@@ -76,7 +76,7 @@ def read_bounded(
 
 
 def _read(file: Any, wanted: list[str]) -> Any:
-    """The columns; lists of texts one group of rows after the other, as pyarrow has no dictionary for all of them."""
+    """Return the columns; lists of texts are read by row group, as pyarrow has no dictionaries for them."""
     types, schema = load("pyarrow:types"), file.schema_arrow
     if file.num_row_groups < 2 or not any(types.is_nested(schema.field(name).type) for name in wanted):
         return file.read(columns=wanted)
@@ -85,7 +85,7 @@ def _read(file: Any, wanted: list[str]) -> Any:
 
 
 def written_out(path: Path, table: Any, cost: int = 0) -> Any:
-    """The table with its dictionaries of texts written out; refused where that takes too much on top of the cost."""
+    """Return the table with its text dictionaries expanded; refuse it if that takes too much on top of the cost."""
     types = load("pyarrow:types")
     for place, found in enumerate(table.schema):
         is_list = types.is_list(found.type) and types.is_dictionary(found.type.value_type)
@@ -104,7 +104,7 @@ def _bound(path: Path, cost: int) -> None:
 
 
 def _text_bytes(chunk: Any) -> int:
-    """The bytes of a chunk's texts once each is written out."""
+    """Return the bytes of a chunk's texts after expansion."""
     compute = load("pyarrow:compute")
     coded = chunk if load("pyarrow:types").is_dictionary(chunk.type) else chunk.flatten()
     lengths = compute.binary_length(coded.dictionary)
@@ -115,7 +115,7 @@ def _text_bytes(chunk: Any) -> int:
 
 
 def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, bool, int, int]]:
-    """Of every leaf column of every group of rows: its path, whether it is text, its values, its unpacked bytes."""
+    """Yield each leaf column of each row group: its path, whether it is text, its values, its decompressed bytes."""
     if content is None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             yield from _leaves(path, mapped)
@@ -136,11 +136,11 @@ def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, b
 
 
 def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
-    """The values and the unpacked bytes of a column's pages, which lie one after the other, by their headers."""
+    """Return the values and the decompressed bytes of a column's consecutive pages, from their headers."""
     place, first = facts[9], facts.get(11) or 0
     if 0 < first < place:
         place = first
-    end, wanted = min(len(content), place + max(facts[7], 0) + 128), facts[5]  # some writers count a header too few
+    end, wanted = min(len(content), place + max(facts[7], 0) + 128), facts[5]  # some writers count one header too few
     values = unpacked = 0
     while values < wanted and place < end:
         header, place = _struct(content, place)
@@ -152,7 +152,7 @@ def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
 
 
 def _struct(content: Content, place: int) -> tuple[dict[int, Any], int]:
-    """A struct of Thrift's compact protocol by the numbers of its fields, and where it ends."""
+    """Return a struct of Thrift's compact protocol by field number, and its end."""
     out: dict[int, Any] = {}
     number = 0
     while (head := content[place]) != 0:
@@ -185,13 +185,13 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
         return content[place], place + 1
     if kind == 7:
         return None, place + 8
-    raise ValueError("no footer of Parquet")  # maps and the rest are not in it
+    raise ValueError("no footer of Parquet")  # maps and other types do not occur
 
 
 def _list(content: Content, place: int) -> tuple[list[Any], int]:
     head = content[place]
     many, place = (head >> 4, place + 1) if head >> 4 < 15 else _unsigned(content, place + 1)
-    if many > len(content) - place:  # each takes a byte at least
+    if many > len(content) - place:  # each takes at least a byte
         raise ValueError("a list longer than the file")
     out = []
     for _ in range(many):

@@ -1,6 +1,6 @@
-"""What people say of one image: what is it (`NameAnswer`), where is it (`BoxAnswer`).
+"""People's answers about one image: what is it (`NameAnswer`), where is it (`BoxAnswer`).
 
-Answers are appended and never changed; the latest word of each person on an image counts.
+Answers are appended and never changed; each person's latest answer on an image counts.
 """
 
 import math
@@ -13,19 +13,18 @@ from strobe.core.errors import expect
 __all__ = ["DISCARDS", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
 
 SAID = ("class", "none", "unsure", "late")
-"""What a person can say of an image: a class, none of these, cannot tell; or whatever it was, after the time limit."""
+"""The possible answers for an image: a class, none of these, cannot tell, or too late (after the time limit)."""
 
 DISCARDS = ("absent", "several", "whole", "unclear", "other")
-"""Why an image is discarded: the object is not there, there are several, it fills the whole image, where it ends
-cannot be told, another reason."""
+"""Reasons to discard an image: no object, several objects, it fills the image, unclear extent, another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameAnswer:
-    """What one person called one image.
+    """One person's name for one image.
 
-    `label` is the id of the class where `said` is `class`; where it is `late`, the class that was chosen too late, or
-    nothing. `condition` is what the image was shown as: its variant, `anchor`, or `control`.
+    `label` is the id of the class if `said` is `class`. If it is `late`, it is the class chosen too late, or empty.
+    `condition` is how the image was shown: its variant, `anchor`, or `control`.
     """
 
     answer_id: str
@@ -50,11 +49,11 @@ class NameAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxAnswer:
-    """Where one person saw the object of class `label` in one image.
+    """One person's location of the object of class `label` in one image.
 
-    `stage` is `draw` (round one) or `verify` (what disagreed, shown again). `xyxy` are pixels of the stored image,
-    far corner exclusive; an image that is to be discarded has a `reason` and may have no box. `suggested` says that
-    the box is a detector's, taken as it was.
+    `stage` is `draw` (round one) or `verify` (disagreements, shown again). `xyxy` are pixels of the stored image, far
+    corner exclusive. An image to be discarded has a `reason` and may have no box. `suggested` means that the box is a
+    detector's, unchanged.
     """
 
     answer_id: str
@@ -103,7 +102,7 @@ Answer = TypeVar("Answer", NameAnswer, BoxAnswer)
 
 
 def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
-    """The word that counts, by frame and person: the latest, whatever the order they stand in."""
+    """Return the answer that counts, by frame and person: the latest, regardless of file order."""
     latest: dict[str, dict[str, Answer]] = {}
     for answer in sorted(answers, key=lambda one: (one.at, one.answer_id)):
         latest.setdefault(answer.frame_id, {})[answer.annotator] = answer

@@ -1,4 +1,4 @@
-"""Finding the way from one list of classes to another: by a shipped map, or by equal ids or names."""
+"""Find the projection from one list of classes to another: by a shipped map, or by equal ids or names."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ __all__ = ["projection_between", "shipped_between"]
 
 
 def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
-    """How scores of `source` become scores of `target`.
+    """Return the projection from scores of `source` to scores of `target`.
 
-    The identity where the ids are the same; the shipped map where both spaces are shipped ones; else classes that agree
-    by id, then by name (case, spaces and punctuation aside), then by another word for the class (motorbike is
-    motorcycle). A list of a shipped space's names goes by its shipped map where that reaches more classes. Classes of
-    the dataset without a counterpart get −inf.
+    It is the identity if the ids are equal, and the shipped map if both spaces are shipped. Otherwise classes are
+    matched by id, then by name (ignoring case, spaces and punctuation), then by synonym (motorbike is motorcycle). A
+    list of a shipped space's names uses its shipped map if that reaches more classes. Classes of the dataset without a
+    match get −inf.
     """
     if source.ids == target.ids:
         return Projection(source=source, target=target, children=tuple((place,) for place in range(len(target))))
@@ -35,17 +35,17 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
 
 
 def shipped_between(source: LabelSpace, target: LabelSpace) -> Projection | None:
-    """The shipped map between two shipped spaces, if there is one."""
+    """Return the shipped map between two shipped spaces, if there is one."""
     try:
         found = projection(source.name, target.name)
     except UnknownName:
         return None
     same = found.source.ids == source.ids and found.target.ids == target.ids
-    return found if same else None  # a space that only borrows a shipped name is matched by its classes
+    return found if same else None  # a space that only shares a shipped name is matched by its classes
 
 
 def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
-    """By target class the source classes with its id, else its name, else another word for it that is not taken."""
+    """Return, per target class, the source classes with its id, else its name, else an unused synonym."""
     by_id = {label_id: place for place, label_id in enumerate(source.ids)}
     named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
     out: list[tuple[int, ...]] = []
@@ -64,9 +64,9 @@ def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], .
 
 
 def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
-    """The same by a shipped map, where every class of the source is one of a shipped space; nothing otherwise.
+    """Return the same by a shipped map, if every class of the source is in a shipped space; empty otherwise.
 
-    A list of COCO's names in any order, or some of them, goes to ImageNet-Vid's classes as coco-80 does.
+    A list of COCO's names in any order, or some of them, maps to ImageNet-Vid's classes as coco-80 does.
     """
     for name in _LISTED:
         known, found = space(name), shipped_between(space(name), target)
@@ -82,7 +82,7 @@ def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int,
 
 
 _LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
-"""Shipped spaces whose classes models and files list under names of their own."""
+"""Shipped spaces whose classes models and files list under different names."""
 
 
 def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[int]]:
@@ -94,6 +94,6 @@ def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[i
 
 
 def _words(label_id: str, name: str, key: Callable[[str], str]) -> list[str]:
-    """The keys of a class: of its id, its name, and the parts of a name with commas; each once, none empty."""
+    """Return the distinct, non-empty keys of a class: of its id, its name, and the parts of a comma-separated name."""
     keys = (key(word) for word in (label_id, name, *name.split(",")))
     return [word for word in dict.fromkeys(keys) if word]

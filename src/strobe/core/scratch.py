@@ -1,4 +1,4 @@
-"""Temporary files for what does not fit in memory: they lie in $TMPDIR; no room there is one line."""
+"""Temporary files in $TMPDIR for data that does not fit in memory; a full disk gives a one-line error."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ __all__ = ["making_room"]
 
 @contextmanager
 def making_room() -> Iterator[None]:
-    """Turn what goes wrong with temporary files into a line that says where to name more room."""
+    """Turn errors with temporary files into one line that explains where to provide more space."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Several files of a folder that take their places together: a kill at any moment leaves all the old or all the new.
+"""Replace several files of a folder together: a kill at any moment leaves either all old or all new files.
 
-They are written to a hidden folder with a list of what goes where (`swapping`). Renaming that folder to `.committed`
-decides; what a kill leaves to be moved after that is moved by the next command that opens the folder (`settle`). A
+They are written to a hidden folder with a list of moves (`swapping`). Renaming that folder to `.committed` is the
+commit. If a kill interrupts the moves after that, the next command that opens the folder completes them (`settle`). A
 folder may come from a stranger: nothing in `.committed` may be a link, and no name in its list may lead out of it.
 """
 
@@ -34,12 +34,12 @@ __all__ = ["Staged", "settle", "swapping"]
 _COMMITTED = ".committed"
 _LIST = "these.json"
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""How what lies there is opened to be locked: no link is followed, no pipe waited for."""
+"""Flags for opening an entry to lock it: no link is followed, and no pipe blocks."""
 
 
 @dataclass(slots=True)
 class Staged:
-    """Files of a folder written aside: all that lies under `root` when it is committed takes its place in `folder`."""
+    """Staged files of a folder: on commit, everything under `root` is moved into `folder`."""
 
     folder: Path
     aside: Path
@@ -47,18 +47,18 @@ class Staged:
 
     @property
     def root(self) -> Path:
-        """The folder to write to, as if it were `folder`."""
+        """The folder to write to, in place of `folder`."""
         return self.aside / "put"
 
     def remove(self, name: str) -> None:
-        """Take `folder/name` away, where it is."""
+        """Remove `folder/name` on commit, if it exists."""
         self._gone.append(name)
 
     def commit(self) -> None:
-        """Put everything in place; `swapping` does this on leaving."""
+        """Move everything into place; `swapping` does this on exit."""
         try:
             put = sorted(path for path in self.root.rglob("*") if path.is_file())
-            with ThreadPoolExecutor(8) as pool:  # synced at once they take hardly longer than one
+            with ThreadPoolExecutor(8) as pool:  # synced together they take hardly longer than one
                 list(pool.map(make_lasting, put))
             listing = self.aside / _LIST
             names = [path.relative_to(self.root).as_posix() for path in put]
@@ -77,7 +77,7 @@ class Staged:
 
 
 def _refuse_blocked(folder: Path, names: list[str]) -> None:
-    """Raise the OSError that moving would end in, while nothing is decided yet."""
+    """Raise the OSError that the moves would raise, before the commit."""
     for place in (folder / name for name in names):
         above = next(path for path in place.parents if os.path.lexists(path))
         problems = {
@@ -91,9 +91,9 @@ def _refuse_blocked(folder: Path, names: list[str]) -> None:
 
 @contextmanager
 def swapping(folder: Path) -> Iterator[Staged]:
-    """Files that take their places together on leaving: a kill at any moment leaves all the old or all the new.
+    """Replace files together on exit: a kill at any moment leaves either all old or all new files.
 
-    On an error nothing is changed. Whoever reads the folder calls `settle` first.
+    On an error nothing is changed. Readers of the folder call `settle` first.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
@@ -122,9 +122,9 @@ def swapping(folder: Path) -> Iterator[Staged]:
 
 
 def settle(folder: Path, *, sweep: bool = False) -> None:
-    """Finish what a killed process had decided to swap in this folder; `sweep` also takes away what it had not.
+    """Complete the committed moves of a killed process in this folder; `sweep` also removes its uncommitted files.
 
-    Only leftovers that no living process holds are swept. Where nothing was left this is one look.
+    Only leftovers that no living process holds are removed. If there are none, this is a single lookup.
     """
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
@@ -150,13 +150,13 @@ def _sweep(path: Path) -> None:
             else:
                 path.unlink(missing_ok=True)
     except OSError:
-        return  # a folder that may only be read
+        return  # a read-only folder
     finally:
         os.close(handle)
 
 
 def _open_folder(folder: Path) -> int | None:
-    """An open, locked folder, where the system has such a thing."""
+    """Return an open, locked folder, if the system supports this."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -167,7 +167,7 @@ def _open_folder(folder: Path) -> int | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """No other process swaps files in the folder meanwhile."""
+    """Prevent other processes from swapping files in the folder in the meantime."""
     handle = _open_folder(folder)
     try:
         yield
@@ -177,14 +177,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _finish(folder: Path) -> None:
-    """Move what a commit lists to its place; done twice it comes to the same."""
+    """Move the files of a commit into place; repeating it has the same result."""
     committed = folder / _COMMITTED
     listing = committed / _LIST
     if not os.path.lexists(committed):
         return
     _refuse_foreign(committed)
     try:
-        if listing.is_file():  # else all was moved, and only the empty folder is left
+        if listing.is_file():  # otherwise all was moved, and only the empty folder is left
             _move(folder, *_listed(folder, listing))
             _sync_folder(folder)
             listing.unlink()
@@ -197,7 +197,7 @@ def _finish(folder: Path) -> None:
 
 
 def _refuse_foreign(committed: Path) -> None:
-    """Raise InvalidFile where it is not a folder of files: strobe puts no link, pipe or device there."""
+    """Raise InvalidFile if it is not a folder of plain files: strobe puts no link, pipe or device there."""
     found = committed if committed.is_symlink() or not committed.is_dir() else next(others_in(committed), None)
     if found is not None:
         raise InvalidFile(
@@ -206,7 +206,7 @@ def _refuse_foreign(committed: Path) -> None:
 
 
 def _listed(folder: Path, listing: Path) -> tuple[list[str], list[str]]:
-    """What is to be put and what removed; a list that points out of the folder is refused."""
+    """Return the files to put and to remove; refuse a list that points out of the folder."""
     content = read_json(listing)
     try:
         put, gone = list(content["put"]), list(content["gone"])
@@ -230,7 +230,7 @@ def _move(folder: Path, put: list[str], gone: list[str]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make renames in the folder last through a power cut, where the system can."""
+    """Make renames in the folder survive a power cut, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

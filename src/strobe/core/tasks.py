@@ -1,4 +1,4 @@
-"""What a model is asked to do."""
+"""The tasks of a model."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ __all__ = ["Task"]
 
 
 class Task(StrEnum):
-    """What a model is asked to do: name the image, or find the things in it."""
+    """The task of a model: classify the image, or detect the objects in it."""
 
     CLASSIFICATION = "classification"
     DETECTION = "detection"

@@ -1,4 +1,4 @@
-"""True boxes held against the images they are on: unit, declared size, edges. Every maker of datasets asks here."""
+"""Check true boxes against their images: unit, declared size, edges. Every dataset maker uses this."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["FittedBoxes", "are_shares", "fit_boxes", "refuse_shares"]
 
 _SHARE = 1.01
 _TINY = 8
-"""In images up to this size a box may well end within a pixel of the corner."""
+"""In images up to this size, a box may plausibly end within a pixel of the corner."""
 _FEW_OUTSIDE = 0.01
 _MOST_BEYOND = 0.5
 _SMALLER = 1.25
@@ -22,7 +22,7 @@ _HALF_PIXEL = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedBoxes:
-    """Boxes (N, 4) in pixels of their images and inside them, which of them stay (N,), and lines about changes."""
+    """Boxes (N, 4) in pixels and inside their images, which of them are kept (N,), and notes on changes."""
 
     xyxy: Floats
     keep: Bools
@@ -30,7 +30,7 @@ class FittedBoxes:
 
 
 def are_shares(xyxy: Floats, wh: Floats) -> Bools:
-    """Which boxes (N, 4) end within a pixel of the corner of an image of `wh` (N, 2), zero where unknown.
+    """Return which boxes (N, 4) end within a pixel of the corner of an image of `wh` (N, 2), zero if unknown.
 
     >>> are_shares(np.array([[0.1, 0.2, 0.5, 0.9], [1.0, 2, 30, 40]]), np.array([[640.0, 480], [640, 480]])).tolist()
     [True, False]
@@ -42,12 +42,12 @@ def are_shares(xyxy: Floats, wh: Floats) -> Bools:
 def fit_boxes(
     xyxy: Floats, *, real_wh: Floats, declared_wh: Floats, source: NDArray[np.int64], name: Callable[[int], str]
 ) -> FittedBoxes:
-    """The boxes (N, 4) in pixels of the images as they are; InvalidValue where nobody can tell what they mean.
+    """Return the boxes (N, 4) in pixels of the stored images; raise InvalidValue if their meaning is unclear.
 
-    `real_wh` (N, 2) is the size of each box's image, `declared_wh` the size its annotation gives; 0 where unknown.
-    `source` (N,) numbers the videos, `name` gives a box's frame in words. Shares of the image are refused. Boxes made
-    for another size of the same shape are scaled. Boxes that reach beyond the image are cut to it; those that lie
-    outside are left out where they are few, else refused.
+    `real_wh` (N, 2) is the size of each box's image, `declared_wh` the size its annotation gives; 0 if unknown.
+    `source` (N,) numbers the videos, `name` gives a box's frame in words. Fractions of the image are refused. Boxes
+    for another size of the same shape are scaled. Boxes that extend beyond the image are clipped. Boxes outside it are
+    dropped if they are few, else refused.
     """
     if not len(xyxy):
         return FittedBoxes(xyxy=xyxy, keep=np.zeros(0, dtype=bool), notes=())
@@ -70,7 +70,7 @@ def fit_boxes(
 
 
 def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Callable[[int], str]) -> None:
-    """Raise InvalidValue where all boxes (N, 4) of a video are shares of the image; the rest is as for `fit_boxes`."""
+    """Raise InvalidValue if all boxes (N, 4) of a video are fractions of the image; arguments as for `fit_boxes`."""
     shares = are_shares(xyxy, wh)
     if not shares.any():
         return
@@ -87,7 +87,7 @@ def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Cal
 
 
 def _refuse_size(xyxy: Floats, real: Floats, declared: Floats, name: Callable[[int], str]) -> None:
-    """Refuse boxes of another size than their image's where they cannot be scaled, or need not be."""
+    """Refuse boxes of another size than their image's if they cannot be scaled, or need not be."""
     scale = real / declared
     skewed = np.abs(scale[:, 0] / scale[:, 1] - 1) > 0.02 + 1 / real.min(axis=1)
     if skewed.any():
@@ -110,7 +110,7 @@ def _refuse_size(xyxy: Floats, real: Floats, declared: Floats, name: Callable[[i
 
 
 def _cut(xyxy: Floats, wh: Floats, name: Callable[[int], str]) -> tuple[Floats, Bools, list[str]]:
-    """Boxes cut to their images, those that lie in them, and lines about both."""
+    """Return boxes clipped to their images, those inside them, and notes on both."""
     known = (wh > 0).all(axis=1, keepdims=True)
     inside = np.where(known, np.clip(xyxy, 0.0, np.tile(wh, 2)), xyxy)
     keep = np.asarray(((inside[:, 2:] - inside[:, :2]) > 0).all(axis=1))

@@ -1,4 +1,4 @@
-"""The variants of a dataset: what was done to the anchors, along which axis, at which levels, against which model."""
+"""The variants of a dataset: the change made to the anchors, its axis, its levels, and its target model."""
 
 import json
 import math
@@ -14,31 +14,36 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
 
 ROLES = ("same", "control", "shown")
-"""`same`: a person would give the same answer. `control`: a comparison, outside every worst. `shown`: only to look at,
-in no figure (the way from an image to what was found)."""
+"""The roles of a variant: `same`, a person would give the same answer; `control`, a comparison, in no worst case.
+
+`shown` is for viewing only and in no figure (the path from an image to a finding).
+"""
 
 STATUSES = ("complete", "found", "censored", "anchor_wrong", "failed")
-"""What became of a set. `complete`: its members are all there are. The rest are of searches: something was found at
-`reach`, nothing was found up to `reach`, the target was wrong on the anchor already, or the search broke down."""
+"""The outcomes of a set. `complete`: its members are all there are. The others are outcomes of searches.
+
+A search found something at `reach`, found nothing up to `reach`, started from an anchor on which the target was
+already wrong, or failed.
+"""
 
 MIXED = "mixed"
 """The axis of a dataset whose variants have different ones."""
 
 ANCHOR = "anchor"
-"""What contrasts call the images themselves; no variant may be called so."""
+"""The name of the original images in contrasts; no variant may have it."""
 
 NO_VARIANT = ""
-"""The name of the one variant of a dataset that has no table of them."""
+"""The name of the one variant of a dataset without a table of variants."""
 
 SLACK = 1e-6
-"""A member counts at a level if it lies beyond it by less than this share: distances are float32 at times."""
+"""A member counts at a level if it exceeds it by less than this share, because distances may be float32."""
 
 Role = Literal["same", "control", "shown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The model a variant's sets were made against: its name, the digest of its weights, its preprocessing."""
+    """The model that a variant's sets were made against: its name, the digest of its weights, its preprocessing."""
 
     name: str
     weights: str = ""
@@ -48,7 +53,7 @@ class Target:
         expect(bool(self.name), "target.name", "not empty", self.name)
 
     def is_model(self, name: str, weights: str = "") -> bool:
-        """Whether that model is the target: by its weights where both are known, else by its name.
+        """Return whether that model is the target: by weights if both are known, else by name.
 
         >>> Target(name="net", weights="3f").is_model("other", "3f"), Target(name="net").is_model("net", "3f")
         (True, True)
@@ -58,10 +63,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One thing done to anchors. `levels` ascend from above 0; `estimated`: it rests on boxes or masks nobody drew.
+    """One change made to anchors. `levels` ascend from above 0; `estimated`: it uses boxes or masks nobody drew.
 
-    `fields` says what it is in plain words and numbers (kind, norm, granularity, rung, fit …). Levels that are not
-    `ordered` are names: none of them is within another.
+    `fields` describes it in plain words and numbers (kind, norm, granularity, rung, fit …). Levels that are not
+    `ordered` are names: none of them includes another.
     """
 
     variant: str
@@ -88,7 +93,7 @@ class Variant:
             raise InvalidValue(f"variants.fields: expected plain JSON, got {error}") from error
 
     def described(self) -> str:
-        """Everything about it as one line of JSON: what the digest takes in."""
+        """Return everything about it as one line of JSON, for the digest."""
         target = self.target and [self.target.name, self.target.weights, dict(self.target.preprocessing)]
         parts = (self.variant, dict(self.fields), target, self.axis, self.unit, self.ordered, self.levels, self.role)
         return json.dumps([*parts, self.estimated], sort_keys=True)
@@ -111,12 +116,12 @@ class Variants:
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in self.__slots__}
         expect(len(lengths) == 1 and lengths != {0}, "variants", "columns of one length, at least one row", lengths)
-        names = [row.variant for row in self]  # making the rows checks each of them
+        names = [row.variant for row in self]  # creating the rows validates each of them
         expect(len(set(names)) == len(names), "variants.variant", "each variant once", names)
 
     @classmethod
     def of(cls, rows: Sequence[Variant]) -> "Variants":
-        """The table of these rows.
+        """Return the table of these rows.
 
         >>> Variants.of([Variant(variant="fog", axis="severity", levels=(1.0, 2.0))]).axis.tolist()
         ['severity']
@@ -139,7 +144,7 @@ class Variants:
 
     @property
     def k(self) -> int:
-        """The most levels a variant has: what k is on such data."""
+        """The largest number of levels of a variant, which is k on such data."""
         return max(len(levels) for levels in self.levels)
 
     @property
@@ -149,26 +154,28 @@ class Variants:
 
     @property
     def is_same(self) -> NDArray[np.bool_]:
-        """Which are no controls."""
+        """The variants that are not controls."""
         return np.asarray(self.role == "same", dtype=bool)
 
     @property
     def is_shown(self) -> NDArray[np.bool_]:
-        """Which are only to look at."""
+        """The variants for viewing only."""
         return np.asarray(self.role == "shown", dtype=bool)
 
     @property
     def have_one_scale(self) -> bool:
-        """Whether all variants but controls share axis, unit and levels, so that a worst over them means something."""
+        """Whether all variants except controls share axis, unit and levels, so that a worst case over them is
+        meaningful.
+        """
         rows = np.flatnonzero(self.is_same)
         scales = {(self.axis[row], self.unit[row], self.levels[row], bool(self.ordered[row])) for row in rows}
         return len(scales) == 1 and bool(self.ordered[rows[0]])
 
 
 def level_numbers(distance: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.int64]:
-    """For each distance the number, from 1, of the smallest level that holds it; 0 at distance 0.
+    """Return for each distance the number, from 1, of the smallest level that includes it; 0 at distance 0.
 
-    Beyond the last level it is one more than there are levels.
+    Beyond the last level it is the number of levels plus one.
 
     >>> level_numbers(np.array([0.0, -0.3, 0.5, 2.5]), [0.5, 1.0]).tolist()
     [0, 1, 1, 3]
