@@ -1,12 +1,12 @@
 """ImageNet-9 and its variations (Xiao et al., Noise or Signal): SRC/<variation>/val/<00_dog …>/<file>, joined by name.
 
-    original    the whole image                        mixed_same   on the ground of an image of its class
-    mixed_rand  on the ground of any class               mixed_next   on the ground of the next class
-    only_fg     the object alone, on black               no_fg        the object's shape is black
-    only_bg_t   its box filled with ground, by tiling    only_bg_b    its box is black
+    original    the whole image                         mixed_same   on the background of an image of its class
+    mixed_rand  on a background of any class            mixed_next   on a background of the next class
+    only_fg     the object alone, on black              no_fg        the object's shape is black
+    only_bg_t   its box tiled with background           only_bg_b    its box is black
 
-Every image of `original` is a group; the variations are the rungs of a ladder of backgrounds, by the names its other
-makers use. Labels come from the number of the class's folder.
+Every image of `original` is a group. The variations are the rungs of a background ladder, under the names that strobe's
+own ladders use. Labels come from the number of the class's folder.
 """
 
 import re

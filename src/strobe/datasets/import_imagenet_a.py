@@ -1,7 +1,7 @@
-"""ImageNet-A, and crop sets of it: ImageNet-A-Plus, or what `review export --crops` writes.
+"""ImageNet-A and its crop sets: ImageNet-A-Plus, or the output of `review export --crops`.
 
 ImageNet-A        SRC/<WordNet id>/<file>, 200 of ILSVRC's 1,000 classes
-ImageNet-A-Plus   SRC/<WordNet id>/<the same file name>, each a crop of an original, and perhaps manifest.json
+ImageNet-A-Plus   SRC/<WordNet id>/<the same file name>, each a crop of an original, and optionally manifest.json
 """
 
 import re

@@ -1,9 +1,9 @@
-"""ImageNet-C and its kin: clean images and what a corruption made of each, severity by severity.
+"""ImageNet-C and similar datasets: clean images and corrupted versions of each, by severity.
 
     SRC/…/<corruption>/<severity>/<class>/<file>      with CLEAN/<class>/<file>
     SRC/<corruption>.npy and SRC/labels.npy           with CLEAN.npy (CIFAR-10-C: severities one after the other)
 
-One set per image and corruption; the clean image is the anchor of all of them, severity the distance.
+There is one set per image and corruption. The clean image is the anchor of all its sets, and severity is the distance.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

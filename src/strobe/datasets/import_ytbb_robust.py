@@ -1,7 +1,8 @@
-"""YTBB-Robust as it was released: anchors with densified labels, pair annotations, frames by video and time.
+"""The YTBB-Robust release: anchors with densified labels, pair annotations, frames by video and time.
 
 Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations) for anchors and for pairs, and the
-CSV of listed anchors (`ytid,time_ms,label`). In that CSV 22 means car; in the class index 22 is none and 23 car.
+CSV of listed anchors (`ytid,time_ms,label`). In that CSV 22 means car. In the class index 22 is
+none and 23 is car.
 """
 
 import re

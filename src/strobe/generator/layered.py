@@ -1,4 +1,4 @@
-"""A torch module behind the LayeredGenerator port: what all adapters share, and a `py:` file of one's own uses.
+"""A torch module behind the LayeredGenerator port: shared by all adapters, and for your own `py:` file.
 
 from strobe.generator.layered import layered
 

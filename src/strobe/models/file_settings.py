@@ -1,10 +1,11 @@
-"""The JSON beside a file that holds a whole model, for what the file cannot say (`model.json`, or --model-settings).
+"""The JSON file next to a model file, with facts that the model file lacks (`model.json`, or --model-settings).
 
     {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "resize": 256, "interpolation": "bilinear",
      "labels": "ilsvrc-2012"}
 
-`labels` is the name of a shipped label space, a list of names, or "dataset"; `kind` is logits (default) or
-probabilities. Any field of ImagePlan may be given; `size_hw` comes from the file where its input has a fixed size.
+`labels` is the name of a shipped label space, a list of names, or "dataset". `kind` is logits (default) or
+probabilities. Any field of ImagePlan may be given. If the model's input has a fixed size, `size_hw` comes from the
+model file.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
-"""Two models together, as they are written: classes derived from a detector's boxes, and crops before a classifier.
+"""The syntax for combining two models: classes derived from a detector's boxes, and crops before a classifier.
 
     boxes:DETECTOR   boxes-sum:DETECTOR   boxes-noisyor:DETECTOR   and -all after any of them
     crop:FROM[,context=1.5][,pick=largest][,fit=pad][,without=outside][,score=0.3]:CLASSIFIER
 
-FROM is `truth`, a detector, or the name of a model of the same command or run. Where a detector is written with a
-colon, an option after it says where it ends: crop:torchvision:ssd300_vgg16,context=1.2:timm:resnet50.
+FROM is `truth`, a detector, or the name of a model of the same command or run. If a detector's name contains a colon,
+an option must follow to mark its end: crop:torchvision:ssd300_vgg16,context=1.2:timm:resnet50.
 """
 
 import re

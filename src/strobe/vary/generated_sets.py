@@ -84,7 +84,7 @@ class GeneratorSearchPlan:
 class Sampled:
     """Latents that every compared model classifies correctly, (N, latent_size), with the class and name of each.
 
-    Also how many of the sampled latents each model and all models classify correctly.
+    `rates` counts the sampled latents, and those that each model and all models classify correctly.
     """
 
     latents: NDArray[np.float32]

@@ -1,12 +1,12 @@
-"""A detector in an ONNX file: `onnx:yolov8n.onnx`, with a JSON beside it (`yolov8n.json`) for what the file cannot say.
+"""A detector in an ONNX file, `onnx:yolov8n.onnx`, with a JSON file next to it (`yolov8n.json`) for further facts.
 
     {"task": "detection", "layout": "yolov8", "labels": "coco-80"}
 
-`labels` is a shipped space, a list of names, or "dataset". Everything else has the usual value of its layout: `size`
+`labels` is a shipped space, a list of names, or "dataset". All other keys default to the layout's values: `size`
 [height, width], `fit` (letterbox, letterbox-top-left, stretch), `fill`, `mean`, `std` and `divide` of the pixels,
 `channels` (RGB or BGR), `score_threshold`, `nms_iou`, `max_detections`, `box_order` (xyxy, yxyx), `box_units`
-(normalised, pixels), `label_offset` (1 where labels count from 1). A file whose outputs or metadata say that it is a
-detector, and whose classes are COCO's, the dataset's or named in its metadata, needs no JSON.
+(normalised, pixels), `label_offset` (1 if labels count from 1). No JSON is needed if the file's outputs or metadata
+identify a detector, and its classes are COCO's, the dataset's or named in its metadata.
 """
 
 import ast

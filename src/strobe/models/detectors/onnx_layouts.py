@@ -1,4 +1,4 @@
-"""Exported detectors by layout: what is usual for each people really have, and its decoder from arrays to boxes.
+"""Layouts of exported detectors: the usual settings of each, and its decoder from arrays to boxes.
 
 | layout | outputs | boxes | input |
 |---|---|---|---|
@@ -10,7 +10,7 @@
 | `rtdetr` | logits (B, Q, C) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, RGB / 255 |
 | `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 | stretched |
 
-Where a file's boxes are in the other unit (TensorFlow exports of YOLOv5 say 0–1), `box_units` says so for any layout.
+If a file's boxes use the other unit (TensorFlow exports of YOLOv5 use 0–1), set `box_units`, which any layout accepts.
 """
 
 from collections.abc import Mapping, Sequence

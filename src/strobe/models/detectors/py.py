@@ -1,4 +1,4 @@
-"""A detector of your own from a plain function, for `py:FILE.py:FACTORY`.
+"""Make a detector from your own function, for `py:FILE.py:FACTORY`.
 
 from strobe.models.detectors.py import detector
 
