@@ -28,7 +28,7 @@ def h264_round_trip(
 ) -> tuple[NDArray[np.uint8], tuple[PictType, ...]]:
     """Return the frames (T, H, W, 3) as a viewer of the encoded clip sees them, and each frame's type (I, P or B).
 
-    x264 runs on one thread, and colour is converted here with proper rounding, because the library's fast conversion
+    x264 runs on one thread. Colour is converted here with proper rounding, because the library's fast conversion
     darkens every frame by a level. So the same frames give the same pixels wherever the same libraries run.
     """
     av = require("av", what="the H.264 round trip", extra="video")

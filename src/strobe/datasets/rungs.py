@@ -118,7 +118,7 @@ def import_rungs(
             for box in whole.boxes:
                 grown.box(frame=anchor, label=box.label, xyxy=box.xyxy)
             for place, one in enumerate(of.rungs, start=1):
-                # Its number depends on the rung alone: a rung that is fetched later renames nothing.
+                # The number depends on the rung alone, so a rung that is downloaded later renames nothing.
                 if one.variant == USUAL:
                     members = [frame(whole.key, photo, place, (), name=f"{USUAL}/{whole.key}")]
                 else:

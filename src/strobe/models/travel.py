@@ -1,8 +1,8 @@
 """Send a user's Python file to another machine with the files it needs, and verify them there by hash.
 
-The parcel holds the file, the modules and packages next to it that it imports (and their imports in turn), and the
-files next to it that a string in the code names. A file that is too large must exist at the same path on the other
-machine.
+The parcel holds the file and the modules and packages next to it that it imports, with their imports in turn. It also
+holds the files next to it that a string in the code names. A file that is too large must exist at the same path on the
+other machine.
 """
 
 import ast

@@ -211,7 +211,7 @@ class _Worker:
         return _slots(whole, self._plans, self._chunk)
 
     def _found(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found], *, lent: bool) -> list[Any]:
-        """What the worker found of its n-th frame; a copy where the memory is not lent and will be written again."""
+        """Return the worker's result for its n-th frame, as a copy if the memory is not lent and will be reused."""
         made: dict[int, Image] = {}
         out: list[Any] = []
         for found in answer:

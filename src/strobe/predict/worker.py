@@ -1,9 +1,9 @@
 """The stateless function that the engine maps over shards: read frames, run models, return predictions.
 
 Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device, a
-fixed share of its batches is decoded there and the rest by the decoder, so that both work in parallel and each frame
-always takes the same path. A few threads read files and have them decoded, a batch each. The results go to the threads
-that run the model, one per lane, shared by all shards.
+fixed share of its batches is decoded there and the rest by the decoder. Both work in parallel, and each frame always
+takes the same path. A few threads read files and have them decoded, a batch each. The results go to the threads that
+run the model, one per lane, shared by all shards.
 """
 
 import threading

@@ -37,7 +37,7 @@ class SyntheticOptions:
     """The number of clips, and their world. Each clip is one set, and its middle frame is the anchor.
 
     A frame is not a member if more than `max_occlusion` of the main object is covered, or less than `min_in_view` is
-    inside the frame, because a person would not call it the same. `masks` stores masks next to the media.
+    inside the frame. A person would not give it the same label. `masks` stores masks next to the media.
     """
 
     world: WorldOptions = field(default_factory=WorldOptions)

@@ -23,14 +23,17 @@ _PER_MODEL = "for"
 class Recipe:
     """How to train, independent of model and data.
 
-    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss`: the
-    `average` over the batch; the `worst` member of each set within `k` (0: the sets' full reach); `mixed`, average and
-    worst, where the worst's weight grows to `worst_weight` over the first `ramp` of training; `consistency`, the worst
-    member plus its divergence from a random one's answer, weighted by `worst_weight`. `corruption` is applied to a
-    share `corrupted` of the images, at a severity sampled from `severities`. `eps` (share of the pixel range) replaces
-    each image by the worst of an attack of `attack_steps`, in the norm `norm` (linf or l2). `trains`: the whole
-    network, its `head` on cached features, a `detector`, or an image generator (`gan`). The generator's discriminator
-    is `width` wide, and the classification part of its loss has the weight `naming`.
+    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss` is one of
+
+    - `average`: the mean over the batch
+    - `worst`: the worst member of each set within `k` (0: the sets' full reach)
+    - `mixed`: average and worst; the worst's weight grows to `worst_weight` over the first `ramp` of training
+    - `consistency`: the worst member, and the divergence of its answer from a random one's, weighted by `worst_weight`
+
+    `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. `eps` (share
+    of the pixel range) replaces each image by the worst of an attack of `attack_steps`, in the norm `norm` (linf or
+    l2). `trains`: the whole network, its `head` on cached features, a `detector`, or an image generator (`gan`). The
+    generator's discriminator is `width` wide, and the classification part of its loss has the weight `naming`.
 
     `crop` is the maximum shift of the window, as a share of the side. `warm_up` is a share of all steps. `ema` is the
     decay of the weight average (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss
