@@ -39,10 +39,7 @@ _PICTURE = re.compile(r"n\d{8}_\d+")
 
 
 def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
-    """Return the images of `original` with all available variations.
-
-    A variation's file belongs to the original whose foreground its name contains.
-    """
+    """Return the images of `original` with all available variations, matched by the foreground in a file's name."""
     if not source.is_dir():
         raise StrobeError(
             f"no such folder: {printable(source)}; give the folder of ImageNet-9, with {ORIGINAL}/val in it"
