@@ -1,4 +1,4 @@
-"""What is known of a run's models beside their predictions: their type, and the best their classes allow."""
+"""Facts on a run's models besides their predictions: their type, and the best result that their classes allow."""
 
 import csv
 import json
@@ -18,15 +18,15 @@ from strobe.runs.folder import Run
 __all__ = ["Ceilings", "Types", "classes_of", "known_types", "read_types"]
 
 Types = dict[str, tuple[str | None, bool]]
-"""Model type and whether the model makes the trend line, by name."""
+"""Model type, and whether the trend line is fitted to the model, by name."""
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
 
 
 def known_types(run: Run, path: Path | None) -> tuple[Types, Types]:
-    """Every model's type by name: the shipped testbed's word, then what the run remembers, then the user's CSV.
+    """Return every model's type by name: from the shipped testbed, then from the run, then from the user's CSV.
 
-    The second is what the run is to remember, so that scoring it again needs no CSV.
+    The second value is stored in the run, so that scoring again needs no CSV.
     """
     from strobe.models.testbed import entries
 
@@ -41,7 +41,7 @@ def known_types(run: Run, path: Path | None) -> tuple[Types, Types]:
 
 
 def read_types(path: Path | None) -> Types:
-    """The rows of a CSV model,model_type,standard; nothing without a file."""
+    """Return the rows of a CSV model,model_type,standard, or nothing without a file."""
     if path is None:
         return {}
     found: Types = {}
@@ -55,7 +55,7 @@ def read_types(path: Path | None) -> Types:
 
 
 def classes_of(facts: Mapping[str, Any]) -> LabelSpace | None:
-    """The classes a model answers in by the facts of its run; None where they are neither kept nor shipped."""
+    """Return the classes that a model answers in, from the facts of its run, or None if they are unknown."""
     kept = facts.get("spec", {}).get("label_space")
     try:
         return LabelSpace.from_json(kept) if kept else space(str(facts.get("space", "")))
@@ -64,14 +64,14 @@ def classes_of(facts: Mapping[str, Any]) -> LabelSpace | None:
 
 
 class Ceilings:
-    """The best a model can do on the dataset where some of its classes have no counterpart among the model's own."""
+    """The best possible result of a model that lacks some of the dataset's classes."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._known: dict[tuple[str, tuple[int, ...]], Ceiling] = {}
 
     def of(self, facts: Mapping[str, Any]) -> Ceiling | None:
-        """The ceiling of a model by the facts of its run; None where every anchor and set is within reach."""
+        """Return the ceiling of a model from its facts, or None if it has the classes of all anchors and sets."""
         source, childless = self._childless(facts)
         if not childless:
             return None
@@ -82,7 +82,7 @@ class Ceilings:
         return found if found.sets_out_of_reach else None
 
     def of_detector(self, facts: Mapping[str, Any]) -> MapCeiling | None:
-        """The same of a detector; None where every object is of a class it has."""
+        """Return the ceiling of a detector, or None if it has the classes of all objects."""
         source, childless = self._childless(facts)
         return map_ceiling_of(self._dataset, source=source, childless=childless) if childless else None
 
@@ -91,7 +91,7 @@ class Ceilings:
         source = str(facts.get("space", own.name))
         if "childless" in facts:
             kept = facts["childless"]
-            if isinstance(kept, str):  # it was brought in a file, whose list may be a part of the dataset's
+            if isinstance(kept, str):  # its file may list only some of the dataset's classes
                 listed = "the file's list of classes" if source == own.name else source
                 return listed, tuple(own.index(name) for name in json.loads(kept))
             source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))

@@ -1,4 +1,4 @@
-"""What models can be named here."""
+"""List the models that strobe can load by name."""
 
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -13,7 +13,10 @@ __all__ = ["listing", "papers_models", "providers"]
 
 
 def listing(pattern: str) -> list[str]:
-    """Every model the glob fits; a name without wildcards that fits none is looked up for near matches."""
+    """Return every model that matches the glob.
+
+    For a name without wildcards and without a match, suggest similar names.
+    """
     found = available(pattern)
     if found:
         return found
@@ -23,13 +26,13 @@ def listing(pattern: str) -> list[str]:
     if around and words:
         return around
     if not any(sign in pattern for sign in "*?["):
-        parse(pattern)  # an unknown provider is said as such
+        parse(pattern)  # report an unknown provider as such
     able = ", ".join(["bundled", *(entry.scheme for entry in PROVIDERS if entry.lists)])
     raise UnknownName("model", pattern, everything, hint=f"providers that can list: {able}")
 
 
 def providers() -> list[dict[str, Any]]:
-    """One row per provider: an example, what it is, whether it is installed and how to get it."""
+    """Return a row per provider: an example, a description, whether it is installed and how to install it."""
     return [
         {
             "provider": entry.scheme,
@@ -44,7 +47,7 @@ def providers() -> list[dict[str, Any]]:
 
 
 def papers_models(pattern: str | None = None) -> list[dict[str, Any]]:
-    """The shipped testbed's rows, those a glob over either name fits."""
+    """Return the rows of the shipped testbed whose name in the papers or in strobe matches the glob."""
     return [
         {
             "paper_name": entry.paper_name,

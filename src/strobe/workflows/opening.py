@@ -1,4 +1,4 @@
-"""A dataset folder opened once: read, checked, and handed from verb to verb."""
+"""Open a dataset folder once: read and check it, then pass it from command to command."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +13,19 @@ from strobe.runs.folder import Run, Subset
 __all__ = ["ALL", "Opened", "kept"]
 
 ALL = Path("all")
-"""Given instead of a subset file: every video, whatever subset the run remembers."""
+"""Passed instead of a subset file: every video, whatever subset the run was scored on."""
 
 
 def kept(dataset: Dataset) -> Dataset:
-    """What review kept, where people have voted; else all of it."""
+    """Return the sets that review kept, or all of them if nobody voted."""
     return reviewed(dataset) if dataset.info.reviewed == "votes" and dataset.verdicts else dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A dataset folder as it was read: every candidate, and the part of it that is scored.
+    """A dataset folder as read: every candidate, and the part of it that is scored.
 
-    `subset` is the part of the videos that was asked for, or that the run remembers; None where it is all of them.
+    `subset` is the requested part of the videos, or the part that the run was scored on. None means all videos.
     """
 
     path: Path
@@ -37,9 +37,9 @@ class Opened:
     def of(
         cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True, run: Run | None = None
     ) -> "Opened":
-        """Scored is what review kept where there are votes, and only the videos a subset file names.
+        """Open a folder. Scored are the sets that review kept (if there are votes) of the videos in a subset file.
 
-        Where no file is given, it is the subset that `run` remembers. `ALL` instead of a file takes every video.
+        Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
         """
         candidates = dataset = folder.read(path)
         if subset is not None:
@@ -54,9 +54,9 @@ class Opened:
 
     @classmethod
     def of_run(cls, run: Run, *, moved_to: Path | None = None, subset: Path | None = None) -> "Opened":
-        """The dataset of a run, where run.json says it lies or where it was moved to; checked to be the run's.
+        """Open the dataset of a run at the path in run.json or at its new path, and check that it is the run's dataset.
 
-        Without a `subset` it is the part of it that the run was scored on.
+        Without a `subset`, the part that the run was scored on is used.
         """
         path = moved_to or Path(run.about()["dataset"]["path"])
         if moved_to is None and not folder.is_dataset(path):
@@ -74,8 +74,8 @@ class Opened:
 
 
 def _remembered(run: Run, candidates: Dataset) -> Subset | None:
-    """The subset that the run was scored on, checked to be in the dataset."""
-    if not run.is_on(candidates):  # refused elsewhere, for that
+    """Return the subset that the run was scored on, checked against the dataset."""
+    if not run.is_on(candidates):  # another check refuses it
         return None
     found = run.subset()
     gone = set() if found is None else set(found.videos) - set(candidates.videos.video_id)
@@ -90,7 +90,7 @@ def _remembered(run: Run, candidates: Dataset) -> Subset | None:
 
 
 def _read_subset(path: Path, candidates: Dataset) -> Subset | None:
-    """The videos that a text file names; None for the word that means all of them."""
+    """Return the videos that a text file names, or None for `ALL`."""
     if path == ALL:
         return None
     with reading(path, hint="give a text file with one video name a line"):

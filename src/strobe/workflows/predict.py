@@ -1,4 +1,4 @@
-"""Models over the frames of a dataset, into a run folder: resumable, one bad model or frame never sinks the rest."""
+"""Run models over the frames of a dataset into a run folder. Runs resume, and a bad model or frame stops no other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,11 +43,11 @@ from strobe.workflows.worker_specs import DescribedModel, inputs_of, load_runner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on a CUDA GPU beside the CPU; kept apart).
+    """Options of a prediction. `decode` is `cpu` (exact) or `device` (JPEG on a CUDA GPU, too; cached separately).
 
-    `workers` threads decode, or as many processes where the models run on a GPU. `stop_early` leaves a set at its first
-    wrong frame: accuracy, pm-k and drop as ever, with fewer forwards. `absent` is what frames are that a file of boxes
-    does not name. `engine` is where models run.
+    `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
+    first wrong frame: accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
+    frames that a file of boxes does not name. `engine` is where models run.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -70,7 +70,7 @@ class PredictOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOutcome:
-    """How one model fared. `spec` is None where it could not be loaded; `ok` is False where it failed."""
+    """The outcome of one model. `spec` is None if it could not be loaded, `ok` is False if it failed."""
 
     name: str
     ok: bool
@@ -80,7 +80,7 @@ class PredictOutcome:
     stopped: StoppedEarly | None = None
 
     def summary(self) -> str:
-        """How it fared, in one line."""
+        """Describe the outcome in one line."""
         if self.outcome is None:
             return self.error or "predictions kept in the run folder"
         done = self.outcome
@@ -91,7 +91,7 @@ class PredictOutcome:
         return f"FAILED after {text}: {self.error}" if self.error else text
 
     def to_json(self) -> dict[str, Any]:
-        """What run.json keeps of it."""
+        """Return the part of it that run.json stores."""
         facts: dict[str, Any] = {"status": "done" if self.ok else "failed", "error": self.error}
         if self.spec is not None:
             facts |= {"weights": self.spec.weights, "preprocessing": dict(self.spec.preprocessing)}
@@ -117,9 +117,9 @@ def predict(
 ) -> list[PredictOutcome]:
     """Run models over every frame of the dataset's sets, into the run folder `out`.
 
-    `models` may hold globs, `@testbed`, files made elsewhere and what a program hands over. The same call again does
-    only what is missing. Give the dataset with all its candidates: predictions do not depend on review, and smoothing
-    looks at rejected frames. Where it stops early only what review kept is settled.
+    `models` may contain globs, `@testbed`, prediction files and models that a program passes. The same call again does
+    only the missing work. Pass the dataset with all its candidates: predictions do not depend on review, and smoothing
+    uses rejected frames. With `stop_early`, only the sets that review kept are run.
     """
     wanted, run = requested_models(models, trust=options.load.trust), Run(out)
     run.check(dataset)
@@ -149,11 +149,11 @@ def run_requested(
     scored: Dataset | None = None,
     k: int | None = None,
 ) -> list[PredictOutcome]:
-    """Run these models into the run; a new run that nothing was predicted into leaves no folder behind.
+    """Run these models into the run. A new run without any prediction leaves no folder behind.
 
-    `asked_for` are all models of the command in order, where these are not all; files among them wait in `stage`.
-    Detectors come before what is made of their boxes. `scored` is the part that will be scored (None: what review
-    kept), with this k: what is settled where it stops early.
+    `asked_for` has all models of the command in order, if these are not all. Files among them wait in `stage`.
+    Detectors run before models that use their boxes. `scored` is the part that will be scored with this k (None: the
+    sets that review kept). It decides which sets `stop_early` runs.
     """
     if not models:
         return []
@@ -183,7 +183,7 @@ def run_requested(
                 found[one.name] = work.derive(one, one.view, detectors, found)
         fared = [found[one.name] for one in models]
         before = run.about().get("models", {}) if run.exists else {}
-        # What failed before it answered anything, and is not asked for now, is of no more interest.
+        # Models that failed before any answer and are not requested now are dropped.
         still = {name: one for name, one in before.items() if one.get("status") != "failed" or "frames" in one}
         changes, names = {"models": still | {one.name: one.to_json() for one in fared}}, [one.name for one in models]
         run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked_for or names)
@@ -191,10 +191,10 @@ def run_requested(
 
 
 class _Work:
-    """Models run into a run, so many at once; `source` is where frames come from, where any is looked at.
+    """Runs models into a run, several at once. `source` provides the frames, if any are needed.
 
-    What becomes of one model `alone` is the command's whole answer; it is not said twice. Models are run on the
-    `cluster`, where there is one, but for those that a program handed over.
+    With one model `alone`, the command prints its outcome, so it is not reported here. Models run on the `cluster`, if
+    there is one, except those that a program passed.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class _Work:
     def run(
         self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
     ) -> Iterator[PredictOutcome]:
-        """Run models over every frame, or over what `crops` shows of it; `outside` are frames they do not see."""
-        at_once = 1 if self.stopping else self._options.models_at_once  # each learns from those before
+        """Run models over every frame, or over its crops. `outside` has frames that they do not see."""
+        at_once = 1 if self.stopping else self._options.models_at_once  # each model learns from those before it
         away = [one for one in models if self._cluster is not None and one.live is None]
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
@@ -264,7 +264,7 @@ class _Work:
         self, specs: Mapping[str, str], cluster: RemoteCluster, how: EngineOptions, *, crops: Crops | None = None,
         any_classes: Sequence[str] = (), known: Mapping[str, ModelSpec] | None = None,
     ) -> WorkerSpec:  # fmt: skip
-        """What an actor of the cluster needs to run these models."""
+        """Return everything that an actor of the cluster needs to run these models."""
         load = replace(self._options.load, device=cluster.device)
         return worker_spec(
             self._dataset, specs, load, merge=self._options.merge, engine=how, cores=cluster.cores, crops=crops,
@@ -274,7 +274,7 @@ class _Work:
     def _told(
         self, models: Sequence[RequestedModel], cluster: RemoteCluster
     ) -> dict[str, DescribedModel | StrobeError]:
-        """What models are that lie on the cluster, or why they cannot run."""
+        """Return descriptions of models on the cluster, or why they cannot run."""
         found: dict[str, DescribedModel | StrobeError] = {}
         recipes: dict[str, WorkerSpec] = {}
         for one in models:
@@ -287,7 +287,7 @@ class _Work:
         for name, told in cluster.tell(list(recipes.values())).items():
             if isinstance(told, str):
                 found[name] = StrobeError(told)
-            else:  # paths are absolute on their way; a model is called what it is called here
+            else:  # paths are absolute in transit; the model keeps its local name
                 found[name] = replace(told, spec=replace(told.spec, name=told.spec.name.replace(*names[name])))
         return found
 
@@ -333,7 +333,7 @@ class _Work:
                 progress.note(f"{printable(name)}: decoded exactly, on the CPU: --decode device is for models on CUDA")
         if not runners or self.source is None:
             return
-        run.record(dataset, path=dataset.root or Path(), changes={})  # what a kill leaves is a run that can be scored
+        run.record(dataset, path=dataset.root or Path(), changes={})  # an interrupted run can be scored
         if outside is not None:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
@@ -387,19 +387,19 @@ class _Work:
 
 
 def _text(one: RequestedModel) -> str:
-    """The model itself as it is written, without what it is shown."""
+    """Return the model's text without the crop or boxes that it uses."""
     return one.view.classifier if isinstance(one.view, CropView) else one.spec
 
 
 def _lent(told: DescribedModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (every loader's)
-    """A model that was told about, or the error that was."""
+    """Return a model that was described, or raise the reported error."""
     if isinstance(told, StrobeError):
         raise told
     return told
 
 
 def _check_ran(detector: str, found: Mapping[str, PredictOutcome]) -> None:
-    """Refuse to go on with what a detector found that failed."""
+    """Raise if the detector that a model depends on failed."""
     if detector in found and not found[detector].ok:
         meant = "; did you mean truth, the dataset's own boxes?" if get_close_matches(detector, ["truth"]) else ""
         why = without_name(detector, found[detector].error or "failed")
@@ -407,7 +407,7 @@ def _check_ran(detector: str, found: Mapping[str, PredictOutcome]) -> None:
 
 
 def _checked_spec(one: RequestedModel, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
-    """What the model says it is, and what it is shown; only classifiers see crops, and only detectors find boxes."""
+    """Return the model's spec with its view. Only classifiers see crops, and only detectors provide boxes."""
     if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
         raise ModelFailed(f"{printable(one.name)}: crop: is for classifiers, and {printable(spec.name)} is a detector")
     if one.helper and Task(spec.task) is not Task.DETECTION:

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: actors that are sent a function once and items after it, replaced when they die."""
+"""Run work on a Ray cluster: actors receive a function once and then items. Actors that die are replaced."""
 
 import platform
 import time
@@ -17,19 +17,19 @@ from strobe.models.cores import limit_cores
 __all__ = ["RayPool"]
 
 _IN_FLIGHT = 2
-"""Items an actor holds: one it works on, and one for when that is done."""
+"""Items per actor: one in progress and one waiting."""
 
 _TRIES = 3
-"""Workers that may die over one item, or before they are ready in a row."""
+"""How many workers may die over one item, or in a row before they are ready."""
 
 _PATIENCE_S = 20.0
-"""How long nobody may be at work before that is said."""
+"""How long no actor may be at work before a note is printed."""
 
 _LOOK_S = 1.0
-"""How often actors are asked how far they are, where nothing else comes from them."""
+"""How often actors are asked for their progress if they send nothing else."""
 
 _ASIDE = "aside"
-"""What answers such questions in an actor, beside the work."""
+"""The concurrency group of an actor that answers progress requests during the work."""
 
 _ENDED = ("ActorDiedError", "ActorUnavailableError", "NodeDiedError", "RayActorError", "WorkerCrashedError")
 _LOST = ("ObjectLostError", "ObjectReconstructionFailedError", "OwnerDiedError", "ObjectFetchTimedOutError")
@@ -40,13 +40,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """An error that says all there is to say: trying again would not help."""
+    """An error that is final: a retry would not help."""
 
     line: str
 
 
 class _Actor:
-    """What lies in each actor: the function, made ready where it was sent to."""
+    """The code in each actor: it holds the function and prepares it there."""
 
     def __init__(self, held: Lock | None, version: str | None, cores: int) -> None:
         limit_cores(cores)
@@ -55,7 +55,7 @@ class _Actor:
         self._held, self._version = held, version
 
     def take(self, function: Any) -> object:
-        """Let go of the function of before and make this one ready (`open`, where it has that, hears of that one)."""
+        """Release the previous function and prepare this one. Its `open`, if any, receives the previous one."""
         before, self._function = self._function, function
         getattr(before, "close", bool)()
         return self._said(lambda: self._open(before))
@@ -72,15 +72,15 @@ class _Actor:
         return getattr(self._function, "open", bool)(before)
 
     def so_far(self) -> int:
-        """How much of the item at hand is done, where the function counts it; asked for while it works."""
+        """Return the progress of the current item, if the function counts it. Called during the work."""
         return getattr(self._function, "so_far", 0)
 
     def call(self, item: Any) -> object:
-        """What the function makes of the item."""
+        """Return the function's result for the item."""
         return self._said(lambda: self._function(item))
 
     def _said(self, function: Callable[[], object]) -> object:
-        """Errors as text: not every one of them, nor what it holds, can be sent."""
+        """Turn errors into text, because not all of them can be pickled."""
         try:
             return function()
         except StrobeError as error:
@@ -91,7 +91,7 @@ class _Actor:
 
 @dataclass(slots=True, eq=False)
 class _PendingItem:
-    """An item on its way, and how many workers died over it."""
+    """An item in progress, and how many workers died over it."""
 
     value: Any
     deaths: int = 0
@@ -99,9 +99,9 @@ class _PendingItem:
 
 @dataclass(slots=True, eq=False)
 class _ActorHandle:
-    """An actor: ready once it `holds` the function; the first of its items is the one it works on.
+    """An actor. It is ready once it `holds` the function. The first of its items is the one in progress.
 
-    `so_far` is how much it said is done of that; `asking` is the item and the question under way.
+    `so_far` is the reported progress of that item. `asking` is the item and the pending progress request.
     """
 
     handle: Any
@@ -112,11 +112,11 @@ class _ActorHandle:
 
 
 class RayPool:
-    """An Executor on a Ray cluster: up to `actors` of them, each with so many cores and such a share of a GPU.
+    """An Executor on a Ray cluster with up to `actors` actors, each with some cores and a share of a GPU.
 
-    An actor that dies, alone or with its node, is replaced, and what it held is given to others; what it may still send
-    is not listened to. Only the item it worked on is held against it: the third death over one ends the work. `held` is
-    the lock under which results are written, which each of them tries: it must not be had twice.
+    An actor that dies, alone or with its node, is replaced, and its items go to others. Late results of it are ignored.
+    A death counts only for the item in progress, and the third death over one item ends the work. `held` is the lock
+    for writing results. Each actor checks that it cannot be taken twice.
     """
 
     def __init__(
@@ -128,13 +128,13 @@ class RayPool:
         self._sent: tuple[Any, Any] = (None, None)
         self._died_early, self._was_said, self._held = 0, False, held
         self._idle_since: float | None = None
-        # Ray's own restarts would run an item again that was answered already.
+        # Ray's own restarts would repeat an item that was already answered.
         how = {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
         made = ray.remote(concurrency_groups={_ASIDE: 1}, **how)(_Actor)
         self._actor = made.options(scheduling_strategy="SPREAD")
 
     def close(self) -> None:
-        """Let go of every actor."""
+        """Release every actor."""
         for one in list(self._hired):
             self._dismiss(one)
 
@@ -146,11 +146,11 @@ class RayPool:
         given_up: Callable[[Shard, str], Result] | None = None,
         watch: Callable[[int], None] | None = None,
     ) -> Iterator[Any]:
-        """The results as they come; shards are taken from the iterable only when there is room for them.
+        """Yield results as they arrive. Shards are taken from the iterable only when there is room for them.
 
-        A result may lie in the object store in pieces: with `fetched(get)` it is got and made whole, before the actor
-        may go. `given_up` is what stands for a shard over which workers die, with the reason; without one that is the
-        end. `watch` hears how much of what is being worked on is done, where the function counts that (`so_far`).
+        A result may be in the object store in pieces: `fetched(get)` fetches and joins them before the actor may go.
+        `given_up` makes the result of a shard over which workers die, from the reason. Without it, such a shard ends
+        the work. `watch` receives the progress of the items in work, if the function counts it (`so_far`).
         """
         if self._sent[0] is not function:
             self._sent = (function, self._ray.put(function))
@@ -185,18 +185,18 @@ class RayPool:
                     one.so_far = 0
                     yield answer
         finally:
-            for one in set(asked.values()):  # still busy with what nobody waits for any more
+            for one in set(asked.values()):  # still busy with an item that nobody waits for any more
                 self._dismiss(one)
 
     def _introduce(self, one: _ActorHandle, asked: dict[Any, _ActorHandle]) -> None:
-        """Send the actor the function, unless it has it from before."""
+        """Send the function to the actor, unless it already has it."""
         function, sent = self._sent
         if one.holds is not function:
             one.holds = None
             asked[one.handle.take.remote(sent)] = one
 
     def _give(self, fresh: Iterator[_PendingItem], again: deque[_PendingItem], asked: dict[Any, _ActorHandle]) -> bool:
-        """Give actors that are ready what they have room for, one each before a second; whether there is work left."""
+        """Give items to ready actors, one each before a second. Return whether there is work left."""
         for depth in range(1, _IN_FLIGHT + 1):
             for one in self._hired:
                 if one.holds is not self._sent[0] or len(one.items) >= depth:
@@ -209,7 +209,7 @@ class RayPool:
         return True
 
     def _next(self, asked: dict[Any, _ActorHandle]) -> Any:
-        """The next answer there is; None after a moment without. Said once where nobody is at work for long."""
+        """Return the next answer, or None after a short wait. Print a note once if no actor is at work for long."""
         done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_LOOK_S)
         if done:
             return done[0]
@@ -225,7 +225,7 @@ class RayPool:
         return None
 
     def _so_far(self) -> int:
-        """How much is done of the items at hand, as far as actors have said; and ask them again."""
+        """Return the reported progress of the current items, and ask the actors again."""
         for one in self._hired:
             item = next(iter(one.items), None)
             if one.asking is not None:
@@ -233,7 +233,7 @@ class RayPool:
                 if not self._ray.wait([question], timeout=0)[0]:
                     continue
                 one.asking = None
-                with suppress(self._ray.exceptions.RayError):  # it died; its items say so
+                with suppress(self._ray.exceptions.RayError):  # it died; its items report that
                     one.so_far = self._ray.get(question) if asked_about == item else 0
             if item is not None:
                 one.asking = (item, one.handle.so_far.options(concurrency_group=_ASIDE).remote())
@@ -243,7 +243,7 @@ class RayPool:
         self, one: _ActorHandle, error: Exception, again: deque[_PendingItem], asked: dict[Any, _ActorHandle],
         given_up: Callable[[Any, str], Any] | None,
     ) -> Iterator[Any]:  # fmt: skip
-        """An actor is gone: what it had answered before, then its items to the others, another in its place."""
+        """Handle the loss of an actor: yield its earlier answer, give its items to others, and start a replacement."""
         why = _reason(error)
         for reference in [reference for reference, who in asked.items() if who is one]:
             del asked[reference]
@@ -275,10 +275,10 @@ class RayPool:
         return found.fetched(self._ray.get) if hasattr(found, "fetched") else found
 
     def _answered(self, reference: Any) -> Any:
-        """The answer an actor gave before it died, where it is at hand; None where there is none."""
+        """Return the answer that an actor gave before it died, or None."""
         try:
             return self._got(reference, timeout=0)
-        except self._ray.exceptions.RayError:  # among them that it takes longer
+        except self._ray.exceptions.RayError:  # including a timeout
             return None
 
     def _dismiss(self, one: _ActorHandle) -> None:
@@ -288,7 +288,7 @@ class RayPool:
 
 
 def _reason(error: Exception) -> str:
-    """Why an actor is gone, in a few words out of Ray's many."""
+    """Return in a few words why an actor died."""
     text = str(error)
     low = text.lower()
     if "out of memory" in low or "node_out_of_memory" in low or "low on memory" in low:

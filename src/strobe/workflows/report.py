@@ -1,4 +1,4 @@
-"""From a scored run to the page a person reads: results, dataset, predictions and images brought together."""
+"""Write the report of a scored run from its results, dataset, predictions and images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,10 +27,10 @@ __all__ = ["ReportOptions", "read_results", "report_run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """How to report: the page's options, and where the data lies if not where it was predicted.
+    """Options of a report: those of the page, and where the data is if it was moved.
 
-    `show` names models of the run that figures and gallery show first, `change` two as before and after; with two
-    models of a task in all, they are that, in the order in which they were asked for.
+    `show` names models that figures and gallery show first, `change` two models as before and after. Without it, the
+    only two models of a task are compared, in the order in which they were requested.
     """
 
     options: PageOptions = field(default_factory=PageOptions)
@@ -47,9 +47,9 @@ def report_run(
     *,
     opened: Opened | None = None,
 ) -> Path:
-    """Write report.html, figures/ and tables/ for a scored run folder; the path of the page.
+    """Write report.html, figures/ and tables/ for a scored run folder and return the path of the page.
 
-    With `opened`, the dataset as it was just scored, its tables have been written too.
+    With `opened`, the dataset as just scored, the tables have already been written.
     """
     Run(run).about()  # a run that is not there is refused before its folder is made to hold the lock
     with writing(run):
@@ -100,7 +100,7 @@ def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str
 
 
 def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: Sequence[str]) -> tuple[str, str] | None:
-    """The two models to set beside each other; None where nothing was asked and there are more than two."""
+    """Return the two models to compare, or None if none were named and there are more than two."""
     if asked is not None:
         _check_show(run, results, asked, option="--before and --after")
         if asked[0] == asked[1]:
@@ -115,7 +115,7 @@ def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: S
 
 
 def _is_own(name: str, here: Mapping[str, StoredModel], about: Mapping[str, Any]) -> bool:
-    """Whether a model is the user's own choice: brought as a file, no model of the testbed, or named in the command."""
+    """Whether a model is the user's own: from a file, not in the testbed, or named in the command."""
     from strobe.models.testbed import tags_of
 
     if name not in here:
@@ -125,7 +125,7 @@ def _is_own(name: str, here: Mapping[str, StoredModel], about: Mapping[str, Any]
 
 
 def read_results(run: Path) -> Results:
-    """What results.json of a run says, checked."""
+    """Read and check results.json of a run."""
     path = inside(run, "results.json")
     data = read_json(path, hint="run strobe score on this run first")
     if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
@@ -137,7 +137,7 @@ def read_results(run: Path) -> Results:
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
-    """The dataset's images, or none with a word about it: a report without images is still a report."""
+    """Return the dataset's images, or None with a note: a report without images is still useful."""
     try:
         return frame_source(dataset)
     except NoImages:
@@ -149,7 +149,7 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
 
 
 def _own_classes(model: StoredModel, answers: Answers) -> Sequence[str] | None:
-    """The model's own best class per frame, where it was run here and its classes are not the dataset's."""
+    """Return the model's own best class per frame, if it was run here and has other classes than the dataset."""
     if not isinstance(answers, ClassAnswers) or answers.own_label is None or "spec" not in model.facts:
         return None
     space = LabelSpace.from_json(model.facts["spec"]["label_space"])

@@ -1,6 +1,6 @@
-"""The review verbs: serve the page, say how far it is, write its outcome to the dataset, take in others' answers.
+"""The review commands: serve the page, show its progress, write its result to the dataset, import answers.
 
-Each is about one question (`ask`): pairs, name or box. All lie in one store.
+Each command is about one question (`ask`): pairs, name or box. All questions share one store.
 """
 
 import hashlib
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 __all__ = ["Links", "ServeOptions", "export", "exported_conduct", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
-"""The shortest shared token taken: shorter ones can be guessed."""
+"""The shortest shared token accepted. Shorter ones can be guessed."""
 
 MAX_GUIDELINES = 60_000
-"""The longest text the page shows: longer ones nobody reads before voting."""
+"""The longest guidelines accepted. Nobody reads more before voting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Where and for whom to serve. Without a token or invited names only this machine can be served."""
+    """Address and people. Without a token or invited names, only this machine can be served."""
 
     db: str | None = None
     host: str = "127.0.0.1"
@@ -53,7 +53,7 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Where people go: the page, the admin page, and one personal link for each invited name."""
+    """The page, the admin page, and a personal link for each invited name."""
 
     url: str
     admin: str
@@ -69,7 +69,7 @@ _ONLY = {
     "show_votes": ("pairs", "box"),
     "agree": ("box",),
 }
-"""Settings that mean something to some questions only."""
+"""Settings that apply to some questions only."""
 
 
 def serve(
@@ -83,10 +83,10 @@ def serve(
     examples: Path | None = None,
     on_ready: Callable[[Links], None],
 ) -> None:
-    """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens.
+    """Serve the review page of a dataset until interrupted. `on_ready` receives the links once the server listens.
 
-    `suggest` names the run or file whose boxes are suggested to who is asked where something is; `guidelines` the
-    project's own Markdown file for the page; `examples` a file of votes that are right, to practise on.
+    `suggest` names the run or file whose boxes are suggested to people who draw boxes. `guidelines` is your Markdown
+    file for the page, `examples` a file of correct votes to practise on.
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
@@ -109,7 +109,7 @@ def serve(
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     content = _content(folder)
     with ThreadPoolExecutor(1) as beside:
-        # Reading waits for the disk and for Arrow, importing for the interpreter: together they take as long as one.
+        # Reading waits for the disk and Arrow, importing for the interpreter, so both run at the same time.
         reading = beside.submit(_read, folder, people=False)
         from strobe.review.app import Access, make_app
         from strobe.review.people import People
@@ -126,7 +126,7 @@ def serve(
         if suggest is not None:
             _suggest(store, dataset, suggest)
         known = store.is_laid_out(settings, content)
-        # What was laid out before had its images then.
+        # A plan from an earlier start had its images then.
         source = LateSource(dataset) if known else frame_source(dataset)
         store.prepare(dataset if known else _read(folder), settings, content=content)
         port = int(listener.getsockname()[1])
@@ -151,7 +151,7 @@ def serve(
 
 
 def _guidelines(path: Path) -> str:
-    """The project's own text. It reaches the page as text and is drawn there; nothing in it is taken as HTML."""
+    """Return the guidelines. The page renders them as text and never as HTML."""
     with reading(path):
         text = path.read_text(encoding="utf-8-sig")
     if not text.strip() or len(text) > MAX_GUIDELINES:
@@ -178,7 +178,7 @@ def _suggest(store: "Store", dataset: Dataset, told: str) -> None:
 
 
 def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[str, Any]:
-    """How far a question is, from the store and the answers in the folder."""
+    """Return the state of a question, from the store and the answers in the folder."""
     dataset = _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     return {"dataset": dataset.name, **_question(ask).summarise(dataset, answers, conduct)}
@@ -195,12 +195,12 @@ def export(
     unreviewed: Literal["exclude", "keep"] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write every answer into the dataset folder, and the figures beside them; the same answers give the same bytes.
+    """Write every answer and the figures into the dataset folder. The same answers give the same bytes.
 
-    With `out` what follows from them is also written as a dataset folder of its own, its media hard links to these: of
-    pairs the reviewed sets, of boxes the sets whose anchor is kept, with the boxes people drew. With `crops` the kept
-    images are cut to their boxes there. `unreviewed` says whether sets without any vote stay in the study as built
-    (`keep`) or leave it (`exclude`); None leaves what the last export said, at first `exclude`.
+    With `out`, the result is also written as a new dataset folder with hard links to the media: for pairs the reviewed
+    sets, for boxes the sets whose anchor is kept, with the drawn boxes. With `crops`, the kept images are cropped to
+    their boxes there. `unreviewed` decides whether sets without any vote stay in the study as built (`keep`) or not
+    (`exclude`). None repeats the choice of the last export, at first `exclude`.
     """
     _question(ask)
     if out is not None and ask not in _OUTCOMES:
@@ -210,7 +210,7 @@ def export(
     if unreviewed is not None and ask != "pairs":
         raise StrobeError("--unreviewed is about sets without a vote on a pair: it is for --ask pairs alone")
     with ExitStack() as held:
-        for place in (out, crops):  # before anything is written: either all of it comes, or nothing
+        for place in (out, crops):  # before anything is written: the export is complete or writes nothing
             if place is not None:
                 held.enter_context(writing(place))
         return _exported(folder, ask, db, (out, crops), unreviewed, progress or Silent())
@@ -224,7 +224,7 @@ def _exported(
     unreviewed: Literal["exclude", "keep"] | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """The export itself, while the folders are held for writing; `places` are those for a dataset and for crops."""
+    """Do the export while the folders are locked. `places` are those for a dataset and for crops."""
     from strobe.core.derivation import derive
     from strobe.datasets.folder import append_answers, append_verdicts
 
@@ -255,20 +255,20 @@ def _exported(
 
 
 def written(ask: str) -> tuple[str, str]:
-    """The files an export of a question writes: its answers and its figures."""
+    """Return the files that an export of a question writes: its answers and its figures."""
     table = _question(ask).log.table
     return f"{table}.parquet", "review.json" if table == "verdicts" else f"{table}.json"
 
 
 def exported_conduct(folder: Path, name: str = "review.json") -> Conduct | None:
-    """How a review was run, by the figures its last export wrote; None where there are none."""
+    """Return how a review was run, from the figures of its last export, or None."""
     path = inside(folder, name)
     figures = read_json(path) if path.is_file() else None
     return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
 
 
 def _write_reviewed(dataset: Dataset, out: Path) -> None:
-    """The sets the votes leave, as a dataset folder of their own."""
+    """Write the sets that the votes keep as a new dataset folder."""
     from strobe.core.derivation import reviewed
 
     part = reviewed(dataset)
@@ -277,14 +277,14 @@ def _write_reviewed(dataset: Dataset, out: Path) -> None:
 
 
 def _without_votes(part: Dataset) -> dict[str, int]:
-    """How many sets nobody voted on, for the provenance of a dataset that has no votes to count them by."""
+    """Return how many sets have no vote, for the provenance of a dataset without votes."""
     found = Cohort.of(part, needs_labels=False)
     counts = {"sets_without_votes": found.sets_without_votes, "kept_without_votes": found.kept_without_votes}
     return {name: count for name, count in counts.items() if count}
 
 
 def _write_boxed(dataset: Dataset, out: Path) -> None:
-    """The sets whose anchor people keep (of those the votes leave), with the boxes they drew."""
+    """Write the sets whose anchor people keep (of those that the votes keep), with the drawn boxes."""
     from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
     from strobe.core.derivation import reviewed
 
@@ -297,11 +297,11 @@ def _write_boxed(dataset: Dataset, out: Path) -> None:
 
 
 _OUTCOMES = {"pairs": _write_reviewed, "box": _write_boxed}
-"""What `out` writes, by the question it follows from."""
+"""The writer of `out` for each question."""
 
 
 def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, Any]) -> None:
-    """A part of the dataset as a folder of its own that says what it came from; what people said stays behind."""
+    """Write a part of the dataset as a new folder with its provenance, without people's answers."""
     from strobe.datasets.folder import write
     from strobe.datasets.making import made_before
 
@@ -314,7 +314,7 @@ def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str,
 
 
 def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
-    """The images people keep, cut to their boxes."""
+    """Crop the images that people keep to their boxes."""
     from strobe.analyses.drawn import drawn_pictures
     from strobe.datasets.export_crops import export_crops
     from strobe.workflows.sources import frame_source
@@ -325,7 +325,7 @@ def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
 def import_votes(
     folder: Path, file: Path, *, annotator: str, ask: str = "pairs", db: str | None = None
 ) -> dict[str, Any]:
-    """Take answers made elsewhere into the store; reading the same file again adds nothing."""
+    """Import answers given elsewhere into the store. Reading the same file again adds nothing."""
     dataset = _read(folder)
     known = {vote.annotator for vote in dataset.verdicts}
     known |= {answer.annotator for answer in dataset.names} | {answer.annotator for answer in dataset.drawn}
@@ -334,7 +334,7 @@ def import_votes(
             known |= set(store.names())
     found = _question(ask).read(file, dataset, annotator=annotator, known=sorted(known))
     with _open(folder, db, ask) as store:
-        # As it is run already: an import leaves the queue of others as it is.
+        # Keep the current settings: an import does not change other people's queue.
         conduct = store.conduct()
         settings = ReviewOptions() if conduct is None else conduct.settings
         store.prepare(dataset, settings, remember=conduct is not None, content=_content(folder))
@@ -343,9 +343,9 @@ def import_votes(
 
 
 def _media_files(dataset: Dataset) -> dict[str, Path]:
-    """Where each stored frame lies, by its path in the folder; those that are not there left out.
+    """Return the file of each stored frame by its path in the folder, without missing files.
 
-    Anything but a regular file inside the folder is refused: a link or a pipe could stand for any file of this machine.
+    Only regular files inside the folder are accepted: a link or a pipe could point to any file of this machine.
     """
     from strobe.datasets.media import MediaSource
 
@@ -359,7 +359,7 @@ def _media_files(dataset: Dataset) -> dict[str, Path]:
 
 
 def _link_media(files: Mapping[str, Path], out: Path) -> None:
-    """The frames' files in the new folder too: hard links, or copies where the disk cannot link."""
+    """Add the frames' files to the new folder: hard links, or copies if the file system cannot link."""
     for relative, source in files.items():
         target = out / relative
         if target.exists() or not target.resolve().is_relative_to(out.resolve()):
@@ -402,14 +402,14 @@ def _open(folder: Path, db: str | None, ask: str) -> "AbstractContextManager[Sto
 
 
 def _has_store(folder: Path, db: str | None) -> bool:
-    """Whether there is a store to look into; looking must not make one."""
+    """Whether there is a store. Checking must not create one."""
     return db is not None or (folder / "review.sqlite").exists()
 
 
 def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tuple[Sequence[Any], Conduct | None]:
-    """The answers in the folder and those in the store, each once, oldest first, and how the review was run.
+    """Return the answers in the folder and in the store, each once and oldest first, and how the review was run.
 
-    Where there is no store, the last export may have said how.
+    Without a store, the last export may have recorded how.
     """
     log, conduct = _question(ask).log, None
     found = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}

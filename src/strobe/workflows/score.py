@@ -1,4 +1,4 @@
-"""From predictions to figures: score every model of a run, compare them, fit the trend, write what was found."""
+"""Score every model of a run, compare them, fit the trend and write the results."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRunOptions(FileOptions):
-    """What to score and how: everything that can change a figure, but the data."""
+    """All options that can change a figure."""
 
     options: ScoreOptions = field(default_factory=ScoreOptions)
     detection: DetectionOptions = field(default_factory=DetectionOptions)
@@ -71,7 +71,7 @@ class ScoreRunOptions(FileOptions):
     models: tuple[str, ...] = ()
 
     def settings(self, subset: Subset | None) -> Settings:
-        """What results.json says of how it was made."""
+        """Return the settings that results.json records."""
         return Settings(
             interval=self.options.interval,
             seed=self.options.seed,
@@ -84,9 +84,9 @@ class ScoreRunOptions(FileOptions):
 
 
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
-    """Refuse what cannot be scored before any model runs or any file is written."""
+    """Refuse requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    if opened.dataset.boxes is None:  # a detector is scored by boxes, whatever the labels
+    if opened.dataset.boxes is None:  # a detector is scored by boxes and needs no labels
         opened.dataset.labelled_sets()
     expect(k is None or k <= most, "k", f"at most {most}, the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
@@ -102,7 +102,7 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
 
 
 def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
-    """--baseline and --judge are about searches against models."""
+    """Check --baseline and --judge, which apply to searches against models."""
     targets = [one.target.name for one in dataset.variants or () if one.target is not None]
     for flag, given in (("--baseline", options.baseline), ("--judge", options.judges)):
         if given and not targets:
@@ -119,10 +119,10 @@ def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
 def score_dataset(
     path: Path, specs: Sequence[str], run: Path | None, request: ScoreRunOptions, progress: Progress
 ) -> Results:
-    """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
+    """Score prediction files on a dataset. With `run`, results, tables and predictions are stored there.
 
-    A run that already holds models keeps them, and all of them are scored. A file that is refused, or that cannot be
-    scored, leaves nothing behind. Where people named the images there need be no file: they are scored alone.
+    A run with models keeps them, and all of them are scored. A file that is refused or cannot be scored leaves nothing
+    behind. If people named the images, no file is needed: people are scored alone.
     """
     if not path.is_dir():
         raise StrobeError(f"no such folder: {printable(path)}; give a dataset folder, or a run folder to score again")
@@ -148,27 +148,27 @@ def score_dataset(
 
 
 class ScorableModel(Protocol):
-    """A model whose answers can be had: one that a run holds, or one whose answers lie in memory."""
+    """A model with answers, in a run or in memory."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The model's name."""
 
     @property
     def task(self) -> Task:
-        """What its answers are."""
+        """The task of its answers."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What is known of how they were made."""
+        """Facts on how the answers were made."""
 
     def load(self) -> Answers:
-        """The answers."""
+        """Return the answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InMemoryModel:
-    """A model whose answers lie in memory."""
+    """A model whose answers are in memory."""
 
     name: str
     task: Task
@@ -176,13 +176,13 @@ class InMemoryModel:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> Answers:
-        """The answers."""
+        """Return the answers."""
         return self.answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRun:
-    """The content of results.json, each model's word on every set, and why models are not in it."""
+    """The content of results.json, each model's result on every set, and why models are excluded."""
 
     results: Results
     sets: tuple[ModelSets, ...]
@@ -192,9 +192,9 @@ class ScoredRun:
 def score_run(
     run: Path, request: ScoreRunOptions, progress: Progress, *, dataset_path: Path | None = None
 ) -> ScoredRun:
-    """Score the predictions a run folder holds, and write results.json and tables/ there.
+    """Score the predictions of a run folder, and write results.json and tables/ there.
 
-    `dataset_path` says where the dataset lies if it was moved.
+    `dataset_path` is where the dataset is if it was moved.
     """
     files = next((name for name in request.models if split_name(name)[1].startswith("preds:")), None)
     if files is not None:
@@ -221,11 +221,11 @@ def score_staged(
     skip_detectors: bool = False,
     asked_for: Sequence[str] = (),
 ) -> ScoredRun:
-    """Score the models of the run and those the stage holds, where what is written waits too until all went well.
+    """Score the models of the run and of the stage. The stage keeps all output until everything succeeded.
 
-    `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing,
-    `skip_detectors` detectors beside classifiers where the dataset has no boxes to hold them against. `asked_for` are
-    the models of the command, in order.
+    `leave_out` names models to exclude. `skip_incomplete` excludes models that lack frames instead of raising an error.
+    `skip_detectors` excludes detectors among classifiers if the dataset has no boxes. `asked_for` has the models of the
+    command, in order.
     """
     models = run.models(
         opened.dataset, only=request.models, allow_missing=request.allow_missing, k=request.options.k, stage=stage
@@ -247,11 +247,11 @@ def score_staged(
     new_subset, is_new = run.judge_on(opened.subset), bool(brought_files(stage)) or not run.exists
     if is_new or new_subset or request.types is not None:
         changes = {"model_types": remembered} if remembered else {}
-        if not is_new:  # nothing was predicted: when it was, and by which command, stays as it is
+        if not is_new:  # nothing was predicted: keep the time and command of the last prediction
             changes |= {key: value for key, value in run.about().items() if key in ("at", "command", "versions")}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage, asked=asked_for)
     for name in TABLES:
-        if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
+        if not (stage / "tables" / f"{name}.csv").is_file():  # remove the rows of an earlier score
             (run.path / "tables" / f"{name}.csv").unlink(missing_ok=True)
     return scored
 
@@ -266,7 +266,7 @@ def score_models(
     skip_incomplete: bool = False,
     skip_detectors: bool = False,
 ) -> ScoredRun:
-    """Score models wherever their answers lie: every figure, their comparison, the trend. Nothing is written."""
+    """Score models in a run or in memory: every figure, their comparison, the trend. Writes nothing."""
     people = BesidePeople(opened.dataset.labelled_sets() if opened.dataset.names else opened.dataset, request.options)
     job = _ScoringJob(
         opened=opened,
@@ -288,7 +288,7 @@ def score_models(
         results = scorer(job, held, results) if held else results
     if not results.models and job.left_out:
         raise StrobeError(job.left_out[0])
-    if not results.models:  # people alone: what was done to the images is said all the same
+    if not results.models:  # people alone: the variants are reported nevertheless
         whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
         results = ByVariant(opened.dataset.labelled_sets(), request.options).into(replace(results, dataset=whole))
     results = people.into(results)
@@ -306,8 +306,10 @@ def score_models(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ScoringJob:
-    """What every scorer needs to know. `left_out` grows by why models are not in the results, `sets` by each model's
-    word on every set."""
+    """The inputs of every scorer.
+
+    It collects why models are excluded in `left_out`, and each model's result on every set in `sets`.
+    """
 
     opened: Opened
     types: Types
@@ -320,9 +322,9 @@ class _ScoringJob:
     sets: list[ModelSets] = field(default_factory=list)
 
     def each(self, models: Sequence[ScorableModel]) -> Iterator[tuple[ScorableModel, Answers]]:
-        """Every model with its predictions, one after the other: memory does not grow with their number.
+        """Yield every model with its predictions, one at a time, so that memory does not grow with their number.
 
-        Each is judged on the images people named, too, unless some of its answers were skipped.
+        Each is also scored on the images that people named, unless some of its answers were skipped.
         """
         for model in models:
             try:
@@ -338,7 +340,7 @@ class _ScoringJob:
 
 
 def _score_classifiers(job: _ScoringJob, models: Sequence[ScorableModel], results: Results) -> Results:
-    """The results with every classifier's score, what they say together, their comparison and the trend."""
+    """Return the results with every classifier's score, their agreement, their comparison and the trend."""
     scores: list[ClassificationScore] = []
     dataset, options = job.opened.dataset.labelled_sets(), job.request.options
     whole = overall(job.opened.dataset).labelled_sets()
@@ -395,17 +397,15 @@ def _score_classifiers(job: _ScoringJob, models: Sequence[ScorableModel], result
 
 
 def _areas(opened: Opened) -> dict[str, float]:
-    """The share of each image its object's box takes, where the dataset is a ladder of backgrounds that says it."""
+    """Return the share of each image that its object's box covers, if the dataset is a background ladder with boxes."""
     pictures = read_ladder(opened.path) if is_ladder(opened.dataset.variants) else None
     return {one.picture: one.area_share for one in pictures or () if one.area_share is not None}
 
 
 def _score_detectors(job: _ScoringJob, models: Sequence[ScorableModel], results: Results) -> Results:
-    """The results with every detector's score; k, interval, seed and draws are those of the whole request."""
+    """Return the results with every detector's score. k, interval, seed and draws are those of the request."""
     whole, dataset = job.request.options, overall(job.opened.dataset)
-    if (
-        job.skip_detectors and results.models and not has_boxes(dataset)
-    ):  # its boxes may be there for boxes: and crop: alone
+    if job.skip_detectors and results.models and not has_boxes(dataset):  # its boxes may only serve boxes: and crop:
         why = f"detection cannot be scored: {printable(dataset.name)} has no boxes; boxes:NAME scores it by its classes"
         job.left_out.extend(f"{printable(model.name)}: {why}" for model in models)
         return results

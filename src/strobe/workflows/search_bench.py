@@ -1,4 +1,4 @@
-"""Where searches are carried out: by models loaded here, or by workers elsewhere that load the same from a recipe."""
+"""Run searches with models loaded here, or with workers elsewhere that load the same models from a recipe."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,10 +32,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpec:
-    """What is searched with, as plain data: models by name, how they are loaded, and what they are asked about.
+    """The models of a search as plain data: names, how to load them, and the classes to search in.
 
-    That is the classes of a dataset, or a generator by its name, whose images are of classes of its own: a model may
-    have none of these, and who asked says what to do.
+    These are the classes of a dataset, or a generator by its name. A generator has its own classes: a model may have
+    none of them, and the caller decides what to do.
     """
 
     models: Mapping[str, str]
@@ -47,7 +47,7 @@ class SearchSpec:
 def bench_for(
     models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: ExecutorOptions, say: Progress
 ) -> Iterator["SearchBench"]:
-    """A bench for a search against these models; predictions in a file cannot be searched against."""
+    """Return a bench for a search against these models. Prediction files are refused."""
     found = requested_models(models, trust=load.trust)
     for one in found:
         if one.file is not None:
@@ -63,7 +63,7 @@ def bench_for(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """What is known of a model that is searched against, wherever it lies."""
+    """Facts on a target model of a search, here or elsewhere."""
 
     name: str
     spec: ModelSpec
@@ -72,16 +72,16 @@ class TargetFacts:
 
     @property
     def target(self) -> Target:
-        """What variants call it."""
+        """The model's name in variants."""
         return Target(name=self.name, weights=self.spec.weights, preprocessing=dict(self.spec.preprocessing))
 
     @property
     def mapped(self) -> list[int]:
-        """The model's classes that mean one of the dataset's; the others are never its answer."""
+        """The model's classes that map to a class of the dataset. The others are never its answer."""
         return sorted({child for group in self.projection.children for child in group})
 
     def truth(self, labels: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
-        """Which of those classes are right, (N, classes); the largest child of a class answers for it."""
+        """Return which of those classes are right, (N, classes). The largest child of a class stands for it."""
         place = {child: column for column, child in enumerate(self.mapped)}
         out = np.zeros((len(labels), len(place)), dtype=bool)
         for row, some in enumerate(labels):
@@ -91,14 +91,14 @@ class TargetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetModel:
-    """A model that is searched against: what is known of it, as the engine runs it, and with its gradients."""
+    """A target model of a search: its facts, its runner, and its gradients."""
 
     known: TargetFacts
     runner: Runner
     model: Differentiable
 
     def scores(self, pixels: Any) -> Any:
-        """Scores of the classes that count, in nats, with gradients."""
+        """Return the scores of the mapped classes, in nats, with gradients."""
         found = self.model.input_scores(pixels)
         if self.known.spec.kind == "probabilities":
             found = found.clamp_min(1e-30).log()
@@ -107,12 +107,12 @@ class TargetModel:
 
 
 class LoadedSearch:
-    """A recipe's models and generator, each loaded when it is first asked for; `context` is what a search goes by."""
+    """A recipe's models and generator, each loaded on first use. `context` is shared by all jobs of a search."""
 
     def __init__(self, recipe: SearchSpec, context: Any, say: Progress) -> None:
         self._recipe, self.context, self.say = recipe, context, say
         self.tell: Callable[[int], None] = lambda _: None
-        """Hears how many pictures' worth of a job's work is done."""
+        """Receives the progress of a job, in images."""
 
     @cached_property
     def generator(self) -> LayeredGenerator:
@@ -121,7 +121,7 @@ class LoadedSearch:
 
     @cached_property
     def victims(self) -> list[TargetModel]:
-        """The models in order; one that cannot be searched against ends it, before any work is done."""
+        """Return the models in order. Raise before any work if one cannot be searched against."""
         recipe, about, found = self._recipe, self._recipe.about, []
         classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
         load = replace(recipe.load, progress=recipe.load.progress or self.say)
@@ -136,9 +136,9 @@ class LoadedSearch:
 
 
 class SearchBench:
-    """Carries out jobs, functions of what is loaded and of an item: here, or through an executor of other processes.
+    """Runs jobs, functions of the loaded models and an item: here, or through an executor of other processes.
 
-    Jobs and items pickle; what comes back has its place among the items, in any order.
+    Jobs and items pickle. Results carry the index of their item and may arrive in any order.
     """
 
     def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
@@ -148,15 +148,15 @@ class SearchBench:
         self.is_here = executor is None
 
     def know(self, context: Any) -> None:
-        """Let all jobs from here on have this as `context`."""
+        """Set the `context` of all following jobs."""
         self._here.context, self._task = context, _Task(self._task.recipe, context)
 
     def watch(self, tell: Callable[[int], None]) -> None:
-        """Let `tell` hear how many pictures' worth of the job under way is done; of jobs elsewhere nothing is heard."""
+        """Report the progress of the current job to `tell`, in images. Jobs elsewhere report none."""
         self._here.tell = tell
 
     def map(self, job: Callable[[LoadedSearch, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
-        """What the job makes of each item, with the item's place."""
+        """Yield the job's result for each item, with the item's index."""
         if self._executor is None:
             for place, item in enumerate(items):
                 yield place, job(self._here, item)
@@ -164,16 +164,16 @@ class SearchBench:
         yield from self._executor.map(self._task, (_WorkItem(place, job, item) for place, item in enumerate(items)))
 
     def once(self, job: Callable[[LoadedSearch, Given], Result], item: Given) -> Result:
-        """What the job makes of one item."""
+        """Return the job's result for one item."""
         ((_, result),) = self.map(job, [item])
         return result
 
     def victims(self) -> list[TargetFacts]:
-        """What is known of the models."""
+        """Return the facts on the models."""
         return self.once(_known, None)
 
     def generator(self) -> GeneratorSpec:
-        """What the generator is, under the name it was asked for by."""
+        """Return the facts on the generator, under the requested name."""
         return replace(self.once(_generator, None), name=str(self._about))
 
 
@@ -186,7 +186,7 @@ def _generator(loaded: LoadedSearch, _: None) -> GeneratorSpec:
 
 
 class _WorkItem(NamedTuple):
-    """What a worker is sent: a job and its item, which has a place among the items."""
+    """A message to a worker: a job and its item, with the item's index."""
 
     place: int
     job: Callable[[LoadedSearch, Any], Any]
@@ -197,7 +197,7 @@ class _WorkItem(NamedTuple):
 
 
 class _Task:
-    """What is sent to each worker: it loads there what is asked for, and keeps it from job to job."""
+    """The function on each worker. It loads models there and keeps them from job to job."""
 
     def __init__(self, recipe: SearchSpec, context: Any) -> None:
         self.recipe, self._context = recipe, context
@@ -207,14 +207,14 @@ class _Task:
         return _Task, (self.recipe, self._context)
 
     def __call__(self, part: _WorkItem) -> tuple[int, Any]:
-        """The item's place, and what its job made of it."""
+        """Return the item's index and the job's result."""
         if self._loaded is None:
             self._loaded = LoadedSearch(self.recipe, self._context, Silent())
         return part.place, part.job(self._loaded, part.item)
 
 
 def _sent(recipe: SearchSpec) -> SearchSpec:
-    """The recipe for other machines: Python files packed, other files by their whole paths."""
+    """Return the recipe for other machines: Python files packed, other files by full path."""
     load, models, about = replace(recipe.load, progress=None), {}, recipe.about
     for name, spec in recipe.models.items():
         models[name], load = sendable(spec, load)

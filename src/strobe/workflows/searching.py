@@ -1,4 +1,4 @@
-"""What every search against models does: loads them, goes on where it was, stores, and reads back what it found."""
+"""The parts that all searches against models share: load models, resume, store findings and read them back."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,25 +22,25 @@ from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts
 __all__ = ["Batch", "Found", "SearchOutcome", "read_back", "search_all"]
 
 _TOGETHER = 512
-"""Images a model is shown at once: batches are cut inside of them, here and elsewhere alike."""
+"""Images per call of a model. Batches are cut within them, here and elsewhere alike."""
 
 Key = tuple[int, int]
 Found = dict[Key, Searched]
-"""What became of each anchor (its row in the source) under each search (its place)."""
+"""The outcome of each anchor (by its row in the source) in each search (by its index)."""
 
 One = TypeVar("One", bound=SearchPlan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOutcome:
-    """The dataset, what could not be used and why, and whether it was there already."""
+    """The dataset, the inputs that could not be used with the reason, and whether it already existed."""
 
     dataset: Dataset
     problems: tuple[str, ...] = ()
     was_there: bool = False
 
     def tally(self) -> dict[str, dict[str, int]]:
-        """How many searches of each variant ended in which way; controls are none."""
+        """Return how many searches of each variant ended in which way, without controls."""
         sets, statuses = self.dataset.sets, STATUSES[1:]
         rows = list(self.dataset.variants or ())
         return {
@@ -61,7 +61,7 @@ class Batch:
 
 
 How = Callable[[LoadedSearch, TargetModel, One, Batch], Sequence[Finding]]
-"""A search of one batch: a function of a module, so that it can be sent."""
+"""A search of one batch: a module-level function, so that it pickles."""
 
 
 def search_all(
@@ -77,9 +77,10 @@ def search_all(
     word: str,
     size: int | None = None,
 ) -> Found:
-    """The searches, batch by batch: what is done is kept, and found again after a kill. Sets stand as in `found`.
+    """Run the searches batch by batch. Finished batches are stored and reused after an interruption.
 
-    The first searches are of the first victim, as many of the next. Anchors a model gets wrong are not searched.
+    Sets are in the order of `found`. The first searches are of the first model, as many of the next. Anchors that a
+    model gets wrong are not searched.
     """
     sets, per = dataset.sets, len(searches) // len(victims)
     right = np.zeros(len(sets), dtype=bool)
@@ -116,24 +117,24 @@ def search_all(
 
 
 class _Ahead:
-    """Counts a batch while it is searched, which may take minutes, by its share of the work; then what is left."""
+    """Progress of a batch during its search, which may take minutes, by its share of the work."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
         self._advance, self._told = advance, 0
 
     def tell(self, pictures: int) -> None:
-        """So many pictures' worth of the batch under way is done."""
+        """Add the progress of the current batch, in images."""
         self._advance(pictures - self._told)
         self._told = pictures
 
     def done(self, pictures: int) -> None:
-        """The batch is kept."""
+        """The batch is stored."""
         self.tell(pictures)
         self._told = 0
 
 
 class _SearchBatch:
-    """Some anchors to be searched together."""
+    """Anchors to be searched together."""
 
     def __init__(self, dataset: Dataset, found: Found, frame_of: Mapping[Key, int], keys: list[Key]) -> None:
         self._dataset, self.keys = dataset, keys
@@ -142,7 +143,7 @@ class _SearchBatch:
         self.names = [f"{dataset.frames.key[frame]} {dataset.frames.sha256[frame]}" for frame in self._frames]
 
     def batch(self) -> Batch:
-        """With their images."""
+        """Return the batch with its images."""
         source = MediaSource(self._dataset)
         return Batch(
             anchors=[key[0] for key in self.keys], images=np.stack([source.read(frame) for frame in self._frames]),
@@ -151,7 +152,7 @@ class _SearchBatch:
 
 
 def _search(loaded: LoadedSearch, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
-    """What becomes of one batch of anchors."""
+    """Return the outcome of one batch of anchors."""
     how, number, one, batch = job
     victim, n = loaded.victims[number], len(batch.images)
     name = printable(victim.known.name)
@@ -176,12 +177,12 @@ def read_back(
     work: SearchWork,
     say: Progress,
 ) -> Found:
-    """What was found, less what its target gets right once it is read from its file: those searches failed.
+    """Return the findings without those that the target gets right when read from the file: these searches failed.
 
-    So did one that aimed at a class (`aim` of its facts) where the target answers another.
+    A targeted search (`aim` of its facts) also failed if the target gives another class than the one aimed at.
     """
     sets, out, count = dataset.sets, dict(found), per * len(victims)
-    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the images beside findings
+    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the other images of the findings
     key_of = dict(zip(of_set, found, strict=True))
     for number in range(len(victims)):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
@@ -197,24 +198,24 @@ def read_back(
 
 
 class _Labels:
-    """A store of answers in memory: the class of every frame, −1 where there is none."""
+    """A store of answers in memory: the class of every frame, −1 if there is none."""
 
     def __init__(self, n_frames: int) -> None:
         self.label = np.full(n_frames, -1, dtype=np.int64)
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002 (the port's signature)
-        """Nothing is there before."""
+        """Return nothing: a new store is empty."""
         return np.zeros(len(self.label), dtype=bool), 0
 
     def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002 (the port's signature)
-        """Keep the classes."""
+        """Store the classes."""
         self.label[rows] = cast(Any, answers).label
 
 
 def _answers(
     bench: SearchBench, dataset: Dataset, victims: Sequence[TargetFacts], number: int, rows: NDArray[Any], say: Progress
 ) -> NDArray[np.int64]:
-    """What a target answers to stored images, by the ordinary engine: the class of each frame, (F,)."""
+    """Return a target's answers to stored images, by the usual engine: the class of each frame, (F,)."""
     out = np.full(len(dataset.frames), -1, dtype=np.int64)
     source, names = MediaSource(dataset), dataset.frames.key
     if bench.is_here:
@@ -239,7 +240,7 @@ def _answers(
 
 @dataclass(frozen=True, slots=True)
 class _ShownImages:
-    """Images shown to a model, by its number: where they come from, what they are called, and which of them."""
+    """Images for a model, by its number: their source, their names and their rows."""
 
     number: int
     source: FrameSource
@@ -254,16 +255,16 @@ class _ImageSource:
         self._images = images
 
     def read(self, row: int) -> Image:
-        """The image."""
+        """Return the image."""
         return self._images[row]
 
     def read_encoded(self, row: int) -> None:  # noqa: ARG002 (the port's signature)
-        """They are no files."""
+        """Return None: these images are not files."""
         return
 
 
 def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
-    """The model's class of each of these rows."""
+    """Return the model's class of each of these rows."""
     runner, store = loaded.victims[shown.number].runner, _Labels(len(shown.names))
     if not len(shown.rows):
         return store.label[:0]

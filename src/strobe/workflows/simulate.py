@@ -1,4 +1,4 @@
-"""`strobe simulate`: photos in, a dataset of simulated hand-held clips out."""
+"""`strobe simulate`: make a dataset of simulated hand-held clips from photos."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ __all__ = ["SimulateOptions", "Simulated", "simulate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateOptions:
-    """What to simulate: the camera, where labels, boxes and masks come from, how many clips per photo, the seed."""
+    """Options: the camera, the sources of labels, boxes and masks, the number of clips per photo, the seed."""
 
     camera: CameraOptions = field(default_factory=CameraOptions)
     labels: Path | None = None
@@ -45,22 +45,22 @@ class SimulateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What came of it: the dataset, what could not be used and why, how many clips were there already."""
+    """The result: the dataset, the photos that could not be used with the reason, and the number of reused clips."""
 
     dataset: Dataset
     problems: tuple[str, ...]
     resumed: int
     mirrored: int
-    """Clips in which the camera looked beyond the photo and the edge was mirrored."""
+    """Clips in which the camera saw beyond the photo, where the edge was mirrored."""
 
 
 @writes("destination")
 def simulate(
     photos: Sequence[Path], destination: Path, options: SimulateOptions, *, progress: Progress | None = None
 ) -> Simulated:
-    """Render the clips and write the dataset folder. The same command again does only what is missing.
+    """Render the clips and write the dataset folder. The same command again does only the missing work.
 
-    The result is the same, byte for byte, whatever the number of workers and however often it was stopped.
+    The result is identical byte for byte, whatever the number of workers and interruptions.
     """
     say = progress or Silent()
     found, label_space = find_photos(
@@ -121,7 +121,7 @@ def _mapped(jobs: Sequence[ClipJob], workers: int) -> Iterator[Iterator[ClipResu
 
 
 def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
-    """The clips with copies of one photo left out: the same bytes would be the same clip under two names."""
+    """Return the clips without copies of the same photo, which would give the same clip under two names."""
     seen: dict[str, Photo] = {}
     kept = []
     for clip in clips:

@@ -1,4 +1,4 @@
-"""Where a dataset's frames come from: stored images, the videos they are kept in, what is rendered from either."""
+"""The source of a dataset's frames: stored images, the videos that contain them, or images rendered from either."""
 
 import threading
 
@@ -14,7 +14,7 @@ __all__ = ["LateSource", "NoImages", "frame_source"]
 
 
 class _Mixed:
-    """Stored images where a frame has one, its video where it has none."""
+    """The stored image of a frame, or its video if it has none."""
 
     def __init__(self, dataset: Dataset, stored: MediaSource, videos: FrameSource) -> None:
         self._is_stored = dataset.frames.media != ""
@@ -31,18 +31,18 @@ class _Mixed:
 
 
 class LateSource:
-    """The door to a dataset's frames, looked for when somebody first asks: a million names are not read to start."""
+    """Access to a dataset's frames, opened on first use, so that a start does not read a million names."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._lock = dataset, threading.Lock()
         self._found: FrameSource | None = None
 
     def read(self, row: int) -> Image:
-        """A frame."""
+        """Return a frame."""
         return self._source().read(row)
 
     def read_encoded(self, row: int) -> bytes | None:
-        """A frame's file, where it is one."""
+        """Return a frame's file, if it has one."""
         return self._source().read_encoded(row)
 
     def _source(self) -> FrameSource:
@@ -52,11 +52,14 @@ class LateSource:
 
 
 class NoImages(StrobeError):
-    """A dataset was imported without its images; the message says what to do to run a model on it."""
+    """The dataset was imported without its images. The message explains how to run a model on it."""
 
 
 def frame_source(dataset: Dataset) -> FrameSource:
-    """The one door to the dataset's frames, rendered ones too; NoImages where it was imported without media."""
+    """Return the source of all frames of a dataset, rendered ones too.
+
+    Raise NoImages if it was imported without media.
+    """
     used = np.unique(dataset.sets.frame)
     stored = dataset.frames.media[used] != ""
     in_video = dataset.videos.path[dataset.frames.video[used]] != ""
@@ -71,7 +74,7 @@ def frame_source(dataset: Dataset) -> FrameSource:
 
 
 def _pictures(dataset: Dataset, *, all_stored: bool, any_stored: bool) -> FrameSource:
-    """What is stored, before anything is rendered."""
+    """Return the source of the stored images, before any rendering."""
     if all_stored:
         return MediaSource(dataset)
     from strobe.build.source import VideoSource

@@ -1,4 +1,4 @@
-"""--stop-early: one model after the other, round by round, each set until its first wrong frame."""
+"""--stop-early: run one model after the other, in rounds, and stop each set at its first wrong frame."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -36,19 +36,20 @@ def check_stopping(dataset: Dataset) -> None:
 
 
 class EarlyStopping:
-    """What a command that stops early knows: which sets are to be settled, and where models before failed."""
+    """The state of a command that stops early: the sets to settle, and where earlier models failed."""
 
     def __init__(self, dataset: Dataset, *, k: int | None, run: Run, asked: Sequence[str]) -> None:
-        """`dataset` holds the sets that are scored; `asked` are the command's own models.
+        """`dataset` has the scored sets. `asked` are the command's own models.
 
-        Others of the run are learnt from at once, and these as they come: resumed, the command learns the same.
+        Other models of the run are used from the start, and these as they finish, so that a resumed command does the
+        same.
         """
         check_stopping(dataset)
         self.plan = Plan(dataset, ScoreOptions(k=k))
         self._failures = Failures(self.plan)
         for one in run.models(dataset, allow_missing=True) if run.exists else []:
             if one.name not in asked and one.task is Task.CLASSIFICATION:
-                with suppress(StrobeError):  # of what cannot be scored there is nothing to learn
+                with suppress(StrobeError):  # models that cannot be scored give no information
                     self._failures.add(cast(ClassAnswers, one.load()))
 
     @staticmethod
@@ -63,10 +64,10 @@ class EarlyStopping:
     def run(
         self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
-        """Settle every set of the plan with answers of the store and as few new ones as can be; what it took.
+        """Settle every set of the plan with stored answers and as few new ones as possible. Return the effort.
 
-        What the store holds counts from the round on in which it would be asked for, so that a broken run goes on as
-        an unbroken one would have. With `retry` frames that could not be read are tried again.
+        Stored answers count from the round in which they would be requested, so that a resumed run continues as an
+        uninterrupted one would. With `retry`, frames that could not be read are tried again.
         """
         kind = "logits" if runner.merge == "sum" else runner.model.spec.kind
         store.stored(retry_errors=retry)
@@ -90,7 +91,7 @@ class EarlyStopping:
         return whole, saved(self.plan, found)
 
     def _write_gone(self, store: ModelShards, source: FrameSource, found: ClassAnswers) -> bool:
-        """Skipped frames whose file is not there are unreadable, as they would be had they been run."""
+        """Mark skipped frames without a file as unreadable, as in a full run."""
         used = self.plan.frames_used
         gone = {}
         for row in used[found.state[used] == State.SKIPPED].tolist():
@@ -111,7 +112,7 @@ class EarlyStopping:
 
 
 def _skipping(store: ModelShards, kind: str) -> ClassAnswers:
-    """What the store holds; what it does not is skipped."""
+    """Return the stored answers, with all other frames marked as skipped."""
     found = cast(ClassAnswers, store.read(kind=kind))
     return replace(found, state=np.where(found.state == State.MISSING, State.SKIPPED, found.state).astype(np.uint8))
 
@@ -126,15 +127,15 @@ def _join(whole: ModelOutcome, done: ModelOutcome) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """The progress of a round: a part of the model's."""
+    """The progress of a round, as a part of the model's progress."""
 
     outer: Progress
     tick: Callable[[int], None]
 
     def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (the port's signature)
-        """The model's own."""
+        """Return the model's own task."""
         return nullcontext(self.tick)
 
     def note(self, text: str) -> None:
-        """Say one line."""
+        """Print one line."""
         self.outer.note(text)

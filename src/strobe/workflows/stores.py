@@ -1,4 +1,4 @@
-"""Where a model's answers go: its shards in the run, and what made them."""
+"""The stores of models' answers: their shards in the run, and how they were made."""
 
 from typing import Any
 
@@ -30,7 +30,10 @@ def store_of(
     decode: str,
     stop_early: bool,
 ) -> ModelShards:
-    """The store of a model's answers in the run, its model.json written; another checkpoint's is kept beside."""
+    """Return the store of a model's answers in the run and write its model.json.
+
+    Other checkpoints keep their own store.
+    """
     label_space = dataset.info.label_space
     model_type, standard = tags_of(one.spec)
     facts: dict[str, Any] = {
@@ -50,7 +53,7 @@ def store_of(
         {
             **facts,
             "frames_digest": frames.digest,
-            # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
+            # The sum of probabilities is stored as its logarithm, so the shards rank like logits.
             "kind": "logits" if runner.merge == "sum" else spec.kind,
             "label_space": label_space.digest,
             "model_type": model_type,
@@ -73,5 +76,5 @@ def store_of(
 
 
 def _was_asked(run: Run, name: str) -> bool:
-    """Whether the run holds a model as one of its own, not only as another's helper."""
+    """Whether a model of the run was requested for itself, and not only to serve another model."""
     return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")

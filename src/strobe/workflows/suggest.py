@@ -1,4 +1,4 @@
-"""A detector's boxes for people to take or move: from a run's stored answers, or from a file of boxes."""
+"""Read a detector's boxes, for people to accept or move: from a run's stored answers, or from a file of boxes."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ __all__ = ["suggestions"]
 
 
 def suggestions(dataset: Dataset, told: str) -> dict[str, tuple[int, int, int, int]]:
-    """The boxes to suggest, by frame. `told` is RUN, MODEL=RUN where a run holds several detectors, or preds:FILE."""
+    """Return the boxes to suggest, by frame. `told` is RUN, MODEL=RUN if a run has several detectors, or preds:FILE."""
     name, place = split_name(told)
     answers = _of_file(dataset, Path(place[6:])) if place.startswith("preds:") else _of_run(dataset, name, Path(place))
     found = suggested_boxes(dataset, answers)
