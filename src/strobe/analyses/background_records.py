@@ -69,8 +69,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
-    """Images right on at least one of several crops (`best`), and the same for answers independent of the image
-    (`chance`).
+    """Images right on at least one crop (`best`), compared with answers independent of the image (`chance`).
 
     The difference of the two has the interval of `best`.
     """

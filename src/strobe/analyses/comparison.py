@@ -152,8 +152,7 @@ def names_each(n_models: int) -> int:
 
 
 def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[str, ...] | None:
-    """Return the names of some sets that only one model holds; `first` is the other's first wrong level, 0 the
-    anchor.
+    """Return names of sets that only one model holds; `first` is the other's first wrong level, 0 the anchor.
 
     Sets that flicker come before those lost on the anchor, the nearest first. None if there are no such sets.
     """

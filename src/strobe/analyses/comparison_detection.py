@@ -24,8 +24,7 @@ TEST = "paired video jackknife"
 def compare_detectors(
     dataset: Dataset, scores: Sequence[DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Compare every pair of detectors, or those of `pairing`, on map_orig, map_pmk and drop, if both scored every
-    set.
+    """Compare pairs of detectors, all or those of `pairing`, on map_orig, map_pmk and drop, if both scored every set.
 
     The difference has the standard error of its leave-one-video-out values, Student's t, and Holm over the pairs of
     each metric. Its interval is that of the corrected test. Sets are counted by whether AP ever falls below the

@@ -72,9 +72,7 @@ def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
 
 
 def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Return which sets (S,) can be scored at 0 and at k: all frames answered, or the rest skipped after a
-    wrong one.
-    """
+    """Return which sets (S,) can be scored at 0 and at k: fully answered, or skipped after a wrong frame."""
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
     if not (state == State.SKIPPED).any():
@@ -85,9 +83,7 @@ def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
 
 
 def open_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Return which sets (S,) more answers would settle: frames are skipped, none is unreadable, none so far is
-    wrong.
-    """
+    """Return which sets (S,) more answers would settle: some frames skipped, none unreadable, none wrong so far."""
     state = answers.state[plan.frame]
     skipped = np.logical_or.reduceat(state == State.SKIPPED, plan.start)
     unreadable = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
@@ -126,9 +122,7 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
 
 
 def _apart(set_row: Ints, frame: Ints, n_frames: int) -> int:
-    """Return how many of these sets share no frame with one counted before: a lower bound on frames that hit them
-    all.
-    """
+    """Return how many of these sets are disjoint from those counted before: a lower bound on frames that hit all."""
     if not len(frame):
         return 0
     if int(np.bincount(frame).max()) == 1:

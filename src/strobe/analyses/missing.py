@@ -34,16 +34,12 @@ class MissingSets:
 
 
 def completed(score: ClassificationScore, first_wrong: int) -> ClassificationScore:
-    """Return the score as if every set without predictions were first wrong at this level: 0 the anchor, k + 1
-    never.
-    """
+    """Return the score as if every missing set were first wrong at this level: 0 the anchor, k + 1 never."""
     return replace(score, first_wrong=np.where(score.scored, score.first_wrong, first_wrong).astype(np.int32))
 
 
 def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions) -> dict[str, Extremes]:
-    """Return the lowest and highest acc_orig, acc_pmk and drop of a score on this dataset; empty if no set is
-    missing.
-    """
+    """Return the lowest and highest acc_orig, acc_pmk and drop of a score; empty if no set is missing."""
     if score.scored.all():
         return {}
     headline = Plan(dataset, options).headline

@@ -138,9 +138,7 @@ class NamingTable:
         return cast(Said, SAID[max(category - self.n_classes + 1, 0)])
 
     def judge(self, label: Ints, scored: Bools) -> NDArray[np.int8]:
-        """Return whether a model with one class per frame is right on each image, (N,): 1, 0, or −1 if it is not
-        scored.
-        """
+        """Return whether a model with one class per frame is right on each image, (N,): 1, 0, or −1 if unscored."""
         right = self.dataset.right_rows(label)[self.row]
         return np.where(scored[self.frame], right, -1).astype(np.int8)
 

@@ -199,9 +199,7 @@ def _beside(
     part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
     options: ScoreOptions,
 ) -> BesideModel:  # fmt: skip
-    """Compare a model with people on the images it answered: each image counts once for it, once per answer for
-    them.
-    """
+    """Compare a model with people on the images it answered, one count per image for it, one per answer for them."""
     there = judged >= 0
     if not there.any():
         none = nothing("it has no prediction for these images")

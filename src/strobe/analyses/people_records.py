@@ -104,8 +104,7 @@ class PeopleScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preservation:
-    """Whether changed images still show the anchor's class. `named`: answers that give it; `kept`: images that most
-    people name so.
+    """Whether changed images still show the anchor's class, by answers (`named`) and by majority of people (`kept`).
 
     `variant` is `anchor` for the images as they were. `lost` is by how much `named` falls short of theirs. Of a
     search only what was found counts.

@@ -44,9 +44,7 @@ class ModelSets:
 
 
 def set_facts(dataset: Dataset) -> SetFacts:
-    """Return the sets by name, with source and label; the variant if there are any, the id if it differs from the
-    name.
-    """
+    """Return the sets by name, with source and label, the variant if any, and the id if it differs from the name."""
     sets, names = dataset.sets, dataset.info.label_space.names
     found = {
         "set": texts(short_names(sets.set_id.tolist())),

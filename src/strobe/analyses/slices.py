@@ -142,9 +142,7 @@ class SlicePlan:
         )  # fmt: skip
 
     def _control(self, part: _TypePlan, wrong: Bools) -> Control:
-        """Return the effect of dropping as many random members of each set: sampled, or computed if there are too
-        many.
-        """
+        """Return the effect of dropping as many random members of each set: sampled, or computed for large data."""
         plan, n = self.plan, int(part.sets.sum())
         if part.control_rows is not None:
             failures = self._control_failures(part.control_rows, wrong)

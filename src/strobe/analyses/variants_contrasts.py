@@ -58,9 +58,7 @@ class ByVariant:
     def add(
         self, score: ClassificationScore, predictions: ClassAnswers, *, weights: str | None = None
     ) -> ClassificationScore:
-        """Return the score with the model's figures for every variant; `weights` is the digest of its weights, if
-        known.
-        """
+        """Return the score with the model's figures for every variant; `weights` is its weights' digest, if known."""
         if self._plan is None:
             return score
         marks = self._plan.mark(predictions, weights=weights or "")

@@ -90,9 +90,7 @@ class SearchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSearch:
-    """The searches of one variant on images of one class: those that ran, those with a finding, and the median
-    distance.
-    """
+    """The searches of one variant on images of one class: how many ran and found something, and the median distance."""
 
     label: str
     name: str

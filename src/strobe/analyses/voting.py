@@ -111,8 +111,7 @@ def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
 
 
 def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dict[str, Estimate]:
-    """Return the share of control pairs answered correctly: an anchor with the `same` image, with a `different`
-    video.
+    """Return the share of control pairs answered correctly: the `same` image twice, or a `different` video.
 
     `all` is both; the latest vote of each person counts.
     """

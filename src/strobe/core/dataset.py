@@ -275,9 +275,7 @@ class Dataset:
         return np.asarray(right)
 
     def right_rows(self, predicted: Ints) -> Bools:
-        """Return whether the class predicted for the frame of each set row is right; `predicted` (F,) has one per
-        frame.
-        """
+        """Return whether the class predicted for each set row's frame is right; `predicted` (F,) has one per frame."""
         right = np.empty(len(self.sets.frame), dtype=bool)
         for rows in blocks(len(right)):
             right[rows] = self.right(predicted[self.sets.frame[rows]], rows)
@@ -304,9 +302,7 @@ class Dataset:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def keep_rows(self, keep: Bools) -> "Dataset":
-        """Return only these set rows; a set without its anchor is dropped. Frames are kept, so frame rows do not
-        move.
-        """
+        """Return only these set rows; a set without its anchor is dropped. Frames are kept, so rows do not move."""
         anchored = np.zeros(self.n_sets, dtype=bool)
         anchored[self.sets.set[self.sets.is_anchor & keep]] = True
         keep = keep & anchored[self.sets.set]

@@ -225,8 +225,7 @@ def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset
 
 
 def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[int]) -> frozenset[int]:
-    """Return a frame's labels after its anchor changed from `before` to `after`, with the same additions and
-    removals.
+    """Return a frame's labels after the same additions and removals as its anchor's, from `before` to `after`.
 
     A frame without any label, before or after this, takes the anchor's labels; otherwise every answer would be wrong.
 

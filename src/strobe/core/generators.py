@@ -69,7 +69,5 @@ class GeneratorSpec:
 
     @property
     def places(self) -> tuple[tuple[str, Granularity], ...]:
-        """The positions where activations can be changed: the latent at 0, then each step's output; name and
-        granularity.
-        """
+        """Where activations can be changed, by name and granularity: the latent, then each step's output."""
         return ((LATENT, "latent"), *((step.name, step.granularity) for step in self.steps))

@@ -43,9 +43,7 @@ class Preparation(Protocol):
         """The usual upper bound on an image's output in bytes; buffers are allocated for this size."""
 
     def prepare(self, image: Image) -> Any:
-        """Return the input of the model's `forward`: 8-bit pixels (height, width, 3), or a tuple of them and small
-        values.
-        """
+        """Return the input of the model's `forward`: 8-bit pixels (height, width, 3), or a tuple with small values."""
 
     def prepare_input(self, image: Image) -> Any:
         """Return the same for an image that is already a model's own input, as `Model.prepare_input` does."""

@@ -164,9 +164,7 @@ class Variants:
 
     @property
     def have_one_scale(self) -> bool:
-        """Whether all variants except controls share axis, unit and levels, so that a worst case over them is
-        meaningful.
-        """
+        """Whether all variants except controls share axis, unit and levels, so that a worst case is meaningful."""
         rows = np.flatnonzero(self.is_same)
         scales = {(self.axis[row], self.unit[row], self.levels[row], bool(self.ordered[row])) for row in rows}
         return len(scales) == 1 and bool(self.ordered[rows[0]])

@@ -156,9 +156,7 @@ class Grouping:
 
     @property
     def effective_videos(self) -> Floats:
-        """(Σm)²/Σm² over the m observations of each video, (n_groups,): the number of videos if their sizes are
-        equal.
-        """
+        """(Σm)²/Σm² over the m observations of each video, (n_groups,): the number of videos if sizes are equal."""
         return self._weigh
 
     def shares(self, right: Bools) -> Shares:

@@ -1,4 +1,4 @@
-"""Charts for who works in Python: on axes of one's own or new ones, in the look of the report."""
+"""Charts for Python users: on their own axes or new ones, in the style of the report."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ __all__ = ["lines_on", "rows_on"]
 
 
 def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str) -> Any:
-    """One model's estimates against a number, with their band; beside other lines it takes the next colour.
+    """Plot one model's estimates against a number, with their band; each further line takes the next colour.
 
-    Returns the axes; without any, they are new ones of pyplot's, so that a notebook shows them.
+    Returns the axes. If none are given, new pyplot axes are created, so that a notebook shows them.
     """
     with look(10):
         axes = _new(inches=(6.4, 3.8)) if axes is None else axes
@@ -33,7 +33,7 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
             axes.plot([x, x], [found.low, found.high], color=colour, alpha=0.55, linewidth=1.4)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         whole_numbers(axes)
-        axes.autoscale(enable=True, axis="y")  # limits of an earlier line would cut this one off
+        axes.autoscale(enable=True, axis="y")  # limits of an earlier line would clip this one
         axes.autoscale_view()
         shares(axes)
         per_cent(axes)
@@ -42,7 +42,7 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
 
 
 def rows_on(axes: Any, names: Sequence[str], pairs: Sequence[tuple[Estimate, Estimate]], *, xlabel: str) -> Any:
-    """Two estimates a row, as before and after: classes on their anchors (grey) and on whole sets. Returns the axes."""
+    """Plot two estimates per class, on anchors (grey) and on whole sets. Returns the axes."""
     with look(10):
         axes = _new(inches=(6.4, 1.2 + 0.32 * len(names))) if axes is None else axes
         for row, (before, after) in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Before and after: what became of the sets from one model to another, in words, a table and a figure."""
+"""Before and after: the change of the sets from one model to another, in words, a table and a figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["ChangeRow", "ChangeTable", "before_after", "before_after_curve", "ch
 
 
 def find_change(view: View) -> Change | None:
-    """The change the page is asked to tell of; None where no pair was chosen or nothing compares it."""
+    """Return the change that the page reports; None if no pair was chosen or no comparison exists."""
     rows = _rows(view)
     whole = next((row for row in rows if row.metric in WHOLE_SETS), None)
     return change(whole, before=view.change[0]) if whole and view.change else None
@@ -39,7 +39,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTable:
-    """What the page's part about before and after holds, beside its figure."""
+    """The content of the page's part on before and after, except its figure."""
 
     change: Change
     rows: Sequence[ChangeRow]
@@ -48,7 +48,7 @@ class ChangeTable:
 
 
 def change_table(view: View) -> ChangeTable | None:
-    """The table of the chosen pair; None where there is none, or where every image stands alone."""
+    """Return the table of the chosen pair; None if there is none, or if every image is a set of its own."""
     found = find_change(view)
     if found is None or view.words.is_still:
         return None
@@ -70,7 +70,7 @@ def change_table(view: View) -> ChangeTable | None:
 
 
 def _turned(found: Estimate) -> Estimate:
-    """The difference the other way round."""
+    """Return the difference with the opposite sign."""
     if found.value is None:
         return found
     low, high = (None if end is None else -end for end in (found.high, found.low))
@@ -79,7 +79,7 @@ def _turned(found: Estimate) -> Estimate:
 
 @question("before_after", "What became of the sets?")
 def before_after(view: View) -> Answer:
-    """Every set once: held by both, newly held, newly broken, held by neither."""
+    """Show every set once: held by both, newly held, newly broken, held by neither."""
     found = find_change(view)
     if found is None:
         return Missing("no two models were set beside each other as before and after.")
@@ -104,7 +104,7 @@ def before_after(view: View) -> Answer:
 
 @question("before_after_curve", "How far from the anchor does it help?")
 def before_after_curve(view: View) -> Answer:
-    """The curves of the two models alone, where the page's other curves hold more."""
+    """Show the curves of only the two models, if the page's other curves have more."""
     found = find_change(view)
     if found is None or len(view.detectors if found.detection else view.classifiers) < 3:
         return Missing("the two models are in the page's other curves.")
@@ -129,14 +129,14 @@ def before_after_curve(view: View) -> Answer:
 
 
 def _gains(gain: float) -> str:
-    """A gain in words: what is less than a twentieth of a point is none."""
+    """Return a gain in words; less than a twentieth of a point counts as none."""
     if abs(gain) < 0.0005:
         return "gains nothing"
     return f"{'gains' if gain > 0 else 'loses'} {points(abs(gain))}"
 
 
 def _held(view: View, found: Change) -> int:
-    """How many of the sets the model before holds."""
+    """Return how many of the sets the model before holds."""
     model = view.results.models[found.before]
     if found.detection:
         return sum(row.status == "holds" for row in getattr(model, "chosen_frames", ()))

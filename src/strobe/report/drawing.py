@@ -1,4 +1,4 @@
-"""What several figures share: the question a figure answers, labels at line ends, axes in per cent."""
+"""Shared parts of the figures: the question a figure answers, labels at line ends, axes in per cent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ Paint = Callable[[Any, bool], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureContent:
-    """What the data says: in words, and how it is painted; of one model alone, its `choice`.
+    """The finding of a figure in words and how to paint it; `choice` names the model if it is about one.
 
-    `paint(figure, is_narrow)` draws on an empty figure, `inches` high where it is wide and where it is narrow; without
-    it there are words only.
+    `paint(figure, is_narrow)` draws on an empty figure; `inches` are the heights of the wide and the narrow version.
+    Without `paint` there are only words.
     """
 
     sentence: str
@@ -62,7 +62,7 @@ class FigureContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of the report: what it shows for this data in words, and the drawing, or why there is none."""
+    """A figure of the report: its finding for this data in words, and the drawing, or why there is none."""
 
     name: str
     title: str
@@ -78,9 +78,9 @@ Answer = FigureContent | Missing | list[FigureContent]
 
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
-    """A figure by its name, which is its file's too, the question over it, and what looks for the answer in results.
+    """A figure: its name (also its file's), the question above it, and the function that finds the answer in results.
 
-    The answer is one finding, one for each of several models (`NAME_1`, …), or why there is none.
+    The answer is one finding, one for each of several models (`NAME_1`, …), or the reason why there is none.
     """
 
     name: str
@@ -88,7 +88,7 @@ class FigureSpec:
     answer: Callable[[View], Answer]
 
     def figures(self, view: View) -> list[Figure]:
-        """The answer drawn; a figure without a drawing is left out of the page, and its sentence says why."""
+        """Return the drawn answer; a figure without a drawing is omitted, and its sentence gives the reason."""
         found = self.answer(view)
         if isinstance(found, Missing):
             why = found.reason[:1].upper() + found.reason[1:].rstrip(".") + "."
@@ -105,18 +105,18 @@ class FigureSpec:
         )  # fmt: skip
 
     def owns(self, name: str) -> bool:
-        """Whether a figure of that name is one of this question's."""
+        """Return whether a figure of that name belongs to this question."""
         return name == self.name or (name.startswith(f"{self.name}_") and name[len(self.name) + 1 :].isdigit())
 
 
 def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], FigureSpec]:
-    """Make a function View → answer the question of that name; the page lists it in a chapter."""
+    """Turn a function View → answer into the question of that name; the page lists it in a chapter."""
     return lambda answer: FigureSpec(name, title, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line: a name, its place in the ranking (colour and marker), x values and estimates."""
+    """One line: a name, its rank (colour and marker), x values and estimates."""
 
     name: str
     place: int
@@ -125,7 +125,7 @@ class Series:
 
 
 def lines_of(models: Mapping[str, T], points: Callable[[T], Iterable[tuple[float, Estimate]]]) -> list[Series]:
-    """A line through the points of every model that were measured; none where there is none."""
+    """Return a line through the measured points of every model; models without points are skipped."""
     out = []
     for place, (name, model) in enumerate(models.items()):
         kept = [(float(x), y) for x, y in points(model) if is_known(y)]
@@ -135,14 +135,14 @@ def lines_of(models: Mapping[str, T], points: Callable[[T], Iterable[tuple[float
 
 
 def offset_lines(models: Mapping[str, Iterable[OffsetError]]) -> list[Series]:
-    """Error against the signed distance from the anchor."""
+    """Return the error against the signed distance from the anchor."""
     return lines_of(models, lambda rows: sorted(((row.offset, row.error) for row in rows), key=lambda one: one[0]))
 
 
 def line_chart(
     series: Sequence[Series], xlabel: str, ylabel: str, *, steps: bool = False, whole: bool = True, cut: bool = True
 ) -> Paint:
-    """Lines against what grows: at `whole` numbers, y `cut` to what a share can be; `steps` have no markers."""
+    """Draw lines against a growing quantity: x at `whole` numbers, y `cut` to [0, 1]; `steps` have no markers."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -160,7 +160,7 @@ def line_chart(
 def offset_chart(
     series: Sequence[Series], words: Subject, *, behind: Sequence[Series] = (), bands: bool = True
 ) -> Paint:
-    """Error against the signed distance, broad and grey what lies `behind`."""
+    """Draw the error against the signed distance; lines `behind` are wide and grey."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -178,24 +178,24 @@ def offset_chart(
 
 
 def why_none(view: View, key: str, otherwise: str) -> str:
-    """Why a figure is left out: the reason in the results, or a plain one."""
+    """Return why a figure is omitted: the reason in the results, or a generic one."""
     said = {one.reasons.get(key, "") for one in view.classifiers.values()} - {""}
     return printable(sorted(said)[0]) if said else otherwise
 
 
 def names_below(figure: Any, n_models: int, *, is_narrow: bool) -> None:
-    """A legend of the models under the figure, where there are several."""
+    """Draw a legend of the models under the figure, if there are several."""
     if n_models > 1:
         figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
 
 def per_cent(axes: Any, *, which: str = "y") -> None:
-    """Tick labels in per cent."""
+    """Set tick labels in per cent."""
     _hundredths(axes, which, " %")
 
 
 def in_points(axes: Any, *, which: str = "x") -> None:
-    """Tick labels in percentage points: what is drawn is a difference, and the axis' label says so."""
+    """Set tick labels in percentage points, for an axis of differences; the axis label gives the unit."""
     _hundredths(axes, which, "")
 
 
@@ -207,7 +207,7 @@ def _hundredths(axes: Any, which: str, unit: str) -> None:
     axis.set_major_locator(MaxNLocator(nbins=4 if tight else 6, steps=[1, 2, 2.5, 5, 10]))
 
     def text(value: float, _: object) -> str:
-        # As many digits as the steps need: 62.5 is not 62, nor 63.
+        # Use as many digits as the steps need: 62.5 is neither 62 nor 63.
         ticks = [100 * float(tick) for tick in axis.get_majorticklocs()]
         digits = next((n for n in range(4) if all(abs(tick - round(tick, n)) < 1e-6 for tick in ticks)), 4)
         return f"{100 * value:.{digits}f}{unit}".replace("-", "−")
@@ -216,24 +216,24 @@ def _hundredths(axes: Any, which: str, unit: str) -> None:
 
 
 def shares(axes: Any) -> None:
-    """Limits of y that leave out what no share can be, which a flat line at an end would otherwise draw."""
+    """Set y limits that exclude impossible shares, which a flat line at an end would otherwise show."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, -0.012), min(high, 1.012))
 
 
 def whole_numbers(axes: Any) -> None:
-    """Ticks of x at whole numbers: there is no quarter of a frame."""
+    """Set x ticks at whole numbers, because there is no quarter of a frame."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
 
 
 MOST_BANDS = 3
-"""Lines that may have a band each; more could not be told apart."""
+"""The most lines with a band; more bands would not be distinguishable."""
 
 
 def bands_text(series: Sequence[Series]) -> str:
-    """What the bands of these lines are, or where the intervals are instead; nothing where there are none."""
+    """Return what the bands of these lines are, or where the intervals are instead; empty if there are none."""
     if not any(one.low is not None for line in series for one in line.y):
         return ""
     if len(series) > MOST_BANDS:
@@ -243,13 +243,13 @@ def bands_text(series: Sequence[Series]) -> str:
 
 
 _EDGES = ((0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2)))
-"""Dashes of the edges of three bands."""
+"""Dash styles for the edges of three bands."""
 
 
 def band(axes: Any, series: Series, *, step: bool = False) -> None:
-    """The interval as a light band, where there is one; its edges in the line's colour and a dash of its own.
+    """Draw the interval as a light band, if there is one; its edges have the line's colour and their own dash style.
 
-    Where bands lie on top of each other, their edges say which is whose.
+    If bands overlap, their edges show which is which.
     """
     kept = [(x, e.low, e.high) for x, e in zip(series.x, series.y, strict=True) if e.low is not None]
     if len(kept) > 1:
@@ -264,7 +264,7 @@ def band(axes: Any, series: Series, *, step: bool = False) -> None:
 def series_lines(
     axes: Any, many: Sequence[Series], *, is_narrow: bool, step: bool = False, bands: bool = True, markers: bool = True
 ) -> None:
-    """Every series as a line with its band, named at its end (wide) or in a legend below (narrow, or many)."""
+    """Draw every series as a line with its band, labelled at its end (wide) or in a legend below (narrow, or many)."""
     ends = []
     for series in reversed(many):  # the best is drawn last, on top
         if bands and len(many) <= MOST_BANDS:
@@ -286,7 +286,7 @@ def series_lines(
 
 
 def legend_below(axes: Any, *, is_narrow: bool) -> None:
-    """A legend under the axes, best model first."""
+    """Draw a legend under the axes, best model first."""
     handles, labels = axes.get_legend_handles_labels()
     axes.figure.legend(
         handles[::-1], labels[::-1], loc="outside lower left", ncols=1 if is_narrow else 2, handlelength=1.6,
@@ -295,7 +295,7 @@ def legend_below(axes: Any, *, is_narrow: bool) -> None:
 
 
 def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Names at the right end of lines, pushed apart until none covers another."""
+    """Write names at the right end of lines, moved apart until none overlaps."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.062
     placed: list[tuple[float, str, str]] = []
@@ -311,14 +311,14 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def whisker(axes: Any, y: float, found: Estimate, colour: str, *, marker: str = "o") -> None:
-    """One estimate as a point with its interval, lying."""
+    """Draw one estimate as a point with its interval, horizontally."""
     if found.low is not None:
         axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, alpha=0.55, zorder=2)
     axes.plot([found.value], [y], marker=marker, color=colour, markersize=6, markeredgecolor="none", zorder=3)
 
 
 def names_on_y(axes: Any, names: Sequence[str], *, limit: int = 26) -> None:
-    """Categories down the y axis, first on top, no grid between them."""
+    """Put categories on the y axis, first on top, without a grid."""
     axes.set_yticks(range(len(names)), [short(printable(name), limit) for name in names])
     axes.tick_params(axis="y", labelcolor=INK)
     axes.set_ylim(len(names) - 0.5, -0.5)

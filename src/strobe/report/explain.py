@@ -1,4 +1,4 @@
-"""What is measured, in a few sentences, and the words for it: of images alone and of what was done to them."""
+"""The explanation of the measurement in a few sentences, and its terms: for single images and for variants."""
 
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
@@ -12,7 +12,7 @@ __all__ = ["explained", "glossary"]
 
 
 def explained(view: View) -> tuple[str, list[str]] | None:
-    """A title and paragraphs for data that is no video; None where the page explains pm-k."""
+    """Return a title and paragraphs for data that is not video; None if the page explains pm-k."""
     if view.variants:
         return "What is measured", _variants(view)
     if view.words.is_still:
@@ -28,7 +28,7 @@ def explained(view: View) -> tuple[str, list[str]] | None:
 
 
 def _who(view: View) -> str:
-    """Who is asked: models, people, or both."""
+    """Return who answers: models, people, or both."""
     if not view.classifiers:
         return "people get" if view.results.people else "a model gets"
     return "a model, or a person, gets" if view.results.people else "a model gets"
@@ -91,14 +91,14 @@ _HOW = {
 
 
 def _how_of_pictures(source: str) -> str:
-    """Whose the intervals of shares are: a photo is its own source, a video may have several images here."""
+    """Return what the intervals of shares resample: a photo is its own source, a video may have several images here."""
     if source in ("video", "source"):
         return f"Clopper–Pearson where every {source} has one image, Korn–Graubard where some have several. "
     return "Clopper–Pearson for shares. "
 
 
 def glossary(view: View) -> list[tuple[str, str]]:
-    """The words of the page with what they mean, for what the data is."""
+    """Return the terms of the page with their meaning, for this kind of data."""
     if not view.variants and not view.words.is_still:
         return _of_sets(view)
     interval = ("interval", _INTERVAL.format(source=view.words.source, how=_how_of_pictures(view.words.source)))
@@ -171,7 +171,7 @@ _DETECTION = [
 
 
 def _of_sets(view: View) -> list[tuple[str, str]]:
-    """The words of sets around an anchor: of classifiers, of detectors, or of both."""
+    """Return the terms for sets around an anchor: of classifiers, of detectors, or of both."""
     words, tasks = view.words, [task for task in Task if view.of(task)] or [Task.CLASSIFICATION]
     out = [
         ("anchor", f"The {words.picture} a set is built around; it carries the label."),

@@ -1,4 +1,4 @@
-"""The figures of accuracy itself: against k and time, how long answers last, who is better."""
+"""The figures of accuracy: against k and time, survival, and comparisons of models."""
 
 from dataclasses import replace
 from typing import Any
@@ -114,7 +114,7 @@ def first_failure(view: View) -> Answer:
 
 
 def _from_one(series: Series) -> Series:
-    """The line from the anchor on, where every answer that counts is right."""
+    """Return the line from the anchor on, where every counted answer is right."""
     if series.x[0] == 0:
         return series
     one = Estimate(value=1.0, low=1.0, high=1.0, n=series.y[0].n)
@@ -130,7 +130,7 @@ def comparison(view: View) -> Answer:
         return Missing("one model alone cannot be compared." if few else "nothing was compared.")
     metric = "acc_orig" if view.words.is_still else "acc_pmk"
     wanted = [row for row in rows if row.metric == metric] or rows
-    # What the sentence below counts is drawn first, however small beside differences that could be chance.
+    # The differences that the sentence below counts are drawn first, even if they are small.
     listed = view.listed(wanted, _MOST_PAIRS)
     shown = sorted(listed, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
     shown = [better_first(row) for row in shown]

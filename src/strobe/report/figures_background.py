@@ -1,5 +1,4 @@
-"""The figures of a ladder of backgrounds: by rung, what two rungs isolate, by context, by size, two models beside each
-other."""
+"""The figures of a ladder of backgrounds: by rung, isolated effects, by context, by size, and two models compared."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,10 +42,10 @@ __all__ = [
 _NONE = "there is no ladder of backgrounds here."
 
 MOST_PAIRS = 6
-"""Pairs of models that get a figure of their own; all are in tables/contrasts.csv."""
+"""The most pairs of models with a figure of their own; all are in tables/contrasts.csv."""
 
 _DETECTOR = "boxes"
-"""Specs that begin so are detectors whose boxes were made answers."""
+"""Specs with this prefix are detectors whose boxes were converted to answers."""
 
 
 def _estimated(found: LadderView) -> str:
@@ -60,7 +59,7 @@ def _estimated(found: LadderView) -> str:
 
 @question("background_rungs", "How often is it right on each rung?")
 def background_rungs(view: View) -> Answer:
-    """A row for every rung, a point for every model, and a line down from what it gets of the whole images."""
+    """A row for every rung, a point for every model, and a line down from its result on the whole images."""
     found = ladder(view)
     if found is None or not found.models:
         return Missing(_NONE)
@@ -148,7 +147,7 @@ def _legend(figure: Any, axes: Any, n_models: int, *, is_narrow: bool) -> None:
 
 @question("background_contrasts", "Is it the background, or the magnification?")
 def background_contrasts(view: View) -> Answer:
-    """A row for everything two rungs isolate, a point for every model; what could be chance is grey."""
+    """A row for every isolated effect, a point for every model; effects that are not significant are grey."""
     found = ladder(view)
     if found is None or not found.contrasts:
         return Missing(_NONE if found is None else "no two rungs differ in one thing alone.")
@@ -202,7 +201,7 @@ def background_contrasts(view: View) -> Answer:
 
 @question("background_context", "How much around the object should it see?")
 def background_context(view: View) -> Answer:
-    """Accuracy on the box crop against how much wider than the box it is, the whole image beside it."""
+    """Accuracy on the box crop against its width relative to the box, and on the whole image."""
     found = ladder(view)
     steps = [] if found is None else [step for step in found.steps if step.facts and step.facts.axis == "context"]
     if found is None or len(steps) < 2:
@@ -262,7 +261,7 @@ def background_context(view: View) -> Answer:
 
 @question("background_area", "Does the background decide more where the object is small?")
 def background_area(view: View) -> Answer:
-    """By the share of the image that the object takes: right on the whole image, and what the background does."""
+    """By the object's share of the image: accuracy on the whole image, and the effect of the background."""
     found = ladder(view)
     if found is None:
         return Missing(_NONE)
@@ -335,7 +334,7 @@ def background_area(view: View) -> Answer:
 
 
 def _apart(one: Estimate, two: Estimate) -> bool:
-    """Whether both have an interval and these do not overlap."""
+    """Return whether both have an interval and these do not overlap."""
     if one.low is None or one.high is None or two.low is None or two.high is None:
         return False
     return one.low > two.high or two.low > one.high

@@ -1,4 +1,4 @@
-"""Where people saw the objects, drawn: how far their boxes overlap, and what they keep."""
+"""Figures of people's boxes: their overlap, and the images they keep."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from strobe.report.wording import counted, is_known, percent
 __all__ = ["boxes_quality", "people_boxes"]
 
 MOST_PAIRS = 20
-"""Pairs of people that are drawn; all are in tables/people_box_pairs.csv."""
+"""The most pairs of people drawn; all are in tables/people_box_pairs.csv."""
 
 
 def boxes_quality(view: View) -> str | None:
-    """How many boxed how much, what is kept and why the rest is not; None where nobody drew a box."""
+    """Return how many people drew how many boxes, what is kept and why the rest is not; None if nobody drew a box."""
     found = view.results.drawn
     if found is None or not found.n_pictures:
         return None
@@ -33,7 +33,7 @@ def boxes_quality(view: View) -> str | None:
 
 @question("people_boxes", "Do people see it in the same place?")
 def people_boxes(view: View) -> Answer:
-    """The median overlap of two people's boxes on an image: all, a detector's own aside, and pair by pair."""
+    """The median overlap of two people's boxes on an image: all, without a detector's own boxes, and pair by pair."""
     found = view.results.drawn
     if found is None or not is_known(found.overlap):
         return Missing("no image has the boxes of two people.")

@@ -1,4 +1,4 @@
-"""Which classes lose: a dumbbell chart for each classifier and each detector."""
+"""The classes that lose most: a dumbbell chart for each classifier and each detector."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
 MOST_CLASSES = 40
-"""Classes that can be read down one figure; of more, those that lose most are drawn."""
+"""The most classes in one figure; of more, those that lose most are drawn."""
 
 __all__ = ["MOST_CLASSES", "class_accuracy", "detection_class", "dumbbell", "per_class"]
 
@@ -73,7 +73,7 @@ def detection_class(view: View) -> Answer:
 
 @question("class_accuracy", "Which classes does it get right?")
 def class_accuracy(view: View) -> Answer:
-    """One chart per model: the accuracy of every class, or its AP, with intervals; for images that stand alone."""
+    """One chart per model: the accuracy or AP of every class, with intervals; for sets of a single image."""
     found = []
     models: list[tuple[str, Sequence[Row], str]] = [
         (name, one.per_class, "accuracy") for name, one in view.drawn(view.classifiers).items()
@@ -94,7 +94,7 @@ def class_accuracy(view: View) -> Answer:
 
 
 def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:
-    """As many classes as can be read, in the order given, and a sentence where that is not all of them."""
+    """Return as many classes as fit, in the given order, and a sentence if that is not all of them."""
     if len(rows) <= MOST_CLASSES:
         return rows, ""
     ranked = [row for row in rows if not row.small] or rows
@@ -145,7 +145,7 @@ def dumbbell(
     axes: Any, y: int, ends: tuple[Estimate, Estimate], names: tuple[str, str], *, line: float = 1.0,
     ends_alpha: float | None = None, zorder: float = 3,
 ) -> None:  # fmt: skip
-    """A row that goes from one estimate to the other; the first row names both in the legend."""
+    """Draw a row from one estimate to the other; the first row adds both to the legend."""
     orig, worst = ends
     axes.plot([worst.value, orig.value], [y, y], color=GREY, linewidth=2.6, alpha=0.6 * line, zorder=1)
     for found, marker, colour, size, name in ((orig, "o", RIGHT, 6.5, names[0]), (worst, "D", WRONG, 5.5, names[1])):
@@ -154,7 +154,7 @@ def dumbbell(
 
 
 def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: float) -> Paint:
-    """Small classes are paler: their `line` much so, its ends somewhat."""
+    """Return paler colours for small classes: much paler for the `line`, somewhat for its ends."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -172,13 +172,13 @@ def _lost(row: Row) -> float:
 
 
 def _worst(rows: Sequence[Row]) -> tuple[Row, str]:
-    """The class that loses most, said of classes with enough sets to rank as long as there are any, and among which."""
+    """Return the class that loses most, among classes with enough sets to rank if there are any, and among which."""
     ranked = [row for row in rows if not row.small] or rows
     return max(ranked, key=_lost), " among classes with ten sets or more" if len(ranked) < len(rows) else ""
 
 
 def _most(model: str, rows: Sequence[Row]) -> str:
-    """Where a model loses most; of one class alone, or of classes too small to rank, no more than is known."""
+    """Return where a model loses most; for one class, or for classes too small to rank, only what is known."""
     worst, among = _worst(rows)
     orig, pmk, _ = worst.headline
     ends = f"from {percent(orig)} to {percent(pmk)}"

@@ -1,4 +1,4 @@
-"""The figures of detection: mAP before and after, against k, why it broke, and how tracks behave."""
+"""The figures of detection: mAP before and after, against k, causes of failure, and tracks."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ __all__ = ["curve", "errors", "overview", "temporal"]
 
 @question("detection", "How much does detection lose?")
 def overview(view: View) -> Answer:
-    """mAP and localization on anchors and worst frames, the papers' detectors below in grey."""
+    """mAP and localization on anchors and worst frames, with the papers' detectors below in grey."""
     rows: list[tuple[str, str, Estimate | None, Estimate | None, bool]] = []
     models = view.drawn(view.detectors)
     for model, one in models.items():
@@ -87,7 +87,7 @@ def _printed(per_cent: float) -> Estimate:
 
 
 def _row_name(model: str, what: str, is_narrow: bool) -> str:
-    if is_narrow:  # a phone has no room for the whole name
+    if is_narrow:  # a phone is too narrow for the whole name
         model = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
         return f"{short(model, 14)}: {what[:3]}." if what else "papers (k = 10)"
     return f"{short(model, 30)}: {what}" if what else model
@@ -116,7 +116,7 @@ def curve(view: View) -> Answer:
 
 @question("detection_errors", "Why did it break?")
 def errors(view: View) -> Answer:
-    """What changed on the worst frame of each failing set, counted."""
+    """Counts of the main change on the worst frame of each failing set."""
     found = [(name, one.errors) for name, one in view.drawn(view.detectors, 6).items() if one.errors.failing]
     if not found:
         return Missing("no set has a frame worse than its anchor, or none was diagnosed")
@@ -171,7 +171,7 @@ def _track(one: DetectionResult, key: str) -> Estimate | None:
 
 @question("detection_tracks", "Do tracked objects flicker?")
 def temporal(view: View) -> Answer:
-    """How tracked objects behave along their sets."""
+    """Flicker, jitter and swing of tracked objects along their sets."""
     found = list(view.drawn(view.detectors).items())
     shown = [(key, words) for key, words in _TRACKS if any(_track(one, key) for _, one in found)]
     if not shown:

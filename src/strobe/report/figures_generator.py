@@ -1,4 +1,4 @@
-"""The figures of a generator's searches: survival, the ratio to the baseline, and what is preserved, coarse to fine."""
+"""The figures of a generator's searches, coarse to fine: survival, ratio to the baseline, preserved findings."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _TICKS: tuple[tuple[float, ...], ...] = (
     (0.1, 0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 10, 20, 50),
     (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128),
 )
-"""Round factors for a ratio: the wider it ranges, the fewer."""
+"""Round factors for a ratio; a wider range has fewer."""
 
 
 # -- the ratio -----------------------------------------------------------------------------------------------------
@@ -29,12 +29,12 @@ _TICKS: tuple[tuple[float, ...], ...] = (
 
 @question("granularity_ratio", "How much further does a search have to go?")
 def granularity_ratio(view: View) -> Answer:
-    """Others ÷ baseline at each granularity, all findings and preserved ones."""
+    """Others ÷ baseline at each granularity, for all findings and for preserved ones."""
     found = granular(view)
     if found is None or not found.ratios:
         return Missing(_NONE if found is None else "there is one target, so nothing to divide by.")
     names = found.granularities
-    scale = sum(name in ORDER[:5] for name in names)  # all layers at once, and single ones, are no step of a scale
+    scale = sum(name in ORDER[:5] for name in names)  # all layers together and single layers are not steps of a scale
 
     def paint(figure: Any, is_narrow: bool) -> None:
         from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -99,7 +99,7 @@ def _by(kept: PreservedFigures) -> str:
 def _points(
     axes: Any, line: Sequence[tuple[float, Estimate]], place: int, label: str, *, joined: int, hollow: bool = False
 ) -> list[float]:
-    """Dots with their intervals, the first `joined` places by a faint line; the ends of what was drawn."""
+    """Draw dots with their intervals, the first `joined` connected by a faint line; return the drawn range."""
     colour, ends = colour_of(place), []
     for x, one in line:
         if one.low is not None and one.high is not None:
@@ -116,7 +116,7 @@ def _points(
 
 
 def _round_ticks(axes: Any, low: float, high: float) -> None:
-    """Ticks at round factors, close enough together to read."""
+    """Set ticks at round factors, close enough to read."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     span = math.log(high / low)
@@ -132,7 +132,7 @@ def _round_ticks(axes: Any, low: float, high: float) -> None:
 
 @question("granularity_curves", "How far does a search have to go?")
 def granularity_curves(view: View) -> Answer:
-    """A panel per granularity, a line per target: the share of images for which nothing was found so far."""
+    """A panel per granularity, a line per target: the share of images without a finding so far."""
     found = granular(view)
     if found is None:
         return Missing(_NONE)
@@ -208,7 +208,7 @@ def _curves(axes: Any, found: GranularityView, kept: PreservedFigures | None, na
 
 
 def _decades(axes: Any) -> None:
-    """Ticks at 1, 2 and 5 of a decade as plain numbers, few enough to read."""
+    """Set ticks at 1, 2 and 5 of a decade as plain numbers, few enough to read."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     low, high = axes.get_xlim()
@@ -228,7 +228,7 @@ def _decades(axes: Any) -> None:
 
 @question("granularity_kept", "Is it still what it was?")
 def granularity_kept(view: View) -> Answer:
-    """The share of findings that are still what they were, by granularity and target, beside controls."""
+    """The share of preserved findings, by granularity and target, next to controls."""
     found = granular(view)
     if found is None or not found.preserved:
         return Missing(_NONE if found is None else "nobody was asked: give --judge a model, or ask people.")

@@ -1,4 +1,4 @@
-"""What people called the images, drawn: beside the models, with each other, for what, how quickly, and still so?"""
+"""Figures of people naming images: compared with models and each other, confusions, response time, preservation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,19 +17,19 @@ __all__ = ["people_accuracy", "people_confusion", "people_consistency", "people_
 
 MOST_MODELS = 8
 MOST_NAMES = 24
-"""Names down a side of a matrix; more could not be read."""
+"""The most names on a side of a matrix; more would be unreadable."""
 
 MOST_KINDS = 8
-"""Kinds of images with a matrix of their own; all are in tables/."""
+"""The most kinds of images with a matrix of their own; all are in tables/."""
 
 LEAST_SHARED = 5
-"""Images two must both have named to be drawn beside each other; fewer say nothing."""
+"""The fewest images that two must both have named to be compared; fewer are no evidence."""
 
 NOBODY = "nobody named an image of this dataset."
 
 
 def _models(view: View, score: PeopleScore) -> dict[str, Any]:
-    """The models beside people that are drawn: those to show first, then as they rank."""
+    """Return the models drawn next to people: those in `show` first, then by rank."""
     mine = {one.model: one for one in score.models}
     ranked = [name for name in dict.fromkeys([*view.show, *view.ranked]) if name in mine]
     return {name: mine[name] for name in ranked[:MOST_MODELS]}
@@ -40,7 +40,7 @@ def _models(view: View, score: PeopleScore) -> dict[str, Any]:
 
 @question("people_accuracy", "How often are people right?")
 def people_accuracy(view: View) -> Answer:
-    """People, what most of them say, and every model on the same images."""
+    """People, their majority, and every model on the same images."""
     rows = asked(view)
     if not rows:
         return Missing(NOBODY)
@@ -66,7 +66,7 @@ and “cannot tell” are answers, and wrong."
 
 
 def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
-    """One kind of image: a row for people, for what most say, and for each model."""
+    """One kind of image: a row for people, for their majority, and for each model."""
     models = _models(view, score)
     rows = [(people_text(score.n_people), score.accuracy, INK, "o")]
     if score.n_people > 1:
@@ -90,7 +90,7 @@ def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
 
 
 def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
-    """Several kinds of images: a row each, people and models on it one above the other."""
+    """Several kinds of images: a row each, with people above models."""
     names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
     step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
 
@@ -118,7 +118,7 @@ def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
 
 
 def _ticks(axes: Any, y: float, score: PeopleScore) -> None:
-    """Every person as a small tick behind the mean."""
+    """Draw every person as a small tick behind the mean."""
     for one in score.people if score.n_people > 1 else ():
         if is_known(one.accuracy):
             axes.plot([value_of(one.accuracy)], [y], marker="|", color=GREY, markersize=11, zorder=1)
@@ -212,7 +212,7 @@ def _matrix(view: View, score: PeopleScore, cells: Mapping[tuple[str, str, str],
 
 
 def _cells(axes: Any, grid: Sequence[Sequence[float | None]], *, text: Callable[[float], str], small: bool) -> None:
-    """A matrix of numbers from −1 to 1: the stronger the colour, the further from nought; a dot where there is none."""
+    """Draw a matrix of numbers from −1 to 1: stronger colour is farther from zero; a dot marks a missing value."""
     from matplotlib.collections import PatchCollection
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Rectangle
@@ -251,7 +251,7 @@ _WORDS = {"none": "none of these", "unsure": "cannot tell", "late": "too late"}
 
 @question("people_confusion", "What do people take for what?")
 def people_confusion(view: View) -> Answer:
-    """How images of each class were called, as a matrix; the most frequent mistakes where there are many classes."""
+    """The names given to images of each class, as a matrix; only the most frequent errors if there are many classes."""
     found = []
     for number, (name, score) in enumerate(list(asked(view).items())[:MOST_KINDS], start=1):
         counts = {(one.name, one.answer_name or _WORDS[one.said]): one.n for one in score.confusion}
@@ -331,7 +331,7 @@ def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Any:
 
 @question("people_times", "How long do they look?")
 def people_times(view: View) -> Answer:
-    """Seconds per answer: the median with its interval, and the middle half; by person where there is one kind."""
+    """Seconds per answer: the median with its interval, and the quartiles; by person if there is one kind."""
     scores = asked(view)
     rows: list[tuple[str, Times]] = [(name, one.seconds) for name, one in scores.items()]
     if len(scores) == 1:
@@ -373,7 +373,7 @@ def people_times(view: View) -> Answer:
 
 @question("people_preservation", "Is it still what it was?")
 def people_preservation(view: View) -> Answer:
-    """How many changed images people still give the class of the image as it was."""
+    """The share of changed images that people still name as the original's class."""
     found = view.results.people
     rows = [] if found is None else [one for one in found.preservation if is_known(one.named)]
     if all(one.variant == ANCHOR for one in rows):

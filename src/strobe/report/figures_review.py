@@ -1,4 +1,4 @@
-"""What review changed, drawn."""
+"""Figures of the effect of review."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["review_impact", "review_offsets"]
 
 @question("review_impact", "What did review change?")
 def review_impact(view: View) -> Answer:
-    """What review changed: all candidates, kept anchors, kept anchors and members."""
+    """The effect of review: all candidates, kept anchors, kept anchors and members."""
     found = {}
     for model, one in view.drawn(view.classifiers).items():
         if (impact := one.review_impact) is not None:
@@ -50,7 +50,7 @@ def review_impact(view: View) -> Answer:
 
 
 def _between(gap: Estimate) -> str:
-    """The interval of a difference in points, where there is one."""
+    """Return the interval of a difference in points, if there is one."""
     return "" if gap.low is None or gap.high is None else f" (95 %: {points(gap.low)} to {points(gap.high)})"
 
 

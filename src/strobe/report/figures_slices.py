@@ -1,4 +1,4 @@
-"""Where and when it happens: by offset, by frame type, by frame rate, by what the pixels hint at."""
+"""Where and when errors occur: by offset, by frame type, by frame rate, by pixel hints."""
 
 import textwrap
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def per_offset(view: View) -> Answer:
 
     first = series[0]
     found = dict(zip(first.x, first.y, strict=True))
-    # Either side may have fewer of them, where sets are cut short: all count alike.
+    # Sets cut short may have fewer members on one side; all count alike.
     ends = [found[x] for x in {min(found), max(found)} if x] or [found[0.0]]
     error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
     text = f"{printable(first.name)} errs on {percent(error)} of the outermost {words.frames}"
@@ -65,7 +65,7 @@ def per_offset(view: View) -> Answer:
 
 @question("frame_types", "Is it the video codec?")
 def frame_types(view: View) -> Answer:
-    """The drop without frames of each type, beside a control that deletes as many at random."""
+    """The drop without frames of each type, next to a control that deletes as many at random."""
     models = view.drawn(view.classifiers, 4).items()
     found = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
     if not found:
@@ -80,7 +80,7 @@ def frame_types(view: View) -> Answer:
                 label = "as many deleted at random" if y == first_control else None
                 span = [row.control.drop_low, row.control.drop_high]
                 axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
-                # A control without spread (every draw the same) has no length: its mean is marked all the same.
+                # A control without spread (equal draws) has no length, so its mean is marked separately.
                 axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
             whisker(axes, y - 0.08, _told(row), WRONG)
         labels = [
@@ -116,7 +116,7 @@ def frame_types(view: View) -> Answer:
 
 
 def _told(row: TypeSlice) -> Estimate:
-    """The drop as it is drawn: one set is one video, which has no interval anywhere else on the page."""
+    """Return the drop to draw; a single set is a single video, which has no interval on the page."""
     return replace(row.drop, low=None, high=None, reason="one set") if row.n_sets == 1 else row.drop
 
 
@@ -171,7 +171,7 @@ def _range_name(found: Sequence[tuple[str, Sequence[RateSlice]]], key: str, text
 
 @question("by_hint", "Do blur, motion or light explain it?")
 def by_hint(view: View) -> Answer:
-    """Member error by what the pixels suggest."""
+    """Member error by pixel hints."""
     best, hints = next(
         ((name, one.by_hint) for name, one in view.drawn(view.classifiers).items() if one.by_hint), ("", {})
     )
@@ -204,7 +204,7 @@ def by_hint(view: View) -> Answer:
     low, high = (pick(rows, key=lambda row: value_of(row.error)) for pick in (min, max))
     low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
     tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
-    # What differs less than its intervals is not said to matter.
+    # A difference within its intervals is not reported as relevant.
     bare = low.error.high is None or high.error.low is None
     clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
     why = "without intervals to tell chance from more" if bare else "with overlapping intervals"

@@ -34,7 +34,7 @@ _METHODS = {
 
 @question("smoothing", "Does smoothing over time cure it, and at what delay?")
 def smoothing(view: View) -> Answer:
-    """Perturbed accuracy against the delay that smoothing costs."""
+    """Perturbed accuracy against the delay that smoothing adds."""
     panels = [
         (model, rows)
         for model, one in view.drawn(view.classifiers, 6).items()
@@ -52,7 +52,7 @@ def smoothing(view: View) -> Answer:
         for (model, rows), axes in zip(panels, grid.flat, strict=False):
             for method in dict.fromkeys(row.method for row in rows if row.method != "none"):
                 label, place = _METHODS.get(method, (method, 4))
-                used = [row for row in rows if row.method in (method, "none")]  # every line starts at no smoothing
+                used = [row for row in rows if row.method in (method, "none")]  # every line starts without smoothing
                 line = sorted((float(row.delay_frames), value_of(row.acc_pmk)) for row in used)
                 axes.plot(*zip(*line, strict=True), color=colour_of(place), marker=marker_of(place), markersize=4,
                           label=label if axes is grid.flat[0] else None)  # fmt: skip
@@ -61,7 +61,7 @@ def smoothing(view: View) -> Answer:
                 axes.axhline(bare.acc_pmk.value, color=INK, linewidth=1, linestyle=(0, (2, 2)),
                              label="not smoothed" if axes is grid.flat[0] else None)  # fmt: skip
             axes.set_title(short(printable(model), 26))
-        for axes in grid.flat[: len(panels)]:  # once every line is there: the panels share one axis
+        for axes in grid.flat[: len(panels)]:  # after all lines are drawn, because the panels share one axis
             shares(axes)
             per_cent(axes)
         for axes in grid[:, 0]:
@@ -81,7 +81,7 @@ def smoothing(view: View) -> Answer:
 
 
 def _how(methods: Sequence[str], words: Subject) -> str:
-    """What was smoothed: probabilities, or the votes of models that gave labels alone."""
+    """Return what was smoothed: probabilities, or the votes of models that gave only labels."""
     votes = any("vote" in method for method in methods)
     averages = any("vote" not in method and method != "none" for method in methods)
     what = "Probabilities are averaged" if averages else "Votes are counted"

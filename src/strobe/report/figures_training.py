@@ -1,4 +1,4 @@
-"""The curves of a training: the loss, and what the held-out side says."""
+"""The curves of a training: the loss, and the held-out figures."""
 
 from collections.abc import Sequence
 from pathlib import Path

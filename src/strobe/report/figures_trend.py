@@ -1,4 +1,4 @@
-"""Perturbed accuracy against original accuracy: this run's models, the papers' points, and the lines of both."""
+"""Perturbed against original accuracy: this run's models, the papers' points, and the lines of both."""
 
 import textwrap
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Models = Mapping[str, ClassificationResult]
 
 @question("trend", "Does a more accurate model flicker less?")
 def trend(view: View) -> Answer:
-    """acc_pmk against acc_orig: y = x, the fit, the papers' models in grey; where nothing was fitted, their line."""
+    """acc_pmk against acc_orig: y = x, the fit, the papers' models in grey; without a fit, their line."""
     models = {name: one for name, one in view.classifiers.items() if is_known(one.acc_orig, one.acc_pmk)}
     if not models:
         return Missing("No model has both accuracies, so there is nothing to set against each other.")
@@ -40,7 +40,7 @@ def trend(view: View) -> Answer:
         ends = [end for one in shown.values() for found in one.headline[:2] for end in (found.low, found.high)
                 if end is not None]  # fmt: skip
         low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
-        low = low or -0.015  # a model at nought keeps its whole marker
+        low = low or -0.015  # a model at zero keeps its whole marker
         high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
@@ -77,7 +77,7 @@ def trend(view: View) -> Answer:
             )  # fmt: skip
             if not is_narrow and named:
                 right = value_of(x) > (low + high) / 2  # names near the right edge go to the left of their point
-                above = value_of(y) < low + 0.08 * (high - low)  # and near the lower one above it
+                above = value_of(y) < low + 0.08 * (high - low)  # and near the lower edge above it
                 axes.annotate(
                     short(printable(model), 22), xy=(x.value, y.value), textcoords="offset points", color=colour,
                     xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
@@ -96,7 +96,7 @@ def trend(view: View) -> Answer:
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
     ends = " with its 95 % intervals" if any(one.acc_pmk.low is not None for one in models.values()) else ""
-    # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
+    # On a phone the legend is below; the more it holds, the taller the figure, or the plot would shrink.
     return FigureContent(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
         how=f"Each coloured point is a model of this run{ends}; the lower it lies under the dashed line, the more "
@@ -114,7 +114,7 @@ def trend(view: View) -> Answer:
 
 
 def _crowded(models: Models) -> bool:
-    """Whether two points lie so close that names beside them would cover each other."""
+    """Return whether two points are so close that their names would overlap."""
     places = [(value_of(one.acc_orig), value_of(one.acc_pmk)) for one in models.values()]
     return any(abs(a[0] - b[0]) < 0.25 and abs(a[1] - b[1]) < 0.04 for a, b in combinations(places, 2))
 
@@ -124,7 +124,7 @@ def _caption(one: Reference, is_narrow: bool) -> str:
 
 
 def _fit_at(fit: TrendLine, x: float) -> float:
-    """The line at a share; results.json gives it in points on both axes."""
+    """Return the line at a share; results.json gives it in points on both axes."""
     return fit.intercept / 100 + fit.slope * x
 
 
@@ -160,7 +160,7 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
 
 
 def _place(theirs: PapersLine | None, models: Models) -> str:
-    """Where a model that stands alone lies beside the papers' line of the same benchmark."""
+    """Return the position of a single model relative to the papers' line of the same benchmark."""
     if theirs is None or len(models) > 1:
         return ""
     ((name, one),) = models.items()

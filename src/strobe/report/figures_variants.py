@@ -1,4 +1,4 @@
-"""The figures of what was done to images: by level, by rung, the mean beside the worst, searches, contrasts."""
+"""The figures of variants: by level, by rung, the mean next to the worst, searches, contrasts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ from strobe.report.wording import is_known, percent, plain_number, short, value_
 __all__ = ["contrasts_models", "contrasts_targets", "contrasts_variants", "levels", "means", "rungs", "survival"]
 
 MOST_PANELS = 24
-"""Variants drawn in panels of their own; the table has all of them."""
+"""The most variants with a panel of their own; the table has all of them."""
 
 MOST_MODELS = 4
-"""Models that get such a sheet of panels, or bars of their own."""
+"""The most models with such a sheet of panels, or bars of their own."""
 
 _MOST_ROWS = 15
 
@@ -51,7 +51,7 @@ Panel = Callable[[Any], None]
 
 @question("variant_levels", "How does accuracy fall with each?")
 def levels(view: View) -> Answer:
-    """Per model a sheet of small panels: accuracy at each level of a variant, and up to it."""
+    """A sheet of small panels per model: accuracy at each level of a variant, and up to it."""
     found = []
     shown = [one for one in view.variants.values() if one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
@@ -101,7 +101,7 @@ def _level_panel(facts: VariantFacts, score: VariantScore) -> Panel:
 def _line(
     axes: Any, points_: Sequence[tuple[float, Estimate]], colour: str, marker: str, name: str, *, dashed: bool = False
 ) -> None:
-    """A line through what was measured; what was not ends it."""
+    """Draw a line through the measured points; it ends at a missing one."""
     kept = []
     for level, found in points_:
         if not is_known(found):
@@ -120,7 +120,7 @@ def _line(
 
 
 def _ticks(axes: Any, facts: VariantFacts) -> None:
-    """Ticks at the levels themselves; on a scale that grows by factors they lie evenly."""
+    """Set ticks at the levels themselves; on a geometric scale they are evenly spaced."""
     at = facts.levels
     grows = len(at) > 2 and at[0] > 0 and at[-1] / at[0] > 6 and _is_geometric(at)
     if grows:
@@ -130,7 +130,7 @@ def _ticks(axes: Any, facts: VariantFacts) -> None:
         axes.xaxis.set_major_locator(FixedLocator(at))
         axes.xaxis.set_minor_locator(NullLocator())
     texts = [level_number(facts, level) for level in at]
-    if any("/" in text for text in texts):  # of 255: the label of the axis says so
+    if any("/" in text for text in texts):  # of 255: the axis label gives it
         texts = [text.removesuffix("/255") for text in texts]
     kept = range(len(at)) if sum(map(len, texts)) <= 16 else sorted({0, len(at) // 2, len(at) - 1})
     axes.set_xticks([at[place] for place in kept], [texts[place] for place in kept])
@@ -140,7 +140,7 @@ def _ticks(axes: Any, facts: VariantFacts) -> None:
 
 
 def _scale(one: VariantFacts) -> str:
-    """The scale as it stands under a panel."""
+    """Return the scale as the label under a panel."""
     return "ε, 255ths" if any("/" in level_number(one, level) for level in one.levels) else scale(one)
 
 
@@ -150,7 +150,7 @@ def _is_geometric(at: Sequence[float]) -> bool:
 
 
 def _sheet(panels: Sequence[Panel], names: Sequence[str], labels: Sequence[str]) -> Callable[[Any, bool], None]:
-    """Small panels with one scale of y; names over them, what the levels are below the lowest of each column."""
+    """Draw small panels with one y scale; names above them, levels below the lowest of each column."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         n_columns = _columns(len(panels), is_narrow=is_narrow)
@@ -205,7 +205,7 @@ def _levels_sentence(model: str, kept: Sequence[VariantFacts], scores: dict[str,
 
 @question("variant_rungs", "How often is it right on each?")
 def rungs(view: View) -> Answer:
-    """Bars for variants whose levels have no order, controls below and apart, the images themselves on top."""
+    """Bars for variants with unordered levels, the originals on top, controls below and separate."""
     models = view.drawn(view.classifiers, MOST_MODELS)
     shown = [one for one in view.variants.values() if not one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
@@ -276,7 +276,7 @@ def _marks(one: VariantFacts) -> list[str]:
 
 @question("variant_means", "On average, and at worst")
 def means(view: View) -> Answer:
-    """The mean over variants at each level beside the worst over variants up to it."""
+    """The mean over variants at each level, next to the worst over variants up to it."""
     if view.results.dataset.combine != "worst":
         return Missing("the variants have no common scale, so neither a mean nor a worst over them means anything.")
     models = {name: one for name, one in view.drawn(view.classifiers).items() if one.means}
@@ -329,7 +329,7 @@ def _level_of(one: VariantFacts, k: int) -> float:
 
 @question("search_survival", "How far does a search have to go?")
 def survival(view: View) -> Answer:
-    """A panel per search: the share of images for which nothing was found so far, and the target's accuracy."""
+    """A panel per search: the share of images without a finding so far, and the target's accuracy."""
     searches = [one for one in own_scale(view) if one.levels and is_known(one.levels[0].alive)]
     if not searches:
         return Missing("nothing was searched for.")

@@ -26,7 +26,7 @@ __all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gallery:
-    """What the page's script reads (`data`), and how many images could not be read."""
+    """The input of the page's script (`data`), and the number of unreadable images."""
 
     data: dict[str, Any]
     unreadable: int = 0
@@ -36,12 +36,12 @@ class Gallery:
     levels: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def level_of(self, frame: int, set_row: int) -> str:
-        """The level of a frame in a set in words, on data with variants; else nothing."""
+        """Return the level of a frame in a set in words, for data with variants; else empty."""
         return self.levels.get((frame, set_row), "")
 
 
 def picture(image: Image, *, longest: int, quality: int) -> str:
-    """The image as a data URI: WebP, its longest side at most `longest` pixels."""
+    """Return the image as a data URI: WebP, its longest side at most `longest` pixels."""
     from PIL import Image as Pictures
 
     shown = Pictures.fromarray(image)
@@ -52,7 +52,7 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
 
 
 class _GalleryImage(NamedTuple):
-    """An image as a data URI and its size, or why there is none."""
+    """Return an image as a data URI and its size, or why there is none."""
 
     text: str
     size: tuple[int, int] = (0, 0)
@@ -68,7 +68,7 @@ def _shown(source: FrameSource, row: int, *, longest: int, quality: int) -> _Gal
 
 
 def as_script(data: object) -> str:
-    """JSON that is safe inside a script element: nothing in it can close the element or open a comment.
+    """Return JSON that is safe inside a script element: it cannot close the element or open a comment.
 
     >>> as_script({"name": "</script><!--"})
     '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
@@ -90,7 +90,7 @@ def build(
     raw_names: Mapping[str, Sequence[str]],
     progress: Progress,
 ) -> Gallery:
-    """The chosen sets as data, images included, until `max_bytes` is reached; sets beyond that are left out."""
+    """Return the chosen sets as data, including images, until `max_bytes` is reached; further sets are omitted."""
     pictures: dict[int, str] = {}
     sizes: dict[int, tuple[int, int]] = {}
     spent = unreadable = 0
@@ -98,7 +98,7 @@ def build(
     kept: list[SetView] = []
 
     look = partial(_shown, source, longest=longest, quality=quality) if source is not None else None
-    # Reading and packing an image leave the interpreter to others most of the time.
+    # Reading and encoding an image mostly release the interpreter lock.
     with progress.task("gallery", len(choice.sets)) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
         for one in choice.sets:
             rows = [row for row in one.rows.tolist() if row not in pictures]
@@ -125,7 +125,7 @@ def build(
         **({"still": True} if dataset.info.k == 0 else {}),
         "classes": list(dataset.info.label_space.names),
         "detectors": [view.boxes is not None for view in kept[0].models] if kept else [],
-        # Overlapping sets share frames: every image is stored once and named by its place.
+        # Overlapping sets share frames, so every image is stored once and referred to by index.
         "pictures": list(pictures.values()),
         "sets": [_set(dataset, one, place, raw_names, sizes) for one in kept],
     }
@@ -144,7 +144,7 @@ def build(
 
 
 def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
-    """Where in its variant a member lies, in words; nothing for an anchor or on data without variants."""
+    """Return a member's level in its variant in words; empty for an anchor or on data without variants."""
     if dataset.variants is None or distance == 0:
         return ""
     one = dataset.variants[int(dataset.sets.variant[set_row])]
@@ -156,7 +156,7 @@ def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
 
 
 def _search_words(dataset: Dataset, set_row: int) -> str:
-    """What became of a search, in words; nothing where the set is none."""
+    """Return the outcome of a search in words; empty if the set is not a search."""
     sets = dataset.sets
     status, reach = str(sets.status[set_row]), float(sets.reach[set_row])
     where = level_words(dataset, set_row, reach) if math.isfinite(reach) else ""
@@ -213,7 +213,7 @@ def _set(
 
 
 def _box(box: np.ndarray[Any, Any]) -> list[float | int]:
-    """A box for the page: corners to a tenth of a pixel, label, and for a found one its score and whether right."""
+    """Return a box for the page: corners to 0.1 pixels, label, and for a detection its score and whether right."""
     corners: list[float | int] = [round(float(value), 1) for value in box[:4]]
     rest: list[float | int] = [int(box[4])] if len(box) == 5 else [int(box[4]), round(float(box[5]), 3), int(box[6])]
     return corners + rest

@@ -1,4 +1,4 @@
-"""The words around the gallery: what it shows and out of how much, its filters, and the example on top of the page."""
+"""The texts of the gallery: what it shows and of how much, its filters, and the example at the top of the page."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ __all__ = ["example", "gallery_words"]
 
 
 def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View, *, limit: int) -> dict[str, object]:
-    """What the template says of the gallery; `limit` is the most sets it may hold."""
+    """Return the template's texts of the gallery; `limit` is the largest number of sets it may hold."""
     shown = len(gallery.data["sets"])
     still = view.words.is_still and not view.variants
     intro = _stills_text(choice, gallery, view) if still else _flickers_text(choice, gallery, view)
@@ -58,7 +58,7 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
         "why": why,
         "models": list(choice.counts),
         "change": choice.change,
-        # Only what can be found in it is offered, and the first of these is what the page opens with.
+        # Only filters with a match are offered, and the page opens with the first of them.
         "statuses": [status for status in ("breaks", "wrong", "holds") if status in said],
         "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
         "detection": any(gallery.data["detectors"]),
@@ -80,11 +80,11 @@ _STATUS_WORDS = {
     },
     "still": {"wrong": "is wrong", "holds": "is right"},
 }
-"""What a model does on a set, as the filter offers it."""
+"""Return a model's outcome on a set, as the filter offers it."""
 
 
 def _stills_text(choice: Choice, gallery: Gallery, view: View) -> str:
-    """How many images are answered wrongly, and what is shown of them."""
+    """Return how many images are answered wrongly, and how many of them are shown."""
     parts = [
         f"{printable(model)} is wrong on {plain_number(count['wrong'])}"
         for model, count in list(choice.counts.items())[:6]
@@ -98,14 +98,14 @@ def _stills_text(choice: Choice, gallery: Gallery, view: View) -> str:
 
 
 def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
-    """How many flickers there are, and what is shown of them."""
+    """Return how many flickers there are, and how many of them are shown."""
     words, n_models = view.words, len(choice.counts)
     detectors = bool(gallery.data["detectors"]) and all(gallery.data["detectors"])
     alike = f"one of the {words.frames} around it" if words.is_video else f"one of its {words.frames}"
     alike = "something made of it" if view.variants else alike
     what = f"finds less on {alike} than on the anchor" if detectors else f"is right on the anchor and wrong on {alike}"
     every = len(view.ranked)
-    # The count is of the models at hand here; with more in the run it must not be read as that of all.
+    # The count covers the models on this page; if the run has more, it must not be read as a count of all.
     who = f"one of the {n_models} models shown here" if n_models < every else "one model"
     shown = len(gallery.data["sets"])
     n_sets = plain_number(choice.n_sets)
@@ -154,14 +154,14 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
 
 
 def _n_changed(gallery: Gallery) -> int:
-    """Sets of the gallery that one of the two models holds and the other does not."""
+    """Return sets of the gallery that only one of the two models holds."""
     places = gallery.data["change"]
     pairs = [[one["m"][place]["s"] for place in places] for one in gallery.data["sets"]]
     return sum(1 for pair in pairs if pair.count("holds") == 1 and "unscored" not in pair)
 
 
 def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
-    """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
+    """Return a real set as the example of the explanation: the strongest flicker, and the frames around its breaker."""
     for place, one in enumerate(choice.sets[: len(gallery.data["sets"])]):
         for view in one.models:
             if view.breaker is None:
@@ -184,7 +184,7 @@ def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
 
 
 def _places(one: SetView, breaker: int, *, detection: bool) -> list[int]:
-    """Which frames of a set stand in the example: those around what broke it; of boxes two, large enough to see."""
+    """Return which frames of a set the example shows: those around the breaker; for boxes two, large enough to see."""
     if detection:
         return sorted({one.anchor, breaker})
     low = max(0, min(one.anchor, breaker, one.anchor - 2))
@@ -196,7 +196,7 @@ def _places(one: SetView, breaker: int, *, detection: bool) -> list[int]:
 
 
 def _boxes(gallery: Gallery, place: int, model: str, i: int) -> dict[str, object]:
-    """What a detector found and missed on a frame of the example: truth, right, false and missed boxes with a name."""
+    """Return a detector's boxes on a frame of the example: truth, right, false and missed boxes with a name."""
     shown = gallery.data["sets"][place]
     said = shown["m"][gallery.data["models"].index(model)]
     frame = shown["f"][i]
@@ -206,7 +206,7 @@ def _boxes(gallery: Gallery, place: int, model: str, i: int) -> dict[str, object
     false = [box for box in said["x"][i] if not box[6]]
     seen = [box for box in said["x"][i] if box[5] >= 0.5]
     if i == said["b"] and false and not any(not box[6] for box in seen):
-        seen.append(false[0])  # the surest false box: what is told of is to be seen
+        seen.append(false[0])  # the most confident false box, because the text refers to it
     boxes = [("gt", box, "") for box in frame["g"]]
     boxes += [("miss", box, f"✕ not found: {names[box[4]]}") for box in said["g"][i]]
     boxes += [("tp" if box[6] else "fp", box, f"{'✓' if box[6] else '✕'} {names[box[4]]} {box[5]:.2f}") for box in seen]

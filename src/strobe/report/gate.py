@@ -1,4 +1,4 @@
-"""What a gate said: as Markdown for a pull request, as JUnit XML for a CI server, as lines for a terminal."""
+"""The result of a gate: as Markdown for a pull request, as JUnit XML for a CI server, as lines for a terminal."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ MOST_NAMED = 10
 
 
 def figure_of(check: Check) -> str:
-    """The figure of a rule with its interval and unit."""
+    """Return the figure of a rule with its interval and unit."""
     unit = "points" if check.limit.is_difference else "%"
     return "—" if check.figure.value is None else f"{with_interval(check.figure)} {unit}"
 
 
 def in_short(found: Gate) -> Gate:
-    """The gate with the names of models that people are shown."""
+    """Return the gate with display names of models."""
     if not found.short:
         return found
     said = in_names(found.short)
@@ -42,7 +42,7 @@ def in_short(found: Gate) -> Gate:
 
 
 def changes_of(found: Gate) -> tuple[Change, ...]:
-    """What became of the sets since each baseline."""
+    """Return the change of the sets since each baseline."""
     return found.changes or ((found.change,) if found.change else ())
 
 
@@ -50,7 +50,7 @@ def _about(found: Gate) -> str:
     names = found.baselines or ((found.baseline,) if found.baseline else ())
     against = f" against {join([printable(one) for one in names])}" if names else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
-    if found.k or not found.kinds or found.n_sets != found.n_sources:  # images that stand alone are no sets
+    if found.k or not found.kinds or found.n_sets != found.n_sources:  # sets of a single image are not called sets
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
     else:
         sizes += in_subset(found.subset)
@@ -60,7 +60,7 @@ def _about(found: Gate) -> str:
 
 
 def gate_lines(found: Gate) -> Iterator[str]:
-    """A line for each rule, and the verdict of all."""
+    """Return a line for each rule, and the overall verdict."""
     found = in_short(found)
     yield _about(found)
     yield from found.cautions or ()
@@ -74,7 +74,7 @@ def gate_lines(found: Gate) -> Iterator[str]:
 
 
 def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
-    """How many videos each rule takes: a table for each, a row for each value of --fail-on."""
+    """Return how many videos each rule needs: a table per rule, a row for each value of --fail-on."""
     for plan in plans:
         churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
         source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
@@ -96,7 +96,7 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
 
 
 def as_markdown(found: Gate) -> str:
-    """A table of the rules, and the sets newly broken and newly held; what comes from outside is escaped."""
+    """Return a table of the rules, and the sets newly broken and newly held; external text is escaped."""
     found = in_short(found)
     cells = [
         (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
@@ -116,7 +116,7 @@ def as_markdown(found: Gate) -> str:
 
 
 def _sentence(caution: str, found: Gate) -> str:
-    """A line as a sentence; the name of a model that it may begin with stays as it is."""
+    """Return a line as a sentence; a model name at its start is unchanged."""
     names = [found.model, *(found.baselines or ()), *([found.baseline] if found.baseline else [])]
     is_named = any(caution.startswith(f"{printable(name)}: ") for name in names)
     text = caution if is_named else f"{caution[0].upper()}{caution[1:]}"
@@ -124,12 +124,12 @@ def _sentence(caution: str, found: Gate) -> str:
 
 
 def _title(check: Check) -> str:
-    """The rule; a contrast may bear any name that the dataset gives its variants, a baseline any name at all."""
+    """Return the rule; names of contrasts and baselines are arbitrary and must be escaped."""
     return _escaped(check.title) if check.limit.is_contrast or check.against else check.title
 
 
 def _mark(check: Check) -> str:
-    """Passed, failed, or passed without proof: the figure is beyond the limit, or the data cannot tell."""
+    """Return passed, failed, or passed without proof: the figure is beyond the limit, or the data cannot tell."""
     beyond = check.verdict == "cannot tell" or "beyond the limit" in check.sentence
     return ("⚠️" if beyond else "✅") if check.passed else "❌"
 
@@ -150,7 +150,7 @@ def _named(what: str, names: Sequence[str], n: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown takes as it is: no tables, no links, no HTML."""
+    """Escape text for Markdown: no tables, no links, no HTML."""
     plain = printable(text, limit=1000)
     for sign in "\\`*_{}[]<>|#":
         plain = plain.replace(sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign])
@@ -158,7 +158,7 @@ def _escaped(text: str) -> str:
 
 
 def as_junit(found: Gate) -> str:
-    """A test suite with a case for every rule; what cannot be told is said as the case's output."""
+    """Return a test suite with a case for every rule; an undecided rule is reported in the case's output."""
     found = in_short(found)
     failed = sum(not one.passed for one in found.checks)
     suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))

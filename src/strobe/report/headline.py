@@ -1,4 +1,4 @@
-"""The headline table: which measures stand in it for what kind of data, and the notes below it."""
+"""The headline table: its measures for each kind of data, and the notes below it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ SUSPECT = (
 
 _OF: dict[Task, Sequence[Measure[Any]]] = {Task.CLASSIFICATION: CLASSIFICATION, Task.DETECTION: DETECTION}
 _ALONE = {Task.CLASSIFICATION: ("accuracy", "acc_orig"), Task.DETECTION: ("mAP", "map_orig")}
-"""What the first measure is called where no image changes, and its name in the files."""
+"""The label of the first measure if no image changes, and its name in the files."""
 
 
 def measures(view: View, task: Task) -> list[Measure[Any]]:
-    """What is said of every model of a task, the page and the terminal alike, by the kind of data."""
+    """Descriptions of all models of a task, for the page and the terminal, by the kind of data."""
     known = [one for one in _OF[task] if one.headline]
     name, key = _ALONE[task]
     if view.words.is_still:
@@ -58,7 +58,7 @@ def _mean_at(model: ClassificationResult) -> Estimate:
 
 
 def last_level(view: View) -> str:
-    """The level scored up to, in words; nothing where no worst is taken."""
+    """Return the level scored up to, in words; empty if no worst case is taken."""
     one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
     k = view.results.dataset.k
     return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
@@ -85,7 +85,7 @@ _PICTURES = {
 
 
 def headline(view: View, task: Task) -> HeadlineTable:
-    """The headline table of one task's models."""
+    """Return the headline table of one task's models."""
     models, columns = view.of(task), measures(view, task)
     drawn = [one.headline.orig if view.words.is_still else one.headline.pmk for one in models.values()]
     bars = any(one.low is not None for one in drawn)
@@ -110,7 +110,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
 
 
 def _size(view: View) -> str:
-    """How much was scored, and what is counted: sets of a video, or images."""
+    """Return how much was scored, and the unit counted: sets of a video, or images."""
     data, words = view.results.dataset, view.words
     if view.variants:
         n = view.n_pictures
@@ -123,7 +123,7 @@ def _size(view: View) -> str:
 
 
 def few_videos(view: View) -> str:
-    """That there are so few videos that some intervals are too narrow; nothing where there are enough, or none."""
+    """Return a note that there are too few videos for some intervals; empty if there are enough, or none."""
     known = [figure for one in view.results.models.values() for figure in one.headline if figure.low is not None]
     if not known or view.results.dataset.n_videos >= FEW_VIDEOS:
         return ""
@@ -146,7 +146,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
     plain = {note for one in models.values() for note in one.notes or ()}
-    for line in note_lines(models):  # a line of one model alone begins with its name, which stays as it is
+    for line in note_lines(models):  # a line about one model begins with its name, which is unchanged
         said = f"{line[0].upper()}{line[1:]}" if line in plain else line
         notes.append(view.words.say(said if said.endswith("?") else f"{said}.", names=models))
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
@@ -181,7 +181,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
 
 
 def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
-    """A line for each list of classes some detector cannot find, with what that costs at least."""
+    """Return a line for each list of classes that some detector cannot find, with the minimum cost."""
     tops = [one.ceiling for one in models.values() if isinstance(one, DetectionResult) and one.ceiling is not None]
     return list(
         dict.fromkeys(
@@ -194,7 +194,7 @@ def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
 
 
 def stopped(model: ClassificationResult) -> str:
-    """What is to be said of a model that was stopped early; nothing of another."""
+    """Return the notes on a model that was stopped early; empty for others."""
     early = model.stopped_early
     if early is None:
         return ""
@@ -202,7 +202,7 @@ def stopped(model: ClassificationResult) -> str:
 
 
 def _ceiling(top: Ceiling, view: View) -> str:
-    """What it costs that a model's own space lacks some of the dataset's classes."""
+    """Return the cost of classes of the dataset that a model's own space lacks."""
     classes = printable(some(top.childless), limit=600)
     lost, n = plain_number(top.anchors_out_of_reach), plain_number(top.n)
     if view.words.is_still:

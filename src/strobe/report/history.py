@@ -16,13 +16,13 @@ from strobe.report.wording import counted, in_subset, is_known, short, value_of,
 __all__ = ["as_csv", "history_drawing", "history_lines", "history_notes", "history_rows", "paint_history"]
 
 MOST_LABELS = 24
-"""Steps named below the figure; of more, every second or third."""
+"""The most steps named below the figure; of more, every second or third is."""
 
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk"), Task.DETECTION: ("map_orig", "map_pmk")}
 
 
 def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
-    """Every line of models by its name, as a table of text with its head."""
+    """Return every line of models by its name, as a table of text with its head."""
     out = []
     for line, steps in found.lines().items():
         orig, pmk = _NAMES[steps[0].task]
@@ -40,20 +40,20 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
 
 
 def history_lines(found: History) -> list[str]:
-    """The table, a line for each step, a block for each line of models, and what came of each since the first."""
+    """Return the table, a row per step and a block per line of models, and each step's change since the first."""
     sets = counted(found.n_sets, "set") + in_subset(found.subset)
     out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; % [95 % interval]"]
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
         out += _aligned([row[:6] for row in rows], right=(2, 3, 4))
-        if len(rows) > 3:  # of two steps the first is the one before
+        if len(rows) > 3:  # of two steps the first is the previous one
             out += ["", *_aligned([[row[0], *row[6:]] for row in rows])]
     return out + history_notes(found)
 
 
 def history_notes(found: History) -> list[str]:
-    """What was left out of the figures: sets of the dataset, and of single steps."""
+    """Return what the figures exclude: sets of the dataset, and of single steps."""
     unscored = [
         f"{_step(one)}: {one.unscored} of {counted(found.n_sets, 'set')} unscored"
         for one in found.steps
@@ -63,7 +63,7 @@ def history_notes(found: History) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
-    """Rows of cells as lines, each column as wide as its widest cell."""
+    """Return rows of cells as lines, each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -75,7 +75,7 @@ def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> lis
 
 
 def _step(step: HistoryStep) -> str:
-    """What a step is called: by its run where its line is one model's, else as it is told from all others."""
+    """Return a step's label: its run if its line is one model's, else a unique name."""
     return printable(step.run if step.line else step.name, limit=40)
 
 
@@ -90,7 +90,7 @@ def _since(difference: Estimate | None, clearly: str | None) -> str:
 
 
 def as_csv(found: History) -> str:
-    """A row for each step; every number keeps its interval."""
+    """Return a row for each step; every number keeps its interval."""
     rows, unscored = [], any(one.unscored for one in found.steps)
     for one in found.steps:
         orig, pmk = _NAMES[one.task]
@@ -107,7 +107,7 @@ def as_csv(found: History) -> str:
 
 
 def history_drawing(found: History) -> Drawing:
-    """The figure for files: wide, and narrow for a phone."""
+    """Return the figure for files: wide, and narrow for a phone."""
     inches = 3.6 * len({one.task for one in found.steps})
     # Below a narrow figure every sign takes two lines of the legend.
     signs = sum(len(_marks(list(enumerate(steps)))) for steps in found.lines().values())
@@ -116,9 +116,9 @@ def history_drawing(found: History) -> Drawing:
 
 
 def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> None:
-    """A panel for each task: on the anchors in grey, on whole sets in colour; triangles mark clear changes.
+    """Draw a panel for each task: anchors in grey, whole sets in colour; triangles mark significant changes.
 
-    Diamonds and squares mark what is clearly other than the first of its line and the best before it.
+    Diamonds and squares mark significant differences from the first of the line and from the best before.
     """
     tasks = [task for task in Task if any(one.task is task for one in found.steps)]
     panels = figure.subplots(len(tasks), squeeze=False)[:, 0]
@@ -160,7 +160,7 @@ def _line(axes: Any, place: int, steps: Sequence[HistoryStep], orig: str, pmk: s
 
 
 _Mark = tuple[str, int, str]
-"""A sign, its size in points, and what it means."""
+"""A sign, its size in points, and its meaning."""
 _BEFORE: dict[str | None, _Mark] = {
     "better": ("^", 12, "clearly better\nthan the one before"),
     "worse": ("v", 12, "clearly worse\nthan the one before"),
@@ -170,9 +170,9 @@ _BEST: dict[str | None, _Mark] = {"worse": ("s", 17, "clearly worse\nthan the be
 
 
 def _marks(known: Sequence[tuple[int, HistoryStep]]) -> list[tuple[_Mark, list[tuple[int, HistoryStep]]]]:
-    """The steps that clearly differ from an earlier one, by how they are marked.
+    """Return the steps that differ significantly from an earlier one, by their marker.
 
-    Where the best before is the first, the square stands for both.
+    If the best before is the first, the square stands for both.
     """
     found: dict[_Mark, list[tuple[int, HistoryStep]]] = {}
     for x, one in known:

@@ -18,7 +18,7 @@ _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk", "drop"), Task.DETECTION: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderboardRun:
-    """A run by its short name: its results, and the digest of the weights of each model, where it is known."""
+    """A run by its short name: its results, and the digest of the weights of each model, if known."""
 
     run: str
     results: Results
@@ -27,9 +27,9 @@ class LeaderboardRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Board:
-    """What makes results comparable: the same sets scored alike. The entries are sorted, the best first.
+    """The key of comparable results: the same sets scored alike. The entries are sorted, the best first.
 
-    `shown` has the name of every model of the runs as people are shown it.
+    `shown` maps every model of the runs to its display name.
     """
 
     about: dict[str, Any]
@@ -38,7 +38,7 @@ class _Board:
     shown: Mapping[str, str]
 
     def rank(self, place: int) -> int:
-        """One more than the number of models with a higher figure: equal figures share a rank."""
+        """Return one plus the number of models with a higher figure; equal figures share a rank."""
         own = _score(self.entries[place][2])
         return 1 + sum(_score(model) > own for _, _, model in self.entries)
 
@@ -80,7 +80,7 @@ def _entry(board: _Board, place: int) -> dict[str, Any]:
 
 
 def leaderboard_json(runs: Sequence[LeaderboardRun]) -> dict[str, Any]:
-    """The boards with every figure as results.json has it."""
+    """Return the boards with every figure as in results.json."""
     return {
         "schema": 1,
         "boards": [
@@ -99,7 +99,7 @@ def leaderboard_json(runs: Sequence[LeaderboardRun]) -> dict[str, Any]:
 
 
 def leaderboard_csv(runs: Sequence[LeaderboardRun]) -> str:
-    """The same as one table, a row per model and run."""
+    """Return the same as one table, a row per model and run."""
     rows: list[dict[str, Cell]] = []
     for board in _boards(runs):
         for place, entry in enumerate(board.entries):

@@ -1,4 +1,4 @@
-"""Figures for the tools people already watch: TensorBoard and Weights & Biases, each optional and asked for by name."""
+"""Log figures to TensorBoard and Weights & Biases, each optional and requested by name."""
 
 import hashlib
 import re
@@ -18,14 +18,14 @@ from strobe.core.ports import MetricLog, Progress
 __all__ = ["LOGGERS", "LogPlace", "check_logs", "log_results", "opened_logs"]
 
 LOGGERS = {"tensorboard": "a folder", "wandb": "a project"}
-"""What can be logged to, and what may stand behind the equals sign."""
+"""The supported targets, and the meaning of the value after the equals sign."""
 
 Send = Callable[[Mapping[str, float], int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Whose figures these are: `home` is their folder, `name` and `group` tell them from others, `facts` say how."""
+    """The origin of figures: `home` is their folder, `name` and `group` identify them, `facts` are their settings."""
 
     home: Path
     name: str
@@ -34,7 +34,7 @@ class LogPlace:
 
     @property
     def key(self) -> str:
-        """A name no other figures have, the same when the command is given again."""
+        """Return a unique name, the same when the command is repeated."""
         return hashlib.sha256(f"{self.home.absolute()}\0{self.name}".encode()).hexdigest()[:16]
 
 
@@ -48,7 +48,7 @@ def _parsed(text: str) -> tuple[str, str]:
 
 
 def check_logs(wanted: Sequence[str]) -> None:
-    """Raise a StrobeError where one of the places is not known, or its package is not installed."""
+    """Raise a StrobeError if a target is unknown or its package is not installed."""
     for text in wanted:
         kind, _ = _parsed(text)
         require(kind, what=f"--log {kind}", extra=kind)
@@ -56,7 +56,7 @@ def check_logs(wanted: Sequence[str]) -> None:
 
 @contextmanager
 def opened_logs(wanted: Sequence[str], place: LogPlace, progress: Progress) -> Iterator[MetricLog]:
-    """All the places asked for as one log. What goes wrong once it is open is said once, and the work goes on."""
+    """Open all requested targets as one log. Later errors are printed once, and the work continues."""
     with ExitStack() as stack:
         sends = {}
         for text in wanted:
@@ -67,13 +67,13 @@ def opened_logs(wanted: Sequence[str], place: LogPlace, progress: Progress) -> I
 
 
 class _Log:
-    """A MetricLog over several places."""
+    """A MetricLog over several targets."""
 
     def __init__(self, sends: dict[str, Send], progress: Progress) -> None:
         self._sends, self._progress = sends, progress
 
     def scalars(self, values: Mapping[str, float], *, step: int) -> None:
-        """Send the figures everywhere; a place that fails is left out from then on."""
+        """Send the figures to every target; a target that fails is dropped from then on."""
         for text, send in list(self._sends.items()):
             try:
                 send(values, step)
@@ -84,7 +84,7 @@ class _Log:
 
 @contextmanager
 def _tensorboard(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:  # noqa: ARG001 (all openers')
-    """An event file below the folder, in a folder of the figures' own: that is how TensorBoard tells curves apart."""
+    """Open an event file in a subfolder of its own, because TensorBoard distinguishes curves by folder."""
     require("tensorboard", what="--log tensorboard", extra="tensorboard")
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -113,7 +113,7 @@ def _folder_name(name: str) -> str:
 
 @contextmanager
 def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
-    """A run of the project; started again it goes on. WANDB_MODE=offline keeps it on this machine."""
+    """Open a run of the project; a repeated start resumes it. WANDB_MODE=offline keeps it on this machine."""
     wandb = require("wandb", what="--log wandb", extra="wandb")
     try:
         run = wandb.init(
@@ -134,7 +134,7 @@ def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
 
 
 def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Progress) -> None:
-    """Every model's headline figures with their bounds at step 0, and a classifier's curve: acc_pm at step k."""
+    """Log every model's headline figures with their bounds at step 0, and a classifier's curve: acc_pm at step k."""
     dataset = results.dataset
     for name, model in results.models.items() if wanted else ():
         facts = {"dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets}
@@ -151,7 +151,7 @@ def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Pr
         with opened_logs(wanted, place, progress) as log:
             curve = model.curve if isinstance(model, ClassificationResult) else ()
             at = {point.k: point.acc.value for point in curve if point.acc.value is not None}
-            # One call for each step: W&B closes a step when the next begins.
+            # One call for each step, because W&B closes a step when the next begins.
             log.scalars({**values, **({"acc_pm": at.pop(0)} if 0 in at else {})}, step=0)
             for k, value in at.items():
                 log.scalars({"acc_pm": value}, step=k)

@@ -1,4 +1,4 @@
-"""Results as a person reads them: a model of a file is called by the file, not by the way to it."""
+"""Results with display names: a model in a file is named after the file, without its path."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +12,9 @@ __all__ = ["in_names", "in_short_names", "shorter"]
 
 
 def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
-    """The results with short names of models, and the short name of each that has another.
+    """Return the results with short names of models, and the short name of each changed one.
 
-    Where there are variants every name stays: the dataset itself names the models that were searched against.
+    With variants every name is unchanged, because the dataset itself names the models that were searched against.
     """
     names = _short(results.models)
     if not names or results.variants is not None:
@@ -32,15 +32,15 @@ def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
 
 
 def shorter(models: Iterable[str]) -> Callable[[str], str]:
-    """What puts the short names of these models into a text."""
+    """Return a function that puts the short names of these models into a text."""
     return in_names(_short(models))
 
 
 def in_names(names: Mapping[str, str]) -> Callable[[str], str]:
-    """What puts these names into a text for those they are given for."""
+    """Return a function that replaces the names in a text by the given ones."""
     if not names:
         return str
-    # The longest first: a name may begin with another.
+    # The longest first, because a name may begin with another.
     known = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
     return lambda text: known.sub(lambda found: names[found[0]], text)
 

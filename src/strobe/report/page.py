@@ -187,9 +187,7 @@ def _judge(dataset: Dataset, name: str, answers: Answers, view: View) -> Judge:
 
 
 def gallery_models(view: View, known: Collection[str]) -> list[str]:
-    """Return which of these models the gallery shows: those in `show`, then classifiers and detectors, most robust
-    first.
-    """
+    """Return the models the gallery shows: those in `show`, then classifiers and detectors, most robust first."""
     ranked = view.ranked
     return [name for name in dict.fromkeys([*view.show, *ranked]) if name in known and name in ranked][:MOST_SHOWN]
 

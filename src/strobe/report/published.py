@@ -1,4 +1,4 @@
-"""Which of the papers' printed tables may stand beside results on a dataset; never pooled with them."""
+"""Which of the papers' printed tables can be shown next to results on a dataset; they are never pooled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ __all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One printed table and how it relates to the data at hand: `same_data` where its n sets are the same ones."""
+    """One printed table and its relation to this data: `same_data` if its n sets are the same ones."""
 
     table: PublishedTable
     caption: str
@@ -18,7 +18,7 @@ class Reference:
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """(acc_orig, acc_pmk at k = 10) of every row, as shares."""
+        """Return (acc_orig, acc_pmk at k = 10) of every row, as shares."""
         return [(point.acc_orig / 100, point.acc_pmk / 100) for point in self.table.points]
 
 
@@ -36,7 +36,7 @@ class DetectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PapersLine:
-    """The line through the papers' standard models on one benchmark, in points; theirs, never fitted with others."""
+    """The line through the papers' standard models on one benchmark, in points; never fitted with other models."""
 
     slope: float
     intercept: float
@@ -44,11 +44,11 @@ class PapersLine:
     about: str
 
     def at(self, acc_orig: float) -> float:
-        """acc_pmk on the line, as a share."""
+        """Return acc_pmk on the line, as a share."""
         return self.intercept / 100 + self.slope * acc_orig
 
     def beyond(self, acc_orig: float) -> str:
-        """A warning where none of their models is as accurate, or as poor; else nothing."""
+        """Return a warning if the accuracy is outside the range of their models; else empty."""
         low, high = self.span
         return "" if low <= acc_orig <= high else f"; their models go from {100 * low:.1f} to {100 * high:.1f} only"
 
@@ -59,7 +59,7 @@ class PapersLine:
 
 
 def papers_line(dataset: str, k: int) -> PapersLine | None:
-    """The papers' own line of a benchmark by its name and k; None where they printed too little for one.
+    """Return the papers' own line of a benchmark by its name and k; None if they printed too little for one.
 
     >>> papers_line("imagenet-vid-robust", 10).about
     '2019, 35 standard models, n = 1,145'
@@ -75,7 +75,7 @@ def papers_line(dataset: str, k: int) -> PapersLine | None:
 
 
 def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, ...]:
-    """The printed tables for a figure on this dataset: those of the same data, or the largest one for orientation.
+    """Return the printed tables for a figure on this dataset: those of the same data, or the largest for orientation.
 
     >>> [(one.table.n, one.same_data) for one in references_for("imagenet-vid-robust", 1109)]
     [(1145, False), (1109, True)]
@@ -93,7 +93,7 @@ def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, 
 
 
 def detection_rows() -> Iterator[DetectionRow]:
-    """The printed detection and localization figures on ImageNet-Vid-Robust, k = 10."""
+    """Return the printed detection and localization figures on ImageNet-Vid-Robust, k = 10."""
     for row in rows_of("detection_2021.csv"):
         orig, pm10, drop = (float(row[name]) for name in ("map_orig", "map_pm10", "drop"))
         yield DetectionRow(
@@ -102,7 +102,7 @@ def detection_rows() -> Iterator[DetectionRow]:
 
 
 def printed_on(dataset: str) -> str:
-    """What papers printed for ImageNet-9 or ImageNet-A, as a sentence; nothing for other data.
+    """Return the papers' figures for ImageNet-9 or ImageNet-A as a sentence; empty for other data.
 
     >>> printed_on("imagenet-a")
     'Published on ImageNet-A: EfficientNet-B7 as a detector 53.95 %, EfficientNet-B7 as a classifier 37.79–45.27 %.'

@@ -1,4 +1,4 @@
-"""Bins of a slice as people read them: what was measured, in its unit, with no more digits than it takes."""
+"""Bins of a slice as text: the quantity in its unit, with no more digits than needed."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ __all__ = ["HintWords", "bin_names", "measure_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintWords:
-    """A hint in words: its panel's title, what its bins are of, their unit, and how a stored value becomes that."""
+    """A hint in words: its panel's title, the quantity of its bins, their unit, and the conversion of stored values."""
 
     title: str
     noun: str = ""
@@ -36,12 +36,12 @@ _MOST_DIGITS = 4
 
 
 def measure_of(hint: str) -> HintWords:
-    """The words of a hint; one this report does not know keeps its name and its numbers."""
+    """Return the words of a hint; an unknown hint keeps its name and its numbers."""
     return _MEASURES.get(hint, HintWords(title=hint, noun=hint))
 
 
 def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[str]:
-    """The bins of results.json (`< 20`, `20 to < 27`, `>= 27`) as people say them, in the measure's unit.
+    """Return the bins of results.json (`< 20`, `20 to < 27`, `>= 27`) in words, in the measure's unit.
 
     >>> bin_names(["< 20", "20 to < 27", ">= 27"])
     ['below 20', '20 to 27', '27 or more']
@@ -54,7 +54,7 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
         edges = {
             text: measure.convert(float(text)) for one in found if one for text in (one["low"], one["edge"]) if text
         }
-    except ValueError:  # no numbers after all: the names stay as they are
+    except ValueError:  # not numbers: the names stay unchanged
         return list(names)
     text = _written(edges)
     out = []
@@ -71,7 +71,7 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
 
 
 def _written(edges: dict[str, float]) -> dict[str, str]:
-    """Every edge with as many decimals as keep all of them well apart, five units of the last one or more."""
+    """Return every edge with enough decimals to keep all apart by at least five units of the last one."""
     values = sorted(set(edges.values()))
     gap = min((high - low for low, high in pairwise(values)), default=1.0)
     whole = all(value.is_integer() for value in values)

@@ -1,4 +1,4 @@
-"""The words of the page, from the results alone: the lead, the comparisons, how it was made."""
+"""The text of the page, from the results alone: the lead, the comparisons, the methods."""
 
 import json
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ __all__ = ["MOST_PAIRS", "compared", "comparisons", "facts", "failures", "lead",
 M = TypeVar("M", bound=ModelResult)
 
 MOST_PAIRS = 60
-"""Rows of the comparison on the page; with many models the rest is in tables/comparison.csv."""
+"""The most rows of the comparison on the page; with many models the rest is in tables/comparison.csv."""
 
 
 def lead(view: View) -> tuple[str, str]:
-    """The page's first sentence and the one below it."""
+    """Return the page's first sentence and the one below it."""
     words = view.words
     scored = _scored(view.classifiers)
     if scored:
@@ -37,7 +37,7 @@ def lead(view: View) -> tuple[str, str]:
         doubted = {name: warning for name, one in scored.items() if (warning := _warning(one))}
         if len(doubted) == len(scored):
             return _no_answers(doubted, view)
-        if doubted:  # a model that always answers the same holds on many sets, and is no finding
+        if doubted:  # a model with one constant answer holds on many sets, which is not a finding
             head, lede = lead(replace(view, results=replace(view.results, models=_without(view, doubted))))
             left = "it is left out of" if len(doubted) == 1 else "they are left out of"
             also = " ".join(_told(name, warning, view) for name, warning in doubted.items())
@@ -89,7 +89,7 @@ def _told(name: str, warning: str, view: View) -> str:
 
 
 def _no_answers(doubted: Mapping[str, str], view: View) -> tuple[str, str]:
-    """A run whose models say nothing about flicker: they always answer the same, or no better than that."""
+    """Return the lead of a run whose models are no evidence on flicker: a constant answer, or no better than that."""
     who = f"{printable(next(iter(doubted)))} is not" if len(doubted) == 1 else f"None of the {len(doubted)} models is"
     head = f"{who} shown to do better than one constant answer, so these figures say little."
     return head, " ".join(_told(name, warning, view) for name, warning in doubted.items())
@@ -100,7 +100,7 @@ def _scored(models: Mapping[str, M]) -> dict[str, M]:
 
 
 def _still_lead(view: View, found: Mapping[str, Estimate]) -> tuple[str, str]:
-    """Images that stand alone: how often they are right, how sure that is, and nothing about what changes."""
+    """Return the lead for sets of a single image: accuracy and its interval, and nothing about change."""
     best = max(found, key=lambda name: value_of(found[name]))
     head = f"{printable(best)} gets {measured(found[best])} of {view.pictures(found[best].n)} right."
     if len(found) == 1:
@@ -118,7 +118,7 @@ def _still_lead(view: View, found: Mapping[str, Estimate]) -> tuple[str, str]:
 
 
 def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
-    """A run in which no anchor is right: no finding about flicker, and most likely a mistake."""
+    """Return the lead of a run in which no anchor is right: no finding about flicker, and most likely a mistake."""
     who = f"{printable(names[0])} is" if len(names) == 1 else f"All {len(names)} models are"
     if view.variants or view.words.is_still:
         return f"{who} wrong on every image.", SUSPECT
@@ -126,7 +126,7 @@ def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
 
 
 def _overlap(model: DetectionResult) -> str:
-    """At which overlap a box counts, in words."""
+    """Return the overlap at which a box counts, in words."""
     iou = model.settings.iou
     if isinstance(iou, str):
         return "the ILSVRC-VID overlap"
@@ -145,7 +145,7 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
         cost = f"a drop of {measured(one.drop, 'points')}"
         return f"Of {counted(right, 'right answer')}, {gone} lost {words.within}: {cost}."
     drops = {name: one.drop for name, one in models.items() if is_known(one.drop)}
-    # Not "the most robust": the model that holds most may well be the one that loses most.
+    # Not "the most robust": the model that holds most sets may also be the one that loses most.
     text = f"None of the other {len(models) - 1} models holds on more sets. "
     if len(models) == 2:
         text = "The other model does not hold on more sets. "
@@ -164,7 +164,7 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
 
 
 def comparisons(view: View) -> tuple[list[Comparison], int]:
-    """The rows of the comparison table, whole sets first, what is beyond chance before the rest; how many are not."""
+    """Return the rows of the comparison table, whole sets and significant ones first, and the number omitted."""
     order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2, "map_pmk": 3, "map_drop": 4, "map_orig": 5}
     still = ("acc_orig", "map_orig")
     every = [row for row in view.results.comparison if not view.words.is_still or row.metric in still]
@@ -174,14 +174,14 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
 
 
 def compared(view: View, left_out: int) -> str:
-    """Whose comparisons are listed."""
+    """Return whose comparisons are listed."""
     drawn = len(view.drawn(view.classifiers)) + len(view.drawn(view.detectors))
     is_part = left_out and drawn < len(view.results.models)
     return f"Pairs of the {drawn} models that are drawn," if is_part else "Every pair of models"
 
 
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The models that were asked for and could not be run, with the reason, by run.json."""
+    """Return the requested models that could not be run, with the reason, from run.json."""
     models = run.get("models")
     known = {view.whole.get(name, name) for name in view.results.models}
     return [
@@ -192,7 +192,7 @@ def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def off_the_line(view: View) -> list[ModelTrend]:
-    """Effective robustness of every model, where a line could be fitted, the highest above it first."""
+    """Return effective robustness of every model, if a line could be fitted, the highest above it first."""
     found = view.results.trend
     models = () if isinstance(found, Missing) or view.words.is_still else found.models
     rows = [one for one in models if is_known(one.effective_robustness.linear, one.effective_robustness.logit)]
@@ -208,13 +208,13 @@ _REVIEW = {
 
 
 def _quality(view: View) -> str:
-    """Who voted, how alike and with what care, where people did."""
+    """Return who voted, their agreement and care, if people did."""
     review = view.results.review
     return "" if review is None else f": {review.text()}"
 
 
 def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
-    """How the numbers were made, as pairs of name and text."""
+    """Return how the numbers were computed, as pairs of name and text."""
     dataset, settings = view.results.dataset, view.results.settings
     plain = view.words.is_still and dataset.kinds is not None
     size = f"{counted(dataset.n_sets, 'set')}, {view.sources}, {counted(dataset.n_frames, view.words.picture)}"
@@ -244,7 +244,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def run_details(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
-    """What each model did with its input, folded away, as JSON."""
+    """Return each model's preprocessing as JSON, for a collapsed section."""
     models = run.get("models")
     known = models if isinstance(models, Mapping) else {}
     out = [

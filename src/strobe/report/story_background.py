@@ -1,4 +1,4 @@
-"""The words and tables of a ladder of backgrounds: the rungs by name, what two of them isolate, and what came out."""
+"""The text and tables of a ladder of backgrounds: the rungs by name, the isolated effects, and the findings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,10 +37,10 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_CLASSES = 60
-"""Rows of the table by class; the rest is in tables/background_classes.csv."""
+"""The most rows of the table by class; the rest is in tables/background_classes.csv."""
 
 AT_SCALE = ("grey", "blur", "plain", "same", "other", "next", "object")
-"""Rungs at the original scale on which nothing but the background differs."""
+"""Rungs at the original scale that differ only in the background."""
 
 ISOLATED: dict[Isolates, tuple[str, str]] = {
     "bg-gap": ("Whose ground (BG-Gap)", "own class − another"),
@@ -51,7 +51,7 @@ ISOLATED: dict[Isolates, tuple[str, str]] = {
     "place": ("Looking in the right place", "box − centre, same size"),
     "fit": ("The model’s own resizing", "usual − resized whole"),
 }
-"""What a contrast isolates, and of what it is the difference."""
+"""The effect that a contrast isolates, and the two sides of the difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +65,17 @@ class RungView:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is outside every worst."""
+        """Whether it is excluded from every worst case."""
         return self.facts is not None and self.facts.role == "control"
 
     @property
     def is_estimated(self) -> bool:
-        """Whether it rests on boxes or masks nobody drew."""
+        """Whether it uses boxes or masks nobody drew."""
         return self.facts is not None and self.facts.estimated
 
     @property
     def label(self) -> str:
-        """Its name, marked where it is an estimate."""
+        """Its name, marked if it is an estimate."""
         return f"{self.name} {ESTIMATED}" if self.is_estimated else self.name
 
 
@@ -88,7 +88,7 @@ class LadderView:
     contrasts: dict[tuple[str, Isolates], Contrast]
 
     def accuracy(self, model: str, step: RungView) -> Estimate | None:
-        """How often a model is right on a rung; None where it has none."""
+        """Return a model's accuracy on a rung; None if it has none."""
         one = self.models[model]
         if step.level is None:
             return one.acc_orig
@@ -96,7 +96,7 @@ class LadderView:
         return next((row.at for row in levels if row.level == step.level), None)
 
     def fewer(self, step: RungView) -> str:
-        """How many images have a rung, where that is not all of them; else nothing."""
+        """Return how many images have a rung, if not all of them; else empty."""
         n, most = (
             max((one.n for model in self.models if (one := self.accuracy(model, of)) is not None), default=0)
             for of in (step, self.steps[0])
@@ -105,42 +105,43 @@ class LadderView:
 
     @property
     def isolated(self) -> list[Isolates]:
-        """What is isolated on this ladder, in the order of the page."""
+        """The effects isolated on this ladder, in the order of the page."""
         known = {isolates for _, isolates in self.contrasts}
         return [one for one in ISOLATED if one in known]
 
     @property
     def has_estimates(self) -> bool:
-        """Whether any rung rests on boxes or masks nobody drew."""
+        """Whether any rung uses boxes or masks nobody drew."""
         return any(step.is_estimated for step in self.steps)
 
     def n(self, isolates: Isolates) -> int:
-        """How many images have both sides of a contrast, at most."""
+        """Return the largest number of images with both sides of a contrast."""
         return max((row.n for (_, one), row in self.contrasts.items() if one == isolates), default=0)
 
     def sides(self, isolates: Isolates) -> list[RungView]:
-        """The rungs that a contrast holds against each other."""
+        """Return the rungs that a contrast compares."""
         names = {name for (_, one), row in self.contrasts.items() if one == isolates for name in (row.a, row.b)}
         return [step for step in self.steps if step.variant in names]
 
     def is_estimate(self, isolates: Isolates) -> bool:
-        """Whether a side of a contrast rests on boxes or masks nobody drew."""
+        """Return whether a side of a contrast uses boxes or masks nobody drew."""
         return any(step.is_estimated for step in self.sides(isolates))
 
     def called(self, isolates: Isolates) -> str:
-        """The name of a contrast, marked where it is an estimate."""
+        """Return the name of a contrast, marked if it is an estimate."""
         name = ISOLATED[isolates][0]
         return f"{name} {ESTIMATED}" if self.is_estimate(isolates) else name
 
     def mark(self, *rungs: str) -> str:
-        """The mark of a figure of these rungs where one of them is an estimate; else nothing."""
+        """Return the mark for a figure of these rungs if one of them is an estimate; else empty."""
         guessed = {str(step.facts.fields.get("rung")) for step in self.steps if step.facts and step.is_estimated}
         return f" {ESTIMATED}" if guessed & {*rungs} else ""
 
     def main(self) -> Isolates | None:
-        """The contrast that says most of the background alone: whose it is, else whether there is any.
+        """Return the most informative contrast on the background alone: whose background, else whether there is one.
 
-        Where few images have another of their class to lend a ground, the first would be of those few.
+        If few images have another image of their class to take a background from, the first would cover only those
+        few.
         """
         if 2 * self.n("bg-gap") < self.n("background"):
             return "background"
@@ -148,7 +149,7 @@ class LadderView:
 
 
 def ladder(view: View) -> LadderView | None:
-    """The ladder of backgrounds these results are about; None where they are about something else."""
+    """Return the ladder of backgrounds of these results; None if they have none."""
     rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND and one.n_sets]
     if not rungs:
         return None
@@ -167,11 +168,11 @@ def ladder(view: View) -> LadderView | None:
 
 
 MOST_TOLD = 3
-"""Models a sentence tells of; figures and tables have the others."""
+"""The most models in a sentence; figures and tables have the others."""
 
 
 def some_models(found: LadderView) -> list[str]:
-    """The models that sentences tell of, the first few."""
+    """Return the models that sentences mention, the first few."""
     return list(found.models)[:MOST_TOLD]
 
 
@@ -185,7 +186,7 @@ _WHEN: dict[Isolates, str] = {
 
 
 def verdict(found: LadderView, model: str) -> str:
-    """What the background and the magnification do to a model, in a sentence that says no more than its intervals."""
+    """Return the effect of background and magnification on a model, in a sentence that respects its intervals."""
     return "; ".join(_parts(found, model)) + "."
 
 
@@ -198,7 +199,7 @@ def _parts(found: LadderView, model: str) -> list[str]:
         shown = [one for one in _WHEN if (model, one) in found.contrasts and is_real(found.contrasts[model, one])]
         if is_real(row) or not shown:
             parts.append(_ground(who, row, when))
-        else:  # it is seen another way: the table has its star, and the sentence must not say less
+        else:  # another contrast is significant: the table has its star, and the sentence must agree
             other = shown[0]
             parts.append(_ground(who, found.contrasts[model, other], _WHEN[other] + _guessed(found, other)))
             parts.append(_chance(row, when))
@@ -213,7 +214,7 @@ def _parts(found: LadderView, model: str) -> list[str]:
 
 
 def _guessed(found: LadderView, isolates: Isolates) -> str:
-    """By what a contrast is an estimate, as the end of its clause; nothing where it is none."""
+    """Return why a contrast is an estimate, as the end of its clause; empty if it is not."""
     what = [
         kind
         for kind in ("boxes", "masks")
@@ -249,7 +250,7 @@ def _bigger(row: Contrast, what: str) -> str:
 
 
 def intro(found: LadderView) -> str:
-    """What this ladder does, and what it cannot tell."""
+    """Return what this ladder does, and what it cannot show."""
     rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
     text = "Cropping an image to its object takes the background away, and magnifies the object."
     if not rungs & {*AT_SCALE}:
@@ -262,13 +263,13 @@ def intro(found: LadderView) -> str:
 
 
 def turned(found: Estimate) -> Estimate:
-    """The difference the other way round."""
+    """Return the difference with the opposite sign."""
     low, high = (None if end is None else -end for end in (found.high, found.low))
     return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
 
 
 def zoom_text(found: LadderView) -> str:
-    """What the best of many crops comes to beside chance, of every model that is drawn."""
+    """Return the result of the best of many crops compared with chance, for every drawn model."""
     parts = []
     for name in some_models(found):
         one = found.models[name]
@@ -281,7 +282,7 @@ def zoom_text(found: LadderView) -> str:
 
 
 def background_lead(found: LadderView, view: View) -> tuple[str, str]:
-    """The page's first sentence, of the model the ground decides most for, and the others below it."""
+    """Return the page's first sentence, on the model that depends most on the background, and the others below it."""
     main = found.main()
     if main is None:
         names = list(found.models)
@@ -304,7 +305,7 @@ def background_lead(found: LadderView, view: View) -> tuple[str, str]:
 
 
 def rung_rows(found: LadderView) -> Iterator[list[str]]:
-    """The rungs by name with every model's accuracy, for a terminal."""
+    """Return the rungs by name with every model's accuracy, for a terminal."""
     for step in found.steps:
         marks = [mark for mark, has in (("control", step.is_control), ("estimated", step.is_estimated)) if has]
         marks += [few] if (few := found.fewer(step)) else []
@@ -315,7 +316,7 @@ def rung_rows(found: LadderView) -> Iterator[list[str]]:
 
 
 def isolated_rows(found: LadderView) -> Iterator[list[str]]:
-    """What is isolated, in points, with every model's; a star stands where it is beyond chance."""
+    """Return every model's isolated effects, in points; a star marks significant ones."""
     for isolates in found.isolated:
         name, of = ISOLATED[isolates]
         rows = [found.contrasts.get((model, isolates)) for model in found.models]
@@ -326,7 +327,7 @@ def isolated_rows(found: LadderView) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundNumbers:
-    """One model's row of the table in numbers: how much each part counts, and the best of its crops."""
+    """One model's row of the table in numbers: the weight of each part, and the best of its crops."""
 
     model: str
     whole: Estimate
@@ -339,7 +340,7 @@ class BackgroundNumbers:
 
 
 def numbers(found: LadderView) -> list[BackgroundNumbers]:
-    """How much each part counts for every model that is drawn."""
+    """Return the weight of each part for every drawn model."""
     out = []
     for name, one in found.models.items():
         if (told := one.background) is not None:
@@ -358,9 +359,9 @@ def numbers(found: LadderView) -> list[BackgroundNumbers]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundByClass:
-    """One model by class: what is isolated, and for every class how often it is right whole and those differences.
+    """One model by class: the isolated effects, and for every class its accuracy on whole images and the differences.
 
-    `few` is said over a folded table where every class is too small to say anything of.
+    `few` is shown above a collapsed table if every class is too small for a statement.
     """
 
     model: str
@@ -372,7 +373,7 @@ class BackgroundByClass:
 
 
 def by_class(found: LadderView) -> list[BackgroundByClass]:
-    """A table for every model that is drawn, the classes that lean most on the ground first, small ones last."""
+    """Return a table for every drawn model, the classes that depend most on the background first, small ones last."""
     out, main = [], found.main()
     shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
     for name, one in found.models.items():
@@ -397,7 +398,7 @@ def by_class(found: LadderView) -> list[BackgroundByClass]:
 
 
 def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]], by: int, what: str) -> str:
-    """How many classes lean on the ground beyond their own interval; single ones are not ranked by chance."""
+    """Return how many classes depend on the background beyond their own interval; single classes are not ranked."""
     sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
     small = sum(row.small for row, _ in rows)
     if small == len(rows):
@@ -410,7 +411,7 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
 
 
 def covered_text(found: LadderView, *models: str) -> str:
-    """Which of the models do not always name a class, on the whole images; nothing where all do."""
+    """Return which models do not always name a class, on the whole images; empty if all do."""
     parts = []
     for name in models:
         told = found.models[name].background

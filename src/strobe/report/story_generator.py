@@ -1,4 +1,4 @@
-"""The words and tables of a generator's searches: by granularity and target, and what of it is preserved."""
+"""The text and tables of a generator's searches: by granularity and target, and which findings are preserved."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
-"""Granularities from the largest features to the smallest, then all layers at once; single layers come after."""
+"""Granularities from the largest features to the smallest, then all layers together; single layers come after."""
 
 Key = tuple[str, str]
 """A granularity and the name of a target."""
@@ -38,7 +38,7 @@ Key = tuple[str, str]
 class GranularityView:
     """The searches of a generator by granularity and target, the baseline first among these.
 
-    `ratios` are others ÷ baseline, `preserved` the same figures with findings that are still what they were.
+    `ratios` are others ÷ baseline. `preserved` holds the same figures with preserved findings only.
     """
 
     granularities: tuple[str, ...]
@@ -51,23 +51,23 @@ class GranularityView:
 
     @property
     def baseline(self) -> str:
-        """The target that others are divided by."""
+        """The target in the denominator of ratios."""
         return self.targets[0]
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The targets that are divided by it."""
+        """The targets in the numerator of ratios."""
         return self.targets[1:]
 
     def scale(self, key: Key) -> float:
-        """What a magnitude is divided by to be per neuron (its RMS); 1 where their number is not known."""
+        """Return the divisor that gives a magnitude per neuron (its RMS); 1 if their number is unknown."""
         neurons = self.facts[key].fields.get("neurons")
         return math.sqrt(neurons) if isinstance(neurons, int | float) and neurons > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreservedFigures:
-    """The figures with preserved findings only, and who says what is preserved."""
+    """The figures with preserved findings only, and who judged them."""
 
     by: str
     who: str
@@ -80,7 +80,7 @@ class PreservedFigures:
 
 
 def granular(view: View) -> GranularityView | None:
-    """The searches by granularity; None where the data has none."""
+    """Return the searches by granularity; None if the data has none."""
     facts = {
         (str(one.fields["granularity"]), one.target): one
         for one in view.variants.values()
@@ -111,7 +111,7 @@ def granular(view: View) -> GranularityView | None:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """`layer:10` after `layer:9`."""
+    """Sort `layer:10` after `layer:9`."""
     head, _, number = name.partition(":")
     return head, int(number) if number.isdigit() else -1
 
@@ -148,7 +148,7 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
 
 
 def size_text(value: float) -> str:
-    """A magnitude with three figures, small ones without an exponent.
+    """Return a magnitude with three digits, small ones without an exponent.
 
     >>> size_text(0.01163), size_text(12.34)
     ('0.0116', '12.3')
@@ -157,7 +157,7 @@ def size_text(value: float) -> str:
 
 
 def accepted_text(provenance: Mapping[str, object]) -> str:
-    """How many of the images drawn were kept, and how many each model got right; nothing where that is not known.
+    """Return how many of the drawn images were kept, and how many each model got right; empty if unknown.
 
     >>> accepted_text({"accepted": {"drawn": 50, "accepted": 40, "right": {"net": 45}}})
     'Of 50 images drawn 40 were kept, those that every model gets right: net 90.0\\xa0%.'
@@ -171,7 +171,7 @@ def accepted_text(provenance: Mapping[str, object]) -> str:
 
 
 def generator_lead(found: GranularityView) -> tuple[str, str]:
-    """The page's first sentences: is anyone robust anywhere, and how much further a search has to go."""
+    """Return the page's first sentences: whether any model is robust, and the ratio of search distances."""
     shares = {
         key: one.found / (one.found + one.censored) for key, one in found.searches.items() if one.found + one.censored
     }
@@ -197,7 +197,7 @@ def _least(share: float) -> str:
 
 
 def ratio_text(found: GranularityView) -> str:
-    """How much further a search has to go against each other target, at the coarse end and at the fine end."""
+    """Return the ratio of search distances for each other target, at the coarse and at the fine end."""
     parts = []
     for target in found.others:
         known = [
@@ -215,7 +215,7 @@ def ratio_text(found: GranularityView) -> str:
 
 
 def kept_text(kept: PreservedFigures) -> str:
-    """How much of the headline is left with preserved findings only."""
+    """Return how the headline changes with preserved findings only."""
     shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
     if not shares:
         return ""
@@ -225,7 +225,7 @@ def kept_text(kept: PreservedFigures) -> str:
 
 
 def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
-    """What the terminal prints: columns, a row for every granularity, and notes."""
+    """Return the terminal's output: columns, a row for every granularity, and notes."""
     columns = ["granularity", *(f"half by, {printable(target, limit=40)}" for target in found.targets)]
     columns += [f"{printable(target, limit=40)} ÷ {printable(found.baseline, limit=40)}" for target in found.others]
     columns += [f"kept ({one.by})" for one in found.preserved]
@@ -288,7 +288,7 @@ class SearchCell:
 
 
 def medians(view: View, found: GranularityView) -> list[SearchCell]:
-    """Every search by its median, what was read back, and its control; from coarse to fine."""
+    """Return every search by its median, the findings read back, and its control; from coarse to fine."""
     scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
     out = []
     for name in found.granularities:
@@ -325,7 +325,7 @@ def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorByClass:
-    """Of one target: for every class the median at each granularity, and how it lies to that of all classes."""
+    """For one target: each class's median at each granularity, and its relation to that of all classes."""
 
     target: str
     granularities: tuple[str, ...]
@@ -333,7 +333,7 @@ class GeneratorByClass:
 
 
 def by_class(found: GranularityView) -> list[GeneratorByClass]:
-    """Which classes give way sooner, target by target; nothing where searches are not told by class."""
+    """Return which classes change sooner, target by target; empty if searches are not split by class."""
     out = []
     for target in found.targets:
         mine = {name: found.searches[name, target] for name in found.granularities if (name, target) in found.searches}

@@ -1,4 +1,4 @@
-"""The words and tables of the chapter on people: who named how many images, how well, and beside which models."""
+"""The text and tables of the chapter on people: who named how many images, how well, and compared with which models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BESIDE = 60
-"""Rows of models beside people on the page; all are in tables/people_models.csv."""
+"""The most rows of models compared with people on the page; all are in tables/people_models.csv."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ModelBesidePeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeopleChapter:
-    """What the chapter holds beside its figures."""
+    """The content of the chapter, except its figures."""
 
     n_people: int
     quality: str
@@ -57,7 +57,7 @@ _WORDS = (
 
 
 def people_text(n: int) -> str:
-    """A number of people.
+    """Return a number of people in words.
 
     >>> people_text(1), people_text(10)
     ('1 person', '10 people')
@@ -66,7 +66,7 @@ def people_text(n: int) -> str:
 
 
 def kappa(found: Estimate) -> str:
-    """An agreement with two decimals and a true minus sign, or a dash.
+    """Return an agreement with two decimals and a true minus sign, or a dash.
 
     >>> kappa(Estimate(value=-0.125, low=-0.25, high=0.0, n=9))
     '−0.12 [−0.25, 0.00]'
@@ -75,7 +75,7 @@ def kappa(found: Estimate) -> str:
 
 
 def asked(view: View) -> dict[str, PeopleScore]:
-    """What people were shown, by its name on the page; a condition is named where there are several."""
+    """Return what people were shown, by its name on the page; a condition is named if there are several."""
     found = view.results.people
     scores = () if found is None else found.scores
     several = len({one.condition for one in scores}) > 1
@@ -91,7 +91,7 @@ def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
 
 
 def quality(found: PeopleResults) -> str:
-    """How much there is and how good: people, answers, images, agreement, controls."""
+    """Return the amount and quality of the answers: people, answers, images, agreement, controls."""
     parts = [
         f"{people_text(found.n_people)}, {counted(found.n_answers, 'answer')} to {counted(found.n_pictures, 'image')}"
     ]
@@ -109,7 +109,7 @@ def quality(found: PeopleResults) -> str:
 
 
 def people_chapter(view: View) -> PeopleChapter | None:
-    """The tables of the chapter; None where nobody named an image."""
+    """Return the tables of the chapter; None if nobody named an image."""
     found, rows = view.results.people, asked(view)
     if found is None:
         return None
@@ -125,7 +125,7 @@ def people_chapter(view: View) -> PeopleChapter | None:
 
 
 def people_notes(view: View) -> list[str]:
-    """What must stand beside the figures: why intervals are missing or too narrow, answers that were left out."""
+    """Return notes on the figures: why intervals are missing or too narrow, answers that were excluded."""
     found = view.results.people
     if found is None:
         return []
@@ -146,7 +146,7 @@ def people_notes(view: View) -> list[str]:
 
 
 def people_lead(view: View) -> tuple[str, str] | None:
-    """The page's first sentence and the one below it where there are people and no model."""
+    """Return the page's first sentence and the one below it if there are people and no model."""
     rows = asked(view)
     if not rows:
         return None
@@ -171,7 +171,7 @@ def _things(name: str, score: PeopleScore) -> str:
 
 
 def ahead(found: Estimate) -> str:
-    """By how much people are ahead of a model, or behind it, in words."""
+    """Return people's lead over a model, or deficit, in words."""
     value = value_of(found)
     sure = found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
     word = "ahead of" if value >= 0 else "behind"

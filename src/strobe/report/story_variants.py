@@ -1,4 +1,4 @@
-"""The words and tables of what was done to images: by variant and level, what searches found, what differs."""
+"""The text and tables of variants: by variant and level, findings of searches, and differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,22 +15,22 @@ from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
 
 MOST_CONTRASTS = 60
-"""Rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
+"""The most rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
 
 MOST_LEVELS = 8
-"""Columns of the table of bounds on robust accuracy; a finer grid is thinned, and whole in tables/variants.csv."""
+"""The most columns of the table of bounds on robust accuracy; tables/variants.csv has the full grid."""
 
 _AXES = {"epsilon": "ε"}
 
 
 def scale(one: VariantFacts | MeanScore) -> str:
-    """The axis of a variant in words, with its unit: `severity`, `magnitude (std)`."""
+    """Return the axis of a variant in words, with its unit: `severity`, `magnitude (std)`."""
     name = _AXES.get(one.axis, one.axis.replace("-", " "))
     return f"{name} ({one.unit})" if one.unit else name
 
 
 def level_text(one: VariantFacts | Variant, level: float) -> str:
-    """A level as people say it; one that has no order and no second beside it is the variant itself.
+    """Return a level in words; a single unordered level is the variant itself.
 
     >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
     >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
@@ -45,7 +45,7 @@ def level_text(one: VariantFacts | Variant, level: float) -> str:
 
 
 def level_number(one: VariantFacts | Variant, level: float) -> str:
-    """The number of a level; an ε of the unit range as so many 255ths, which is how everybody writes it, but for l2.
+    """Return a level as a number; an ε of the unit range is written in 255ths, as is usual, except for l2.
 
     >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
     '8/255'
@@ -63,12 +63,12 @@ def level_number(one: VariantFacts | Variant, level: float) -> str:
 
 
 def searched_names(view: View) -> dict[str, Search]:
-    """The variants whose sets are searches, by name, with what these say of themselves."""
+    """Return the variants whose sets are searches, by name, with the results of the searches."""
     return {one.variant: one for one in view.results.searches or ()}
 
 
 def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
-    """A model on the variants that are neither searches nor made against a model, as their controls are."""
+    """Return a model's results on variants that are neither searches, nor made against a model, such as controls."""
     searched, facts = searched_names(view), view.variants
     return {
         one.variant: one
@@ -78,7 +78,7 @@ def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantSc
 
 
 def top_mean(model: ClassificationResult) -> MeanScore | None:
-    """The mean over variants at the highest level, where one was taken on a single scale."""
+    """Return the mean over variants at the highest level, if there is one on a single scale."""
     means = [one for one in model.means or () if is_known(one.at)]
     return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None
 
@@ -87,7 +87,7 @@ def top_mean(model: ClassificationResult) -> MeanScore | None:
 
 
 def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[str, str]:
-    """The first sentence, and the one below it, of data with variants."""
+    """Return the first sentence, and the one below it, for data with variants."""
     head = f"{printable(name)} gets {measured(model.acc_orig)} of {view.pictures(model.acc_orig.n)} right."
     mean = top_mean(model)
     if view.results.dataset.combine == "worst" and is_known(model.acc_pmk):
@@ -117,7 +117,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
 
 
 def searches_lead(view: View) -> str:
-    """What the searches found, variant by variant, the first few."""
+    """Return the findings of the searches, variant by variant, the first few."""
     parts = []
     for one in list(view.results.searches or ())[:4]:
         ran = one.found + one.censored
@@ -154,14 +154,14 @@ class VariantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantTable:
-    """The table of variants: its rows, what is said over them, and which columns say anything."""
+    """The table of variants: its rows, the text above them, and the columns with content."""
 
     rows: list[VariantRow]
     say: str
 
     @property
     def what(self) -> bool:
-        """Whether any row says more of itself than its name."""
+        """Whether any row has more detail than its name."""
         return len({row.what for row in self.rows}) > 1
 
     @property
@@ -171,12 +171,12 @@ class VariantTable:
 
     @property
     def scale(self) -> bool:
-        """Whether their scales differ; one that all share stands over the table."""
+        """Whether their scales differ; a shared scale is given above the table."""
         return len({(row.scale, row.levels) for row in self.rows}) > 1
 
 
 def study(view: View) -> VariantTable:
-    """What was done to the images, variant by variant; controls last."""
+    """Return the changes made to the images, variant by variant; controls last."""
     fields = [wording.fields_of(one) for one in view.variants.values()]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
     rows = _done(view, alike)
@@ -222,7 +222,7 @@ class HeatTable:
 
 
 def heat(view: View) -> list[list[HeatTable]]:
-    """For every scale that at least two plain variants share, one table per model that is drawn."""
+    """Return one table per drawn model for every scale that at least two plain variants share."""
     searched = searched_names(view)
     scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
     for one in view.variants.values():
@@ -257,12 +257,12 @@ def heat(view: View) -> list[list[HeatTable]]:
 
 
 def own_scale(view: View) -> list[Search]:
-    """The searches but those of a generator, which a chapter of their own tells of."""
+    """Return the searches except those of a generator, which have a chapter of their own."""
     return [one for one in view.results.searches or () if "granularity" not in view.variants[one.variant].fields]
 
 
 def survives(view: View) -> list[str]:
-    """A warning for every target whose findings it no longer gets wrong when they are read back."""
+    """Return a warning for every target that no longer gets its findings wrong when they are read back."""
     out = []
     for name, model in view.classifiers.items():
         for one in model.variants or ():
@@ -276,7 +276,7 @@ def survives(view: View) -> list[str]:
 
 
 def median_text(view: View, one: Search) -> tuple[str, str]:
-    """By which distance half of the searches have found something, and its interval or why there is none."""
+    """Return the distance by which half of the searches found something, and its interval or why there is none."""
     facts, found = view.variants.get(one.variant), one.median
 
     def number(value: float) -> str:
@@ -290,7 +290,7 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustTable:
-    """Upper bounds on robust accuracy, from searches of one scale: of the images, then up to every level shown."""
+    """Upper bounds on robust accuracy, from searches of one scale: on the images, then up to every level shown."""
 
     scale: str
     levels: tuple[str, ...]
@@ -298,7 +298,7 @@ class RobustTable:
 
 
 def robust(view: View) -> list[RobustTable]:
-    """For every scale of the searches, the targets that are in this run, on their own searches read back."""
+    """Return, for every scale of the searches, the targets in this run, on their own searches read back."""
     scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
     for search in own_scale(view):
         facts = view.variants[search.variant]
@@ -321,7 +321,7 @@ def robust(view: View) -> list[RobustTable]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRow:
-    """One search by what its findings do to every model: (whether it is the target, the share) by model."""
+    """One search by the effect of its findings on every model: (whether it is the target, the share) by model."""
 
     variant: str
     target: str
@@ -329,9 +329,9 @@ class TransferRow:
 
 
 def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
-    """The models, and for every search the share each gets wrong of what was found.
+    """Return the models, and for every search the share of its findings that each gets wrong.
 
-    Of the target: of all findings read back. Of others: of the findings whose image they get right.
+    For the target: of all findings read back. For others: of the findings whose image they get right.
     """
     models = view.drawn(view.classifiers)
     by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
@@ -357,7 +357,7 @@ CONTRASTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContrastTable:
-    """The contrasts of one kind: what is beyond chance first; `left_out` rows are in the file alone."""
+    """The contrasts of one kind: significant ones first; `left_out` rows are only in the file."""
 
     kind: str
     title: str
@@ -368,13 +368,13 @@ class ContrastTable:
 
 
 def is_real(row: Contrast) -> bool:
-    """Whether a contrast is beyond chance, by its corrected p-value."""
+    """Return whether a contrast is significant, by its corrected p-value."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
 
 
 def contrasts(view: View) -> list[ContrastTable]:
-    """Every kind of contrast the results have, those beyond chance first."""
+    """Return every kind of contrast in the results, significant ones first."""
     out = []
     for kind, title in CONTRASTS.items():
         rows = [one for one in view.results.contrasts or () if one.of == kind and one.isolates is None]
@@ -391,7 +391,7 @@ def contrasts(view: View) -> list[ContrastTable]:
 
 
 def side(view: View, name: str) -> str:
-    """One side of a contrast in words."""
+    """Return one side of a contrast in words."""
     if name == ANCHOR:
         is_ladder = any(one.fields.get("kind") == KIND for one in view.variants.values())
         return CALLED[ANCHOR] if is_ladder else "the images themselves"
@@ -399,7 +399,7 @@ def side(view: View, name: str) -> str:
 
 
 def sided(view: View, row: Contrast, name: str) -> str:
-    """One side of a contrast in words, marked if estimated, with the level where they have several names."""
+    """Return one side of a contrast in words, marked if estimated, with the level if there are several."""
     facts = view.variants.get(name)
     mark = f" {ESTIMATED}" if facts is not None and facts.estimated else ""
     if facts is None or facts.ordered or len(facts.levels) == 1 or row.level is None:
@@ -409,7 +409,7 @@ def sided(view: View, row: Contrast, name: str) -> str:
 
 
 def contrast_text(view: View, row: Contrast) -> str:
-    """A contrast in a sentence that reads the way its figure does."""
+    """Return a contrast in a sentence that matches the direction of its figure."""
     a, b, held = (side(view, name) for name in (row.a, row.b, row.held or ""))
     value = value_of(row.value)
     p = p_text(row.p_holm if row.p_holm is not None else row.p)

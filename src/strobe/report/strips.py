@@ -1,4 +1,4 @@
-"""Strips: an image, what was found from coarse to fine, the difference, and the way from the one to the other."""
+"""Strips: an image, its findings from coarse to fine, the difference, and the path from one to the other."""
 
 import base64
 import io
@@ -17,10 +17,10 @@ from strobe.report.story_generator import GranularityView, size_text
 __all__ = ["MOST_STRIPS", "build_strips"]
 
 MOST_STRIPS = 8
-"""Images on the page."""
+"""The most images on the page."""
 
 LOSSLESS_PX = 32
-"""Larger images lose what nobody sees; without, a page of eight at 64 pixels had ten megabytes of them."""
+"""Larger images are compressed with loss; otherwise a page of eight at 64 pixels had ten megabytes of them."""
 
 BETWEEN = "between"
 
@@ -28,9 +28,9 @@ BETWEEN = "between"
 def build_strips(
     dataset: Dataset, found: GranularityView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, Any] | None:
-    """What the page's script reads: images, and for each target and granularity a film from nothing to found.
+    """Return the input of the page's script: images, and for each target and granularity a film up to the finding.
 
-    `dataset` is the whole, with the sets that are only to look at. None where there are no images at hand.
+    `dataset` is the full one, including the sets for viewing only. None if no images are available.
     """
     if source is None or dataset.variants is None:
         return None
@@ -49,7 +49,7 @@ def build_strips(
             made = _picture(dataset, found, source, by_group[group], way, models, place)
             if made is not None:
                 pictures.append(made)
-    except StrobeError:  # an image is gone: the gallery says which and why
+    except StrobeError:  # an image is missing: the gallery reports which and why
         return None
     if not pictures:
         return None
@@ -63,7 +63,7 @@ def build_strips(
 
 
 def _one_of_each(dataset: Dataset, by_group: Mapping[str, Sequence[int]], groups: Sequence[str]) -> list[str]:
-    """Groups whose classes differ as far as they go round."""
+    """Return groups of different classes as far as possible."""
     queues: dict[tuple[int, ...], list[str]] = {}
     for group in groups:
         queues.setdefault(dataset.labels_of(int(dataset.sets.anchor_frame[by_group[group][0]])), []).append(group)
@@ -74,7 +74,7 @@ def _one_of_each(dataset: Dataset, by_group: Mapping[str, Sequence[int]], groups
 
 
 def _way(dataset: Dataset, sets_by_id: Mapping[str, int], row: int) -> int | None:
-    """The set of the images on the way to what a search found, where there is one."""
+    """Return the set of the images on the path to a search's finding, if there is one."""
     return sets_by_id.get(f"{dataset.sets.set_id[row]}/{BETWEEN}")
 
 
@@ -119,7 +119,7 @@ def _picture(
 
 
 def _members(dataset: Dataset, row: int | None) -> list[int]:
-    """The frames of a set but its anchor, nearest first."""
+    """Return the frames of a set except its anchor, nearest first."""
     if row is None:
         return []
     sets = dataset.sets
@@ -129,7 +129,7 @@ def _members(dataset: Dataset, row: int | None) -> list[int]:
 
 
 def _said(answer: ClassAnswers, frame: int) -> list[float] | None:
-    """The class a model gives a frame and how sure it is; None where it was not asked."""
+    """Return a model's class for a frame and its confidence; None if it has no answer."""
     if not answer.scored[frame]:
         return None
     sure = float(answer.confidence[frame])
@@ -137,13 +137,13 @@ def _said(answer: ClassAnswers, frame: int) -> list[float] | None:
 
 
 def _stretched(change: NDArray[np.float32]) -> Image:
-    """A difference about middle grey, its largest value at black or white."""
+    """Return a difference around middle grey, its largest value at black or white."""
     most = float(np.abs(change).max())
     return np.asarray(np.clip(np.rint(128 + change * (127 / most if most else 0.0)), 0, 255), dtype=np.uint8)
 
 
 def _data(image: Image) -> str:
-    """A small image as a data URI: without loss where that is small, since fine changes are what is to be seen."""
+    """Return a small image as a data URI: lossless if that is small, because fine changes must be visible."""
     from PIL import Image as Pictures
 
     out = io.BytesIO()

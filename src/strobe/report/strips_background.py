@@ -1,4 +1,4 @@
-"""Images down their ladder: what every rung looks like, and what every model answers there."""
+"""Images down their ladder: the view of every rung, and every model's answer there."""
 
 import base64
 import io
@@ -29,13 +29,13 @@ from strobe.report.wording import join
 __all__ = ["MOST_OF_A_KIND", "AnswerView", "Card", "Strip", "background_chapter", "ladder_strips"]
 
 MOST_OF_A_KIND = 3
-"""Images of each kind on the page."""
+"""The most images of each kind on the page."""
 
 MOST_MODELS = 4
-"""Models whose answers stand under an image."""
+"""The most models whose answers are shown under an image."""
 
 LONGEST_PX = 168
-"""Of an image on the page."""
+"""The size of an image on the page."""
 
 BIGGER = ("crop", "tight")
 """Rungs on which the object is larger."""
@@ -46,16 +46,15 @@ KINDS = {
     "calm": "Nothing on the ladder matters",
     "lost": "Never right",
 }
-"""Why an image is shown, in the order of the page."""
+"""The reasons for showing an image, in the order of the page."""
 
 ALL = {"calm": 1.0, "lost": 0.0}
-"""The share of rungs on which every model is right, of the kinds that are true of all models."""
+"""The share of rungs on which every model is right, for the kinds that hold for all models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerView:
-    """One model's answer: the place of its colour, the class, how sure it is (per cent, or nothing), and whether it is
-    right."""
+    """One model's answer: its colour index, the class, its confidence (per cent, or none), and whether it is right."""
 
     place: int
     model: str
@@ -75,7 +74,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """One image down its ladder, why it is shown, and for which models that is so."""
+    """One image down its ladder, why it is shown, and the models for which the reason holds."""
 
     kind: str
     models: str
@@ -87,7 +86,7 @@ class Strip:
 def background_chapter(
     dataset: Dataset, found: LadderView | None, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, object] | None:
-    """What the chapter of a ladder of backgrounds holds, beside its figures; None where there is none."""
+    """The content of the chapter on a ladder of backgrounds, except its figures; None if there is none."""
     if found is None:
         return None
     return {
@@ -109,7 +108,7 @@ def background_chapter(
 def ladder_strips(
     dataset: Dataset, found: LadderView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> list[Strip]:
-    """Images where the background decides most, where magnifying does, and where nothing does; none without any."""
+    """Return images where the background decides most, where magnifying does, and where nothing does."""
     models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
     models = dict(list(models.items())[:MOST_MODELS])
     if source is None or dataset.variants is None or not models:
@@ -122,13 +121,13 @@ def ladder_strips(
             for row, places in rows.items():
                 who = join([printable(name) for place, name in enumerate(models) if place in places])
                 out.append(_strip(dataset, found, source, models, frames[row], kind, who))
-    except StrobeError:  # an image is gone: the gallery says which and why
+    except StrobeError:  # an image is missing: the gallery reports which and why
         return []
     return out
 
 
 def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The frame of every image on every rung, (P, rungs), −1 where it has none; and its labels, (most of one, P)."""
+    """Return every image's frame on every rung, (P, rungs), −1 if none, and its labels, (most of one, P)."""
     sets, variants = dataset.sets, dataset.variants
     groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
     out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
@@ -142,7 +141,7 @@ def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDA
 
 
 def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 where right, 0 where wrong, NaN where there is no answer; a rung is judged by its picture's labels."""
+    """Return 1 if right, 0 if wrong, NaN if there is no answer; a rung is scored by its image's labels."""
     right = (answers.label[frames][None] == truth[:, :, None]).any(axis=0)
     return np.where((frames >= 0) & answers.scored[frames], right, np.nan)
 
@@ -150,8 +149,10 @@ def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.i
 def _chosen(
     found: LadderView, truth: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    """The images of each kind, of different classes as far as they go round, and the places of the models of which
-    it is true; `right` is (models, P, rungs)."""
+    """Return the images of each kind, of different classes if possible, and the indices of the models they hold for.
+
+    `right` is (models, P, rungs).
+    """
     rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
     same = np.array([not step.is_control for step in found.steps])
     whole = right[:, :, :1]
@@ -173,7 +174,7 @@ def _chosen(
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean over rungs of what is known, (models, P); NaN where nothing is."""
+    """Return the mean over rungs of the known values, (models, P); NaN if there are none."""
     known = np.isfinite(values)
     n = known.sum(axis=2)
     return np.asarray(np.divide(np.where(known, values, 0).sum(axis=2), n, out=np.full(n.shape, np.nan), where=n > 0))
@@ -238,7 +239,7 @@ def _answers(
 
 
 def _data(image: Image) -> str:
-    """A small image as a data URI."""
+    """Return a small image as a data URI."""
     from PIL import Image as Pictures
 
     picture = Pictures.fromarray(image)

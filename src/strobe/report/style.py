@@ -1,4 +1,4 @@
-"""One look for every figure: colours that hold up for colour-blind eyes, in light and dark, and how a drawing is saved.
+"""One style for every figure: colours for colour-blind readers, in light and dark, and the saving of drawings.
 
 Figures are drawn once in the light colours. In the page, each colour becomes a CSS variable of the same meaning, so
 the same drawing follows the reader's light or dark theme.
@@ -34,18 +34,18 @@ _VARIABLES = {
 }
 
 LIGHT = {variable[4:-1]: colour for colour, variable in _VARIABLES.items()}
-"""The light colours by the name of their variable, for figures that are saved out of the page."""
+"""The light colours by the name of their variable, for figures saved from the page."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 
 
 def colour_of(place: int) -> str:
-    """The colour of the model at this place in the ranking; it comes round again after eight."""
+    """Return the colour of the model at this rank; colours repeat after eight."""
     return SERIES[place % len(SERIES)]
 
 
 def marker_of(place: int) -> str:
-    """The marker of the model at this place: shape tells models apart where colour cannot."""
+    """Return the marker of the model at this rank: shapes distinguish models if colours cannot."""
     return MARKERS[place % len(MARKERS)]
 
 
@@ -61,7 +61,7 @@ class Drawing:
 
 @contextmanager
 def look(size: float) -> Iterator[Any]:
-    """While open, what is drawn has the look of the report; `size` is that of its letters in points."""
+    """Apply the style of the report to drawings in this context; `size` is the font size in points."""
     matplotlib = require("matplotlib", what="drawing figures", extra="report")
     settings = {
         "font.family": "DejaVu Sans",
@@ -114,13 +114,15 @@ def draw(
     png = b""
     for is_narrow, size in ((False, wide), (True, narrow)):
         with look(9.5 if is_narrow else 10) as matplotlib:
-            # A salt per figure: ids stay the same from run to run and never clash inside one page.
+            # A salt per figure: ids stay the same between runs and never clash inside one page.
             matplotlib.rcParams["svg.hashsalt"] = f"{name}-{'narrow' if is_narrow else 'wide'}"
             figure = figures.Figure(figsize=size, layout="constrained")
-            backend.FigureCanvasSVG(figure)  # from here on letters are measured as an SVG has them
+            backend.FigureCanvasSVG(figure)  # from here on text is measured as in an SVG
             paint(figure, is_narrow)
             figure.get_layout_engine().execute(figure)
-            figure.set_layout_engine(None)  # laid out: every saving would do so twice more, and find the same, slowly
+            figure.set_layout_engine(
+                None
+            )  # the layout is done: every save would repeat it twice, slowly, with the same result
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
             svgs[is_narrow] = _tidy(out.getvalue(), prefix=f"{name}-{'n' if is_narrow else 'w'}-")
@@ -135,18 +137,18 @@ _NAMED = "name:"
 
 
 def name_points(dots: Any, names: Sequence[str]) -> None:
-    """Give every point of a scatter a name, which a reader of the page sees on pointing at it."""
+    """Give every point of a scatter a name, which the page shows on hover."""
     dots.set_urls([_NAMED + name for name in names])
 
 
 def _with_names(svg: str) -> str:
-    """Points that were named: what the drawing library wrote as a link becomes a group with a title."""
+    """Turn named points, which the drawing library wrote as links, into groups with a title."""
     link = re.compile(rf'<a xlink:href="{_NAMED}([^"]*)"(?: target="[^"]*")?>(.*?)</a>', re.DOTALL)
     return link.sub(r'<g class="named"><title>\1</title>\2</g>', svg)
 
 
 def _tidy(svg: str, *, prefix: str) -> str:
-    """Only the drawing: no XML prologue, no metadata, the page's own font, ids that cannot clash between figures."""
+    """Return only the drawing: no XML prologue, no metadata, the page's own font, ids that cannot clash."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
@@ -158,23 +160,23 @@ def _tidy_tag(tag: str, prefix: str) -> str:
     tag = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{prefix}{found[1]}"', tag)
     tag = re.sub(r'href="#([^"]+)"', lambda found: f'href="#{prefix}{found[1]}"', tag)
     tag = re.sub(r"url\(#([^)]+)\)", lambda found: f"url(#{prefix}{found[1]})", tag)
-    # Two decimals are a hundredth of a point: nobody sees more, and the page is a third smaller.
+    # Two decimals are a hundredth of a point: more is invisible, and the page is a third smaller.
     return re.sub(r"(\d+\.\d{2})\d+", r"\1", tag)
 
 
 def _in_tags(svg: str, change: Callable[[str], str]) -> str:
-    """The drawing with its tags changed and what people read in it (names, numbers) left alone."""
+    """Return the drawing with its tags changed and its visible text (names, numbers) unchanged."""
     return re.sub(r"<[^>]*>", lambda found: change(found[0]), svg)
 
 
 def _with_paper(svg: str) -> str:
-    """White paper under a figure that stands alone, since its ink is dark."""
+    """Add a white background to a stand-alone figure, because its ink is dark."""
     end = svg.index(">", svg.index("<svg")) + 1
     return svg[:end] + '\n <rect width="100%" height="100%" fill="#ffffff"/>' + svg[end:]
 
 
 def themed(svg: str) -> str:
-    """The drawing with its colours as the page's variables.
+    """Return the drawing with its colours as the page's variables.
 
     >>> themed('<path style="fill: #0b62b5"/>')
     '<path style="fill: var(--s1)"/>'

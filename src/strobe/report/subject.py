@@ -1,4 +1,4 @@
-"""What the data is called on the page: frames or variants, reviewed or not, from videos or photos."""
+"""The page's terms for the data: frames or variants, reviewed or not, from videos or photos."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,10 +16,10 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes.
+    """The terms for one dataset. `reviewed` is the dataset's own value: none, release or votes.
 
-    `kinds` are those of its sources where not all are videos; `varied` where something was done to images; `doubted`
-    where something speaks against the votes.
+    `kinds` are those of its sources if not all are videos. `varied` is set if images were changed, `doubted` if there
+    are problems with the votes.
     """
 
     axis: str = "frame-offset"
@@ -31,11 +31,11 @@ class Subject:
 
     @property
     def anchors(self) -> str:
-        """What is asked about before anything changes, in the plural."""
+        """The plural noun for the images before any change."""
         return "images" if self.varied or (self.kinds and self.is_still) else "anchors"
 
     def metric(self, name: str) -> str:
-        """What a measure is called: its name, or another word where images stand alone or were changed."""
+        """Return the label of a measure: its name, or another term if images are single or changed."""
         name = name.replace("map_drop", "drop")
         if self.is_still:
             return {"acc_orig": "accuracy", "map_orig": "mAP"}.get(name, name)
@@ -43,12 +43,12 @@ class Subject:
 
     @property
     def is_still(self) -> bool:
-        """Whether every image stands alone, so that nothing can be said of what changes."""
+        """Whether every set is a single image, so that nothing changes."""
         return self.k == 0
 
     @property
     def source(self) -> str:
-        """What one source is called: video, photo, image, generated image, or just source where they are mixed.
+        """The noun for one source: video, photo, image, generated image, or source if they are mixed.
 
         >>> Subject().source, Subject(kinds=("photo",)).source, Subject(kinds=("photo", "video")).source
         ('video', 'photo', 'source')
@@ -56,7 +56,7 @@ class Subject:
         return {0: "video", 1: SOURCES[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
 
     def say(self, text: str, *, names: Collection[str] = ()) -> str:
-        """A text of the results, which speak of videos and frames, in the words of this data; `names` in it stay.
+        """Return a text of the results, written for videos and frames, in this data's terms; `names` in it are kept.
 
         >>> Subject(kinds=("photo",)).say("only 3 videos: the interval is too narrow")
         'only 3 photos: the interval is too narrow'
@@ -85,22 +85,22 @@ class Subject:
 
     @property
     def frames(self) -> str:
-        """The members of a set, in the plural."""
+        """The plural noun for the members of a set."""
         return "frames" if self.is_video else "variants"
 
     @property
     def picture(self) -> str:
-        """One image of a set, the anchor or another."""
+        """The noun for one image of a set, the anchor or another."""
         return "frame" if self.is_video else "image"
 
     @property
     def measure(self) -> str:
-        """What the distance to the anchor is called where it is no number of frames."""
+        """The name of the distance to the anchor if it is not a number of frames."""
         return self.axis.replace("-", " ")
 
     @property
     def around(self) -> str:
-        """The members as seen from their anchor, with what is known of how they look."""
+        """The members relative to their anchor, with what is known of their similarity."""
         where = "the frames around each" if self.is_video else "the variants of each"
         if self.doubted:
             return f"{where}, as doubtful votes left them"
@@ -108,7 +108,7 @@ class Subject:
 
     @property
     def alike(self) -> str:
-        """Who says that the members of a set look like their anchor."""
+        """Who decided that the members of a set look like their anchor."""
         if self.doubted:
             return "were kept by votes that may be nobody’s judgement (the notes say why)"
         unseen = self.reviewed == "none"
@@ -116,11 +116,11 @@ class Subject:
 
     @property
     def within(self) -> str:
-        """As far as the sets reach."""
+        """The phrase for the full extent of the sets."""
         return self.up_to(self.k)
 
     def up_to(self, distance: object) -> str:
-        """As far as a distance.
+        """Return the phrase for a distance from the anchor.
 
         >>> Subject().up_to(3), Subject(axis="severity").up_to(3)
         ('within ±3 frames', 'up to severity 3')
@@ -133,22 +133,22 @@ class Subject:
 
     @property
     def k_label(self) -> str:
-        """The axis of growing sets."""
+        """The axis label of growing sets."""
         return "k: frames on either side of the anchor" if self.is_video else f"k: {self.measure}, up to"
 
     @property
     def distance_label(self) -> str:
-        """The axis of distances without a sign."""
+        """The axis label of unsigned distances."""
         return "distance from the anchor, frames" if self.is_video else self.measure
 
     @property
     def offset_label(self) -> str:
-        """The axis of distances with their sign."""
+        """The axis label of signed distances."""
         return "frames before (−) and after (+) the anchor" if self.is_video else self.measure
 
     @property
     def set_text(self) -> str:
-        """What a set is, for the list of words."""
+        """The definition of a set, for the list of terms."""
         if not self.is_video:
             what = f"The anchor and its variants up to {self.measure} k"
         else:
@@ -162,9 +162,9 @@ class Subject:
 
 
 def count_sources(dataset: Dataset) -> dict[str, int]:
-    """The sources that have sets, counted by kind.
+    """Count the sources that have sets, by kind.
 
-    Where all are said to be videos, those with the name of a picture's file are photos under a simulated camera.
+    If all are recorded as videos, those with the name of an image file are photos under a simulated camera.
     """
     kinds = dataset.kinds
     if set(kinds) != {"video"}:
@@ -175,13 +175,13 @@ def count_sources(dataset: Dataset) -> dict[str, int]:
 
 
 def kinds_of(dataset: Dataset) -> tuple[str, ...]:
-    """The kinds of its sources, where not all are videos."""
+    """Return the kinds of its sources, if not all are videos."""
     counts = count_sources(dataset)
     return () if set(counts) == {"video"} else tuple(counts)
 
 
 def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[str] = ()) -> str:
-    """What the sets were made from, counted: kind by kind where the page has the dataset at hand.
+    """Return the counted sources of the sets: by kind if the dataset is available.
 
     >>> sources(21, {"video": 1, "photo": 20}), sources(21), sources(21, kinds=("photo",))
     ('1 video and 20 photos', '21 videos', '21 photos')

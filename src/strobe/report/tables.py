@@ -1,4 +1,4 @@
-"""Results as rows for spreadsheets: one table is the rows of one list of records, and the writing of all of them."""
+"""Results as rows for spreadsheets: one table holds the rows of one list of records; and writing all tables."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ Table = list[Row]
 
 
 def spread(prefix: str, found: Estimate) -> Row:
-    """An estimate as columns; every number keeps its interval, n, count and method."""
+    """Return an estimate as columns; every number keeps its interval, n, count and method."""
     return {
         prefix: found.value,
         f"{prefix}_low": found.low,
@@ -44,7 +44,7 @@ def spread(prefix: str, found: Estimate) -> Row:
 
 
 def _row(record: "DataclassInstance", *first: str) -> Row:
-    """A record as columns: the `first` of its fields, then the others in order; lists and records are left out."""
+    """Return a record as columns: the `first` of its fields, then the others in order, without lists and records."""
     out: Row = {}
     for name, is_later in _names(type(record), first):
         value = getattr(record, name)
@@ -60,7 +60,7 @@ def _row(record: "DataclassInstance", *first: str) -> Row:
 
 @cache
 def _names(record: "type[DataclassInstance]", first: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """The names of a record's fields in this order, and whether each is left out where it is None."""
+    """Return the names of a record's fields in this order, and whether each is omitted if it is None."""
     later = {one.name: one.metadata == LEFT_OUT for one in fields(record)}
     return [(name, later[name]) for name in dict.fromkeys([*first, *later])]
 
@@ -125,7 +125,7 @@ def _variants(model: ClassificationResult) -> Iterator[Row]:
 
 
 def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
-    """A list of what a ladder of backgrounds says of a model; empty where there is none."""
+    """Return a list of a model's results on a ladder of backgrounds; empty if there is none."""
     return () if model.background is None else getattr(model.background, part) or ()
 
 
@@ -145,7 +145,7 @@ def _background(model: ClassificationResult) -> Iterator[Row]:
 
 
 def _by_area(model: ClassificationResult) -> Iterator[Row]:
-    """A row for every bin and rung, what is isolated in the bin repeated in each."""
+    """Return a row for every bin and rung; the isolated effects of the bin are repeated in each."""
     for one in _ground(model, "by_area"):
         yield from (_row(one) | _row(rung) | _isolated(one.isolated) for rung in one.rungs)
 
@@ -157,7 +157,7 @@ def _searches(view: View) -> Iterator[Row]:
 
 
 def _preserved(view: View, rows: Callable[[PreservedResults], Iterable[Row]]) -> Table:
-    """Rows of the figures with preserved findings only, with who says so in front."""
+    """Return rows of the figures with preserved findings only, with the judge in front."""
     return [{"by": one.by, **row} for one in view.results.preserved or () for row in rows(one)]
 
 
@@ -167,7 +167,7 @@ def _contrasts(view: View) -> Iterator[Row]:
 
 
 def _people(view: View, rows: Callable[[PeopleScore], Iterable[Row]]) -> Table:
-    """Rows of what people called the images, with which images in front."""
+    """Return rows of the names that people gave the images, with the kind of images in front."""
     scores = () if view.results.people is None else view.results.people.scores
     return [{"variant": one.variant, "condition": one.condition, **row} for one in scores for row in rows(one)]
 
@@ -216,7 +216,7 @@ TABLES: dict[str, Callable[[View], Table]] = {
         view.classifiers,
         lambda model: ({"stage": name, **_row(one)} for name, stage in _stages(model) for one in stage.per_offset),
     ),
-    # A row for every level, what is said of the variant as a whole repeated in each.
+    # A row for every level; figures of the whole variant are repeated in each.
     "variants": lambda view: _each(view.classifiers, _variants),
     "all_classes": lambda view: _each(
         view.classifiers,
@@ -261,13 +261,13 @@ TABLES: dict[str, Callable[[View], Table]] = {
     ),
     "detection_errors": lambda view: _each(view.detectors, lambda model: [_row(model.errors)]),
 }
-"""Every table by the name of its file under `tables/`."""
+"""Return every table by the name of its file under `tables/`."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: Cell) -> Cell:
-    """A cell as it stands in a CSV file."""
+    """Return a cell as written to a CSV file."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -275,14 +275,14 @@ def cell(value: Cell) -> Cell:
     return _text(value) if isinstance(value, str) else value
 
 
-@lru_cache(4096)  # names and methods are said over and over
+@lru_cache(4096)  # names and methods repeat very often
 def _text(value: str) -> str:
     value = printable(value, limit=2000)
     return "'" + value if value.startswith(_FORMULA) else value  # a spreadsheet would run it as a formula
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """The rows as CSV that diffs well: six decimals, plain line ends, columns in the order they first appear.
+    """Return the rows as CSV that diffs well: six decimals, plain line ends, columns in order of first appearance.
 
     >>> as_csv([{"model": "a", "acc": 0.5}, {"model": "=cmd()", "acc": None}])
     "model,acc\\na,0.5\\n'=cmd(),\\n"
@@ -291,7 +291,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    # The writer has repr for floats and nothing for None: most cells need no call of ours.
+    # The writer uses repr for floats and nothing for None, so most cells need no call of ours.
     writer.writerows(
         [round(one, 6) if type(one) is float else one if one is None else cell(one) for one in map(row.get, columns)]
         for row in rows
@@ -300,9 +300,9 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _with_unscored(results: Results, rows: Table) -> Table:
-    """The rows with their model's unscored frames and sets, in every table as soon as one model has any.
+    """Return the rows with their model's unscored frames and sets, in every table if any model has some.
 
-    So it is with the sets of the dataset that are scored for no model, in tables that name models.
+    The same applies to sets of the dataset that are scored for no model, in tables with models.
     """
     unscored = {name: model.unscored for name, model in results.models.items()}
     facts = results.dataset
@@ -320,9 +320,9 @@ def _with_unscored(results: Results, rows: Table) -> Table:
 
 
 def _with_estimated(view: View, name: str, rows: Table) -> Table:
-    """The rows of rungs with whether they rest on boxes or masks nobody drew, as soon as any of them do.
+    """Return the rows of rungs with whether they use boxes or masks nobody drew, if any of them do.
 
-    A row of several rungs at once says whether any of the ladder's does.
+    A row of several rungs records whether any rung of the ladder does.
     """
     guessed = {variant for variant, one in view.variants.items() if one.estimated}
     if not guessed or not name.startswith(("variants", "contrasts", "background")):
@@ -335,7 +335,7 @@ def _with_estimated(view: View, name: str, rows: Table) -> Table:
 
 
 def write_tables(run: Path, results: Results) -> list[Path]:
-    """Write every table that has rows to `run/tables/NAME.csv`; the paths written. One that has none any more goes."""
+    """Write every table that has rows to `run/tables/NAME.csv` and return the paths; remove tables without rows."""
     written, view = [], View(results=results)
     for name, make in TABLES.items():
         rows = _with_estimated(view, name, _with_unscored(results, make(view)))

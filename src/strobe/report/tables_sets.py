@@ -17,16 +17,16 @@ from strobe.report.tables import Cell, cell
 __all__ = ["MOST_CSV", "write_sets"]
 
 MOST_CSV = 1_000_000
-"""Rows that a spreadsheet opens."""
+"""The most rows that a spreadsheet opens."""
 
 _LAST = "set_id"
-"""The set's name in the dataset, where it is a path: for joining, not for reading."""
+"""The set's name in the dataset, if it is a path: for joining, not for reading."""
 
 
 def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
     """Write `run/tables/sets.csv` and `sets.parquet`: model after model, sets in the dataset's order.
 
-    What no spreadsheet opens any more is written as Parquet alone.
+    A table too large for a spreadsheet is written only as Parquet.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -56,7 +56,7 @@ def _cells(column: NDArray[Any]) -> list[Cell]:
     if column.dtype == object:
         known = {value: cell(value) for value in set(column.tolist())}
         return [known[value] for value in column.tolist()]
-    # In the fewest digits that mean the same number: 0.1 was kept as a float of 32 bits.
+    # Use the fewest digits that give the same number: 0.1 was stored as a 32-bit float.
     digits = 6 if column.dtype == np.float32 else None
     values = [float(f"{value:.{digits}g}") for value in column.tolist()] if digits else column.tolist()
     return [cell(None if value != value else value) for value in values]

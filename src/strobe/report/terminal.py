@@ -22,7 +22,7 @@ from strobe.report.wording import called, counted, in_subset, some, spread_text,
 __all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 
 MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
-"""Pairs of models whose changed sets are named, pairs of which they are counted, and names in one line."""
+"""The most pairs of models with named changed sets, pairs with counts, and names in one line."""
 
 
 def print_headline(results: Results, file: IO[str]) -> None:
@@ -57,7 +57,7 @@ def print_headline(results: Results, file: IO[str]) -> None:
 
 
 def change_lines(changes: Sequence[Change]) -> Iterator[str]:
-    """What became of the sets between models, by name where there are few pairs; the rest is in tables/sets."""
+    """Return the change of the sets between models, by name if there are few pairs; the rest is in tables/sets."""
     for one in changes[:MOST_PAIRS]:
         yield one.sentence()
         if len(changes) <= MOST_NAMED_PAIRS:
@@ -73,7 +73,7 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def training_lines(results: Results) -> list[str]:
-    """Recipes that were trained several times, a line each: mean, interval over clips, lowest and highest seed."""
+    """Return recipes trained several times, a line each: mean, interval over clips, lowest and highest seed."""
     rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
     for one in results.trainings or ():
         cells = [
@@ -91,11 +91,11 @@ def training_lines(results: Results) -> list[str]:
 
 
 _BRIEF = 3
-"""Measures with their interval on a terminal; `flip_rate` and `coverage` have theirs beside them, the page has all."""
+"""The number of measures shown with their interval; `flip_rate` and `coverage` follow without theirs."""
 
 
 def headline_lines(results: Results) -> list[Lines]:
-    """Per task in the results: title, column names, rows of text, and notes below."""
+    """Return, per task in the results: title, column names, rows of text, and notes below."""
     results, _ = in_short_names(results)
     data, view = results.dataset, View(results=results)
     about = f"{counted(data.n_sets, 'set')} of {view.sources}"
@@ -125,7 +125,7 @@ def headline_lines(results: Results) -> list[Lines]:
             for name, model in models.items()
         ]
         for place in range(len(columns) - 1, 1 if view.words.is_still else 3, -1):
-            # a column nobody has anything to say in is left out
+            # a column without any content is omitted
             if all(row[place] in ("—", "0") for row in rows):
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
@@ -152,7 +152,7 @@ def headline_lines(results: Results) -> list[Lines]:
 
 
 def _all_class_lines(view: View) -> list[Lines]:
-    """Accuracy among the dataset's classes and among all of a model's, where the former are some of the latter."""
+    """Return accuracy among the dataset's classes and among all of a model's, if the former are a subset."""
     rows, own, every = [], 0, set[int]()
     for name, model in view.classifiers.items():
         for one in () if model.all_classes is None else model.all_classes.pictures:
@@ -168,19 +168,19 @@ def _all_class_lines(view: View) -> list[Lines]:
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
-    """Why no figure of the table has an interval, in the words of the first that has a reason."""
+    """Return why no figure of the table has an interval, from the first that has a reason."""
     figures = (one.of(model) for model in models.values() for one in columns)
     reason = next((figure.reason for figure in figures if figure.value is not None and figure.reason), None)
     return f"no intervals ({view.words.say(printable(reason, limit=200))})" if reason else "no intervals"
 
 
 def _value(found: Estimate) -> str:
-    """The value without its bounds: the table stays narrow; results.json has them."""
+    """Return the value without its bounds, so that the table stays narrow; results.json has them."""
     return "—" if found.value is None else f"{100 * found.value:.1f}"
 
 
 def _ceiling(top: Ceiling, k: int) -> str:
-    """What classes the model's own space lacks cost at least."""
+    """Return the minimum cost of classes that the model's own space lacks."""
     if k == 0:
         return (
             f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
@@ -195,7 +195,7 @@ def _ceiling(top: Ceiling, k: int) -> str:
 
 
 def _review(name: str, impact: Impact) -> str:
-    """What review changed: the drop before and after, and the difference."""
+    """Return the effect of review: the drop before and after, and the difference."""
     return (
         f"{printable(name)}: drop {with_interval(impact.a.drop)} on all candidates, {with_interval(impact.c.drop)} on "
         f"what review kept; difference {with_interval(impact.drop_difference)}"

@@ -1,4 +1,4 @@
-"""What else the terminal says of data with variants, of searches, and of what people named and drew."""
+"""Further terminal tables: data with variants, searches, and the names and boxes of people."""
 
 from strobe.core.errors import printable
 from strobe.report.figures_boxes import boxes_quality
@@ -13,12 +13,12 @@ __all__ = ["more_lines"]
 
 
 def more_lines(view: View) -> list[Lines]:
-    """Title, column names, rows of text and notes of every table there is something to say in."""
+    """Return title, column names, rows of text and notes of every table with content."""
     return [*_variant_lines(view), *_search_lines(view), *_people_lines(view), *_box_lines(view)]
 
 
 def _variant_lines(view: View) -> list[Lines]:
-    """Accuracy by variant, a column for every model that is drawn; searches have lines of their own."""
+    """Return accuracy by variant, a column for every drawn model; searches have lines of their own."""
     models = view.drawn(view.classifiers)
     if (found := ladder(view)) is not None:
         name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
@@ -47,7 +47,7 @@ def _variant_lines(view: View) -> list[Lines]:
 
 
 def _search_lines(view: View) -> list[Lines]:
-    """What the searches found."""
+    """Return the findings of the searches."""
     rows = [
         [
             printable(one.variant),
@@ -77,7 +77,7 @@ def _search_lines(view: View) -> list[Lines]:
 
 
 def _people_lines(view: View) -> list[Lines]:
-    """What people called the images, the models beside them, and whether changed images are still named so."""
+    """Return the names that people gave the images, the models for comparison, and the preserved changed images."""
     found = view.results.people
     if found is None:
         return []
@@ -110,7 +110,7 @@ def _people_lines(view: View) -> list[Lines]:
 
 
 def _box_lines(view: View) -> list[Lines]:
-    """Where people saw the objects: what each kept, and how far their boxes overlap those of others."""
+    """Return the boxes that people drew: the images each kept, and the overlap with others' boxes."""
     found, text = view.results.drawn, boxes_quality(view)
     if found is None or text is None:
         return []

@@ -1,4 +1,4 @@
-"""Recipes that were trained several times: the papers' table for them, and what each does to the drop."""
+"""Recipes that were trained several times: a table as in the papers, and the effect of each on the drop."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["trainings"]
 
 @question("trainings", "What does each recipe do?")
 def trainings(view: View) -> Answer:
-    """Every recipe over its trainings: anchors, whole sets, and what lies between."""
+    """Return every recipe over its trainings: anchors, whole sets, and the difference."""
     rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
     if not rows:
         return Missing("no recipe was trained several times.")

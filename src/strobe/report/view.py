@@ -1,4 +1,4 @@
-"""What is reported: the results, and what the page knows beside them."""
+"""The input of a report: the results, and additional facts for the page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,15 +20,14 @@ Lines = tuple[str, list[str], list[list[str]], list[str]]
 """A table of plain text: title, column names, rows, and notes below."""
 
 MOST_SHOWN = 8
-"""Models drawn in colour and shown in the gallery; more could not be told apart. The rest are in the tables."""
+"""The most models drawn in colour and shown in the gallery; more would not be distinguishable. Tables have all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Results as a reader asked for them: `show` names models that come first; `by_kind` counts the sources.
+    """Results as the reader requested them: `show` names models that come first; `by_kind` counts the sources.
 
-    `change` names two models as what was before and what came after. `whole` are the run's own names of models that
-    have a shorter one here.
+    `change` names two models as before and after. `whole` maps shortened names of models to the run's own.
     """
 
     results: Results
@@ -59,12 +58,12 @@ class View:
         return [name for task in Task for name in self.of(task)]
 
     def drawn(self, models: Mapping[str, M], most: int = MOST_SHOWN) -> dict[str, M]:
-        """Those of the models that are drawn: the ones under `show` in that order, then the most robust."""
+        """Return the models that are drawn: those in `show` in that order, then the most robust."""
         first = [name for name in self.show if name in models]
         return {name: models[name] for name in list(dict.fromkeys([*first, *models]))[:most]}
 
     def drawn_text(self, models: Mapping[str, ModelResult]) -> str:
-        """How the drawn models were chosen, where not all are drawn; else nothing."""
+        """Return how the drawn models were chosen, if not all are drawn; else empty."""
         every, shown = list(models), list(self.drawn(models))
         if len(every) <= len(shown):
             return ""
@@ -76,16 +75,16 @@ class View:
         )
 
     def listed(self, rows: Sequence[Comparison], most: int) -> Sequence[Comparison]:
-        """All of these comparisons, or where there are more than `most` those of models that are drawn.
+        """Return all of these comparisons or, if there are more than `most`, those of models that are drawn.
 
-        Of hundreds of models each with each, the few pairs there is room for would be of the best with the worst.
+        Among all pairs of hundreds of models, the few that fit would compare only the best with the worst.
         """
         drawn = {*self.drawn(self.classifiers), *self.drawn(self.detectors)}
         return rows if len(rows) <= most else [row for row in rows if row.a in drawn and row.b in drawn] or rows
 
     @property
     def words(self) -> Subject:
-        """The words for the dataset of these results."""
+        """The terms for the dataset of these results."""
         data = self.results.dataset
         return Subject(
             axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or (), varied=bool(self.variants),
@@ -94,23 +93,23 @@ class View:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What speaks against the votes that decided the sets."""
+        """The problems with the votes that decided the sets."""
         review = self.results.review
         return () if review is None or self.results.dataset.reviewed != "votes" else review.warnings
 
     @property
     def variants(self) -> Mapping[str, VariantFacts]:
-        """What was done to the images, by name; nothing on data without variants."""
+        """The changes made to the images, by name; empty on data without variants."""
         return {one.variant: one for one in self.results.variants or ()}
 
     @property
     def sources(self) -> str:
-        """What the sets were made from, counted."""
+        """Return the counted sources of the sets."""
         data = self.results.dataset
         return sources(data.n_videos, self.by_kind, data.kinds or ())
 
     def pictures(self, n: int) -> str:
-        """So many images that stand alone, by what they are where each source has one."""
+        """Return the number of single images, with their kind if each source has one."""
         if n == self.results.dataset.n_videos:
             return self.sources
         if self.words.source == "image":
@@ -119,15 +118,15 @@ class View:
 
     @property
     def n_pictures(self) -> int:
-        """How many images were asked about as they are, of the model that was asked about most."""
+        """Return how many original images were answered, for the model with the most answers."""
         every = (one.headline.orig.n for one in self.results.models.values())
         return max(every, default=self.results.dataset.n_videos)
 
     @property
     def size(self) -> str:
-        """How much data there is, in one short line.
+        """Return the amount of data in one short line.
 
-        Where images stand alone or under variants, n counts images, not sets: that is what is said first.
+        If sets are single images or have variants, n counts images, not sets, so images come first.
         """
         data = self.results.dataset
         if self.variants:
@@ -139,7 +138,7 @@ def _ranked(models: Mapping[str, M]) -> dict[str, M]:
     def rank(name: str) -> tuple[bool, float, float, str]:
         model = models[name]
         value = model.headline.pmk.value
-        # Under many corruptions the worst is soon nought for all: their mean then says who is ahead.
+        # With many corruptions the worst case is soon zero for all models; their mean then gives the ranking.
         means = model.means if isinstance(model, ClassificationResult) else None
         return (value is None, -(value or 0.0), -(means[-1].at.value or 0.0) if means else 0.0, name)
 

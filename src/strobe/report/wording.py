@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Numbers and names formatted for people."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ __all__ = [
 NONE = "—"
 
 ESTIMATED = "≈"
-"""Stands beside whatever rests on boxes or masks that nobody drew."""
+"""The mark of figures that use boxes or masks nobody drew."""
 
 CAUSES = {
     "classification": "right place, wrong class",
@@ -32,11 +32,11 @@ CAUSES = {
     "duplicate": "found twice",
     "background": "box on nothing",
 }
-"""The kinds of error of docs/detection.md, as a reader who does not know them would say it."""
+"""The kinds of error of docs/detection.md, in words for a reader who does not know them."""
 
 
 def cause_text(kind: str) -> str:
-    """What a kind of error means, in words; an unknown kind is itself.
+    """Return a kind of error in words; an unknown kind is unchanged.
 
     >>> cause_text("both")
     'box off and wrong class'
@@ -45,17 +45,17 @@ def cause_text(kind: str) -> str:
 
 
 def value_of(found: Estimate) -> float:
-    """The value of an estimate that has one (`is_known`), a NaN otherwise."""
+    """Return the value of an estimate that has one (`is_known`), NaN otherwise."""
     return float("nan") if found.value is None else float(found.value)
 
 
 def is_known(*found: Estimate) -> bool:
-    """Whether each of these was measured."""
+    """Return whether each of these was measured."""
     return all(one.value is not None for one in found)
 
 
 def percent(found: Estimate | float | None, *, digits: int = 1) -> str:
-    """A share in per cent.
+    """Return a share in per cent.
 
     >>> percent(0.8125), percent(None)
     ('81.2\\xa0%', '—')
@@ -65,7 +65,7 @@ def percent(found: Estimate | float | None, *, digits: int = 1) -> str:
 
 
 def points(found: Estimate | float | None) -> str:
-    """A difference of shares in percentage points, with a true minus sign.
+    """Return a difference of shares in percentage points, with a true minus sign.
 
     >>> points(-0.031), points(0.01)
     ('−3.1\\xa0points', '1.0\\xa0points')
@@ -75,7 +75,7 @@ def points(found: Estimate | float | None) -> str:
 
 
 def measured(found: Estimate, unit: str = "%") -> str:
-    """A figure that stands large: its value with the unit and its 95 % interval, or a word that there is none.
+    """Return a prominent figure: its value with the unit and its 95 % interval, or a note that there is none.
 
     >>> measured(Estimate(value=0.5, low=0.4, high=0.6, n=9))
     '50.0\\xa0% [40.0,\\xa060.0]'
@@ -92,7 +92,7 @@ def measured(found: Estimate, unit: str = "%") -> str:
 
 
 def with_interval(found: Estimate) -> str:
-    """A value and its interval in per cent, with a true minus sign.
+    """Return a value and its interval in per cent, with a true minus sign.
 
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
@@ -101,7 +101,7 @@ def with_interval(found: Estimate) -> str:
 
 
 def _minus(text: str) -> str:
-    """Numbers with a true minus sign, and none before what is rounded to nought.
+    """Return numbers with a true minus sign, and without one before a rounded zero.
 
     >>> _minus("-0.0 [-100.0, -0.04]")
     '0.0 [−100.0, −0.04]'
@@ -110,7 +110,7 @@ def _minus(text: str) -> str:
 
 
 def plain_number(value: float | int | None) -> str:
-    """A count with thin thousands, or a dash.
+    """Return a count with thousands separators, or a dash.
 
     >>> plain_number(22179)
     '22,179'
@@ -119,7 +119,7 @@ def plain_number(value: float | int | None) -> str:
 
 
 def counted(n: float | int | None, noun: str) -> str:
-    """A count with its noun, in the plural where it belongs.
+    """Return a count with its noun, in the plural if needed.
 
     >>> counted(1, "video"), counted(1109, "set")
     ('1 video', '1,109 sets')
@@ -128,7 +128,7 @@ def counted(n: float | int | None, noun: str) -> str:
 
 
 def in_subset(name: str | None) -> str:
-    """What stands behind a count of sets that are a part of the dataset.
+    """Return the suffix of a count of sets in a subset of the dataset.
 
     >>> in_subset("held-out.txt"), in_subset(None)
     (' (subset held-out.txt)', '')
@@ -137,9 +137,9 @@ def in_subset(name: str | None) -> str:
 
 
 def called(one: VariantFacts | Variant, level: float | None = None) -> str:
-    """A variant as people say it: a rung of a ladder of backgrounds by what it shows, another by its own name.
+    """Return a variant in words: a rung of a ladder of backgrounds by its content, another by its own name.
 
-    `level` is that of a rung which has several: how many times as wide as its box a crop is.
+    `level` is for a rung with several: the width of a crop as a multiple of its box.
 
     >>> crop = Variant(variant="crop", axis="context", unit="x", fields={"kind": "background", "rung": "crop"})
     >>> called(crop), called(crop, 1.5)
@@ -155,19 +155,19 @@ _DIGEST = re.compile(r"[0-9a-f]{16,}")
 
 
 def fields_of(one: VariantFacts) -> list[str]:
-    """What a variant says of itself beyond its name and its target, each in words; digests by their first digits."""
+    """Return a variant's properties other than name and target in words; digests by their first digits."""
     out = []
     for key, value in one.fields.items():
         if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target):
             text = str(value)
-            text = text[1:-1].replace("'", "") if text.startswith("[") else text  # results hold lists as text
+            text = text[1:-1].replace("'", "") if text.startswith("[") else text  # results store lists as text
             text = f"{text[:12]}…" if _DIGEST.fullmatch(text) else text
             out.append(f"{printable(key).replace('_', ' ')} {printable(text)}")
     return out
 
 
 def short(text: str, limit: int = 28) -> str:
-    """A name cut in the middle, since what tells models apart is at both ends.
+    """Return a name shortened in the middle, because models differ at both ends.
 
     >>> short("timm:resnet50.a1_in1k_with_a_very_long_tail", 20)
     'timm:resne…long_tail'
@@ -179,7 +179,7 @@ def short(text: str, limit: int = 28) -> str:
 
 
 def join(parts: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Return names joined for a sentence.
 
     >>> join(["a", "b", "c"])
     'a, b and c'
@@ -188,7 +188,7 @@ def join(parts: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """Names in a sentence, the first few of many.
+    """Return names joined for a sentence, the first few of many.
 
     >>> some(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
@@ -197,7 +197,7 @@ def some(names: Sequence[str], most: int = 8) -> str:
 
 
 def p_text(p: float | None, *, level: float = 0.05) -> str:
-    """A p-value with three decimals, more where rounding would put it on the wrong side of the level.
+    """Return a p-value with three decimals, or more if rounding would move it across the level.
 
     >>> p_text(0.0496), p_text(0.04996), p_text(0.0004), p_text(None)
     ('0.0496', '0.04996', '< 0.001', '—')
@@ -210,13 +210,13 @@ def p_text(p: float | None, *, level: float = 0.05) -> str:
 
 
 def is_sure(row: Comparison) -> bool:
-    """Whether the models of a comparison differ beyond chance, by the corrected p-value where there is one."""
+    """Return whether the models of a comparison differ significantly, by the corrected p-value if there is one."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
 
 
 def better_first(row: Comparison) -> Comparison:
-    """A pair beyond chance turned so that it reads as its sentence does: the model with more first."""
+    """Return a significant pair in the order of its sentence: the model with the higher value first."""
     found = row.difference
     if not is_sure(row) or found.value is None or found.value >= 0:
         return row
@@ -228,7 +228,7 @@ def better_first(row: Comparison) -> Comparison:
 
 
 def spread_text(spread: Spread) -> str:
-    """The lowest and the highest training, in per cent.
+    """Return the lowest and the highest training, in per cent.
 
     >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
     '70.5 – 73.0'

@@ -299,8 +299,7 @@ class Run:
         k: int | None = None,
         stage: Path | None = None,
     ) -> list[StoredModel]:
-        """Return the models of the run: those run here first, then external files; `only` selects some, in that
-        order.
+        """Return the models of the run: those run here, then external files; `only` selects some, in that order.
 
         Files to be committed with `stage` are included. A detector that was run only to support another model is
         included only if it is named. `k` is the one they will be scored with, None for the dataset's own.

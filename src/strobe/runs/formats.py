@@ -27,9 +27,7 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShape:
-    """The target of reading answers: the model's name, the type of its scores, and the numbers of frames and
-    classes.
-    """
+    """The target of reading answers: the model's name, the type of its scores, the number of frames and classes."""
 
     model: str
     kind: str

@@ -65,8 +65,7 @@ class FrameNames:
         return found
 
     def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
-        """Return the row of each answer in a table made for the frames of `digest`; −1 if its frame is gone or
-        replaced.
+        """Return the row of each answer in a table made for frames `digest`; −1 if its frame is gone or replaced.
 
         `near` is a guess at the row of the first answer. Answers are mostly in frame order, and then no lookup is
         needed.

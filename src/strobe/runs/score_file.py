@@ -19,9 +19,7 @@ Matrix = NDArray[np.float32]
 
 
 class ScoreFile:
-    """A matrix (N, C) of float32 on disk, NaN where nothing was written; the system removes it when the process
-    ends.
-    """
+    """A matrix (N, C) of float32 in an unnamed file, NaN if not written; the system removes it on exit."""
 
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)

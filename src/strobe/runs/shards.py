@@ -169,9 +169,7 @@ class ModelShards:
         return line
 
     def _shards(self) -> Iterator[tuple[Path, str]]:
-        """Yield the files with answers of this model and their frames' digest; those for the current frames come
-        first.
-        """
+        """Yield the files with answers of this model and their frames' digest; current frames come first."""
         for digest in (self._frames.digest, *self._frames.earlier):
             for path in matching(self.folder, f"{self._key(digest)}-*.parquet"):
                 yield path, digest
@@ -245,8 +243,7 @@ class ModelShards:
         return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
-        """Merge all shards; each frame may occur at most once, which is checked. `kind` is the type of the stored
-        scores.
+        """Merge all shards; a frame may occur at most once, which is checked. `kind` is the type of the scores.
 
         With `every_box`, include the boxes of classes outside the dataset, which earlier versions did not store.
         """

@@ -72,9 +72,7 @@ def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolat
 
 
 def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolation: Interpolation) -> Floats:
-    """Return AP of every frame (F,) from rows sorted by frame and score: the hits, the counted rows, the wanted
-    objects.
-    """
+    """Return AP of every frame (F,) from rows sorted by frame and score: hits, counted rows, wanted objects."""
     spared = np.concatenate(([0], np.cumsum(~counts)))
     rows = np.flatnonzero(hit)
     start = np.searchsorted(frame, frame[rows])

@@ -99,9 +99,7 @@ def diagnose(
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Return the object with the largest overlap for each detection (an index into the part's objects), and the
-    overlap.
-    """
+    """Return each detection's object with the largest overlap (an index into the part's objects), and the overlap."""
 
     target: NDArray[np.int64]
     enough: Bools

@@ -56,8 +56,7 @@ def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int, effective:
 
 
 def ap_of_class(value: float, without: Floats, *, videos: int, n: int, effective: float | None = None) -> Estimate:
-    """Return AP of one class with its interval; `videos` show the class, `without` (G,) leaves out each of all
-    videos.
+    """Return AP of one class with its interval; `videos` show the class, `without` (G,) leaves out each video.
 
     `effective` is the equivalent number of videos of equal size.
     """

@@ -54,9 +54,7 @@ class BoxSample:
     def of(
         cls, box: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints, wh: Floats
     ) -> "BoxSample":
-        """Build a sample from boxes, their frames and scores, (N, …), the true boxes, and the sizes of all frames (F,
-        2).
-        """
+        """Build a sample from boxes, their frames and scores, (N, …), the true boxes, and all frame sizes (F, 2)."""
         objects, first = np.unique(true_frame, return_index=True)
         there = np.zeros(len(wh) + 1, dtype=bool)
         there[frame] = True  # the last slot is for boxes without a frame, −1
