@@ -141,7 +141,7 @@ def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, 
 
 
 def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64], *, shares: bool = True) -> Estimate:
-    """Return the mean of `shares` or lengths over tracks with a value, with its interval over videos; n counts tracks."""
+    """Return the mean of `shares` or lengths over tracks with a value, and its interval over videos; n is tracks."""
     known = ~np.isnan(values)
     n = int(known.sum())
     if n == 0:
