@@ -42,7 +42,7 @@ _running = options(
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA, float32 elsewhere. The worst frame is always chosen in float32."),
+                 help="auto: bfloat16 on CUDA, float32 elsewhere, except for choosing the worst frame."),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--held-share", type=float, default=0.2, show_default=True,
                  help="Share of each class's sources to hold out, without --held-out."),

@@ -1,4 +1,4 @@
-"""`strobe train`: a model, a dataset and a recipe; a folder with weights any other verb can use."""
+"""`strobe train`: train a model on a dataset by a recipe. The output folder has weights that every command can use."""
 
 import hashlib
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def train(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a classifier by a recipe; the same call again goes on where it was, or says that it is done."""
+    """Train a classifier by a recipe. The same call again resumes, or reports that it is done."""
     with in_training(options, progress) as (say, processes, device):
         return _ClassifierTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
@@ -54,7 +54,7 @@ class _ClassifierTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Everything: the split, the start, the pixels, the steps, the files."""
+        """Run all parts: the split, the start, the pixels, the steps, the files."""
         from strobe.models.trainable import backbone_of, start_of
 
         options, dataset = self.options, self.material.dataset
@@ -80,7 +80,7 @@ class _ClassifierTraining(TrainingJob):
         return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
     def _facts(self, split: "Split", start: "TrainableStart") -> dict[str, Any]:
-        """All that the weights follow from."""
+        """Return everything that determines the weights."""
         return {
             "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
             "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
@@ -89,7 +89,7 @@ class _ClassifierTraining(TrainingJob):
         }  # fmt: skip
 
     def _corruption_versions(self) -> dict[str, Any]:
-        """The versions of corruptions that were drawn in another way before; nothing where there are none."""
+        """Return the versions of corruptions whose rendering changed, or nothing if there are none."""
         from strobe.vary.corruptions import CORRUPTIONS, chosen
 
         kinds = chosen(self.recipe.corruption.split(",")) if self.recipe.corruption else []
@@ -98,7 +98,7 @@ class _ClassifierTraining(TrainingJob):
 
     @property
     def _scoring(self) -> str | None:
-        """The number type in which members of a set are told apart, where a recipe does that."""
+        """Return the number type used to rank the members of a set, if the recipe does that."""
         from strobe.train.trainer import quick_precision
 
         if not self.recipe.takes_sets:
@@ -157,7 +157,7 @@ class _ClassifierTraining(TrainingJob):
         )  # fmt: skip
 
     def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "StoredFeatures":
-        """What the network makes of every prepared frame, made once."""
+        """Return the network's features of every prepared frame, computed once."""
         import torch
 
         from strobe.train.pixels import kept_table
@@ -219,7 +219,7 @@ class _ClassifierTraining(TrainingJob):
 
 
 def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks":
-    """What other rooms lend to a recipe: a corruption, an attack."""
+    """Return the functions from other packages that a recipe uses: a corruption, an attack."""
     from strobe.train.trainer import Hooks
     from strobe.vary.corruptions import CORRUPTIONS, chosen, corrupt
     from strobe.vary.pgd import perturbed

@@ -1,4 +1,4 @@
-"""What a training leaves behind: weights, curves, and a card that says what the model is and how it came about."""
+"""Write the output of a training: weights, curves, and a card that describes the model and its training."""
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +27,12 @@ WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What the card tells besides the weights and the curves.
+    """The content of the card besides the weights and the curves.
 
-    `written` is the model as it is named from now on, `start` what it was; `names` are those of the figures on anchors
-    and on worst frames, `scored` the trained model's with their drop. `knew` says that the start had these classes, so
-    that its own figures mean something. `held_out` holds the sets measured on alone, a part of the same data where
-    `is_part`; `trained_on` is a sentence about the rest.
+    `written` is the model's name from now on, `start` its name before. `names` are those of the figures on anchors and
+    on worst frames, `scored` the trained model's figures with their drop. `knew` is True if the start had these
+    classes, so that its own figures are meaningful. `held_out` has only the evaluated sets, which are a part of the
+    same data if `is_part`. `trained_on` is a sentence about the rest.
     """
 
     recipe: Recipe
@@ -51,13 +51,13 @@ class About:
 
 
 def began(model: str, weights: str, *, is_random: bool, new_head: bool) -> str:
-    """A few words on what a training started from."""
+    """Describe the start of a training in a few words."""
     what = "random weights" if is_random else f"`{printable(model)}`"
     return f"{what}{', its last layer new' if new_head and not is_random else ''}, digest `{weights[:16]}`"
 
 
 def trained_on(dataset: Dataset, n_sets: int) -> str:
-    """A few words on the sets of a dataset that were trained on."""
+    """Describe the training sets of a dataset in a few words."""
     licence = f", licence {printable(dataset.info.licence)}" if dataset.info.licence else ""
     return f"{n_sets} sets of {printable(dataset.name)}, digest `{dataset.digest()[:16]}`{licence}"
 
@@ -68,7 +68,7 @@ def finish(
     about: About,
     write: Callable[[Path, Mapping[str, Any]], None],
 ) -> None:
-    """Write everything in one swap; `write` puts the weights into a file, with what is told of their training."""
+    """Write everything in one atomic swap. `write` writes the weights to a file, with the facts on their training."""
     versions = versions_of(about.device, about.processes)
     with folder.finishing(history, {"versions": versions}) as staged:
         write(staged.root / WEIGHTS, {"name": folder.name, "facts": folder.facts, "versions": versions})
@@ -79,7 +79,7 @@ def finish(
 
 
 def versions_of(device: str, processes: int = 1) -> dict[str, str]:
-    """What a training ran with."""
+    """Return the package versions of a training."""
     found = {name: installed_version(name) for name in ("torch", "torchvision", "timm", "numpy", "pillow")}
     strobe = installed_version() or "from source"
     said = {"strobe": strobe, "python": platform.python_version(), **{key: one for key, one in found.items() if one}}
@@ -95,7 +95,7 @@ def _device_name(device: str) -> str:
 
 
 def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, str], title: str) -> bool:
-    """Whether the curves could be drawn; without matplotlib the table is there all the same."""
+    """Plot the curves and return whether that worked. Without matplotlib, only the table is written."""
     from strobe.report.figures_training import curves
 
     rows = [(point.epoch, point.loss, *point.figures) for point in history]

@@ -1,6 +1,6 @@
-"""`strobe train detector`: torchvision's detectors and strobe-tiny on a dataset with boxes.
+"""`strobe train detector`: train torchvision's detectors and strobe-tiny on a dataset with boxes.
 
-Without a dataset strobe-tiny is trained on clips rendered for it, as the weights that are shipped were.
+Without a dataset, strobe-tiny is trained on rendered clips, as the shipped weights were.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["DETECTION_WORLD", "train_detector"]
 
 DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
-"""The world strobe-tiny is trained on and the detection demo plays in."""
+"""The world of strobe-tiny's training and of the detection demo."""
 
 _FRAMES = 2
-"""Frames taken of a training clip: more would look alike."""
+"""Frames per training clip. More would look alike."""
 _TRAINING, _TESTING = 11, 12
-"""Streams of seeds that never meet: no clip is both trained on and measured on."""
+"""Disjoint streams of seeds: no clip is used for both training and evaluation."""
 
 
 def train_detector(
@@ -54,14 +54,14 @@ def train_detector(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a detector by a recipe; the same call again goes on where it was, or says that it is done."""
+    """Train a detector by a recipe. The same call again resumes, or reports that it is done."""
     with in_training(options, progress) as (say, processes, device):
         return _DetectorTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _DetectorMeasure:
-    """Held-out sets, where their frames come from, and the detector in training as other verbs run it."""
+    """Held-out sets, the source of their frames, and the detector in training as other commands run it."""
 
     dataset: Dataset
     material: Material
@@ -71,21 +71,21 @@ class _DetectorMeasure:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Mean average precisions."""
+        """The names of the figures: mean average precisions."""
         return "map_orig", "map_pmk"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The same."""
+        """The names as keys of a record."""
         return self.names
 
     def measure(self, trainer: "Optimisation") -> tuple[float, float]:
-        """mAP on the anchors and on the worst frames; 0 where there is nothing to find."""
+        """Return mAP on the anchors and on the worst frames, or 0 if there is nothing to find."""
         found = self.scored(trainer)
         return found.map_orig.value or 0.0, found.map_pmk.value or 0.0
 
     def scored(self, trainer: "Optimisation") -> DetectionScore:
-        """Everything measured of the detector as it stands."""
+        """Return the full score of the detector in its current state."""
         detector, source = self.start.behind_port(trainer.result, self.device), self.material.source
         rows, batch = np.unique(self.dataset.sets.frame), detector.spec.batch_size
         found: list[Detections | None] = [None] * len(self.dataset.frames)
@@ -107,16 +107,16 @@ class _DetectorMeasure:
 
 @dataclass(frozen=True, slots=True)
 class _DetectorTraining(TrainingJob):
-    """One training of a detector; without material, on clips rendered for it."""
+    """One training of a detector. Without material, on clips rendered for it."""
 
     def run(self) -> Trained:
-        """Everything: the data, the start, the steps, the files."""
+        """Run all parts: the data, the start, the steps, the files."""
         from strobe.models.detectors.trainable import detector_start
 
         space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
         loading, seed = self.options.loading(self.say), self.options.seed
         if self.material is None:
-            loading = LoadOptions(device="cpu", pretrained=False)  # as the shipped weights were made: from nothing
+            loading = LoadOptions(device="cpu", pretrained=False)  # as for the shipped weights: from scratch
         split = self._split()
         start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed))
         if start.is_grid and self.processes.count > 1:
@@ -187,7 +187,7 @@ class _DetectorTraining(TrainingJob):
         )  # fmt: skip
 
     def _placed_frames(self, rows: Ints, canvas: tuple[int, int], way: str) -> tuple[Any, Ints]:
-        """The frames on a canvas of one size: as they are in its corner, or made to fit its middle."""
+        """Return the frames on a canvas of one size: unscaled in its corner, or scaled to fit its middle."""
         from strobe.models.detectors.boxes import place
 
         material = self.material
@@ -205,7 +205,7 @@ class _DetectorTraining(TrainingJob):
         return self.prepared(material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": way})
 
     def _placed(self, split: "Split", side: int) -> "Samples":
-        """The training frames of the dataset at the network's input, their boxes with them."""
+        """Return the training frames of the dataset at the network's input size, with their boxes."""
         from strobe.models.detectors.boxes import PlacementPreparation
         from strobe.models.detectors.tiny_net import STRIDE
         from strobe.train.detector import Samples
@@ -266,7 +266,7 @@ class _DetectorTraining(TrainingJob):
 
 
 def _sizes(material: Material, rows: Ints) -> Ints:
-    """The size (height, width) of these frames, (F, 2); one nobody wrote down is read."""
+    """Return the size (height, width) of these frames, (F, 2). Frames without a recorded size are read."""
     frames = material.dataset.frames
     sizes = np.column_stack([frames.height, frames.width]).astype(np.int64)
     for row in rows[(sizes[rows] == 0).any(axis=1)]:
@@ -275,13 +275,13 @@ def _sizes(material: Material, rows: Ints) -> Ints:
 
 
 def _moved(boxes: Boxes, place: int, placement: "Placement") -> Box:
-    """One box where it lies in the network's input."""
+    """Return one box in coordinates of the network's input."""
     x0, y0, x1, y1 = placement.to_input(boxes.xyxy[place : place + 1])[0].tolist()
     return Box(xyxy=(x0, y0, x1, y1), label=int(boxes.label[place]), crowd=bool(boxes.crowd[place]))
 
 
 def _training_clips(clips: int, seed: int) -> Iterator[Clip]:
-    """Classes in turn, two frames of each clip from anywhere in it."""
+    """Render clips of all classes in turn, with two random frames of each."""
     world, half = World(DETECTION_WORLD), DETECTION_WORLD.frames // 2
     for place in range(clips):
         draw = np.random.default_rng([_TRAINING, seed, place])

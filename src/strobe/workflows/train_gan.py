@@ -1,4 +1,4 @@
-"""`strobe train gan`: a generator of images like a dataset's, with a sheet of samples to look at while it learns."""
+"""`strobe train gan`: train a generator of images like a dataset's, with a sheet of samples during the training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,7 +31,7 @@ __all__ = ["SAMPLES", "sample_sheet", "train_gan"]
 SAMPLES = "samples.png"
 _PER_CLASS, _GAP = 12, 2
 _MOST = 1024
-"""Samples, and held-out images, that are named at a look at most; fewer where batches are small."""
+"""Largest number of samples and of held-out images per evaluation. Small batches use fewer."""
 
 
 def train_gan(
@@ -44,7 +44,7 @@ def train_gan(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a generator by a recipe; the same call again goes on where it was, or says that it is done."""
+    """Train a generator by a recipe. The same call again resumes, or reports that it is done."""
     with in_training(options, progress) as (say, processes, device):
         if processes.count > 1:
             raise StrobeError(f"{printable(model)}: it is small; train it in one process")
@@ -53,7 +53,7 @@ def train_gan(
 
 @dataclass(frozen=True, slots=True)
 class _GanMeasure:
-    """The held-out images of a generator in training, and the folder its samples are shown in."""
+    """The held-out images of a generator in training, and the folder of its sample sheets."""
 
     held: "HeldOut"
     pixels: "Pixels"
@@ -62,16 +62,19 @@ class _GanMeasure:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the discriminator names rightly."""
+        """The names of the figures: shares that the discriminator classifies correctly."""
         return "samples named", "held-out images named"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The same as keys of a record."""
+        """The names as keys of a record."""
         return "samples_named", "held_out_named"
 
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
-        """Shares of samples and of held-out images whose class the discriminator names; the samples are drawn."""
+        """Return the shares of samples and of held-out images that the discriminator classifies correctly.
+
+        Draws the sheet.
+        """
         import torch
 
         from strobe.generator.networks import standing_statistics
@@ -96,7 +99,10 @@ def _parts(count: int, *, size: int = 256) -> list[slice]:
 
 
 def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint8]:
-    """Images (N, C, H, W) in 0 … 1, classes in turn, as one image: a row a class; small ones twice as large."""
+    """Return images (N, C, H, W) in 0 … 1 with classes in turn as one image, a row per class.
+
+    Small ones are doubled in size.
+    """
     pixels = (images.clip(0, 1) * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
     pixels = np.repeat(pixels, 3 // pixels.shape[3], axis=3)
     if pixels.shape[1] < 48:
@@ -118,7 +124,7 @@ class _GanTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Everything: the split, the networks, the pixels, the steps, the files."""
+        """Run all parts: the split, the networks, the pixels, the steps, the files."""
         dataset, net = self.material.dataset, self._net()
         split = self.sides(dataset, multi_label=False)
         with self.opened(self._facts(net, split)) as (folder, was_there):
@@ -144,7 +150,7 @@ class _GanTraining(TrainingJob):
         return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
 
     def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
-        """All that the weights follow from."""
+        """Return everything that determines the weights."""
         return {
             "model": net.kind, "network": asdict(net), "recipe": self.recipe.settings(), "seed": self.options.seed,
             **self.data_facts(self.material.dataset, split), "preprocessing": plan_of(net.side).to_json(),

@@ -1,4 +1,4 @@
-"""What the trainings of every kind of network share: their options, their data, their folder and their steps."""
+"""The parts that all trainings share: their options, data, folder and steps."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,14 +36,14 @@ __all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainOptions:
-    """How to run a training; none of it but seed, image size, share and precision changes what is learnt.
+    """Options of a training. Only seed, image size, held share and precision change what is learnt.
 
-    `precision` auto is bfloat16 on CUDA and float32 elsewhere, where the worst of a set is only chosen in bfloat16 if
-    the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
-    given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
-    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a training that takes longer, with
-    the weights as they are then. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
-    `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
+    `precision` auto is bfloat16 on CUDA. Elsewhere it is float32, and the worst member of a set is chosen in bfloat16
+    if the processor has it. float32 is float32 throughout. `held_share` of the sources are held out if no dataset is
+    given for it. `from_scratch` starts from random weights. `evaluations` on the held-out data are spread over the
+    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a longer training with the weights
+    reached. `cache_gb` limits the prepared frames on disk. `threads` are torch's on a CPU. `log` names further
+    destinations of the curves: tensorboard[=FOLDER], wandb[=PROJECT].
     """
 
     seed: int = 0
@@ -77,7 +77,7 @@ class TrainOptions:
         check_logs(self.log)
 
     def loading(self, progress: Progress) -> LoadOptions:
-        """The same for who loads the model."""
+        """Return the options for loading the model."""
         return LoadOptions(
             device="cpu", image_size=self.image_size, trust=self.trust, offline=self.offline, settings=self.settings,
             pretrained=not self.from_scratch, progress=progress,
@@ -86,23 +86,23 @@ class TrainOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """A dataset and where its frames come from."""
+    """A dataset and the source of its frames."""
 
     dataset: Dataset
     source: FrameSource
 
     @classmethod
     def of(cls, path: Path) -> "Material":
-        """The dataset in a folder: what its votes keep."""
+        """Open the dataset in a folder: the sets that its votes keep."""
         dataset = Opened.of(path).dataset
         return cls(dataset=dataset, source=frame_source(dataset))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pmk.
+    """The result of a training. `model` is its name for all commands, `k` that of the held-out sets' acc_pmk.
 
-    `was_there` says that it was finished before.
+    `was_there` is True if it was finished before.
     """
 
     model: str
@@ -116,7 +116,7 @@ class Trained:
 
 @contextmanager
 def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
-    """Threads and processes of a training: who may speak, the processes that share it, and this one's device."""
+    """Set up the threads and processes of a training: which one prints, the process group, and this one's device."""
     torch = require("torch", what="training", extra="models")
     from strobe.train.processes import joined
 
@@ -134,7 +134,7 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """One training, in one of the processes that share it: what every kind of network has of it."""
+    """One training, in one of its processes: the parts that all kinds of networks share."""
 
     recipe: Recipe
     material: Material | None
@@ -155,7 +155,7 @@ class TrainingJob:
         return "bfloat16" if self.device.startswith("cuda") else "float32"
 
     def sides(self, dataset: Dataset, *, multi_label: bool, least_classes: int = 1) -> "Split":
-        """What of its dataset is trained on, and what is held out."""
+        """Return the training part and the held-out part of the dataset."""
         from strobe.train.split import sides_of
 
         held = None if self.held_out is None else self.held_out.dataset
@@ -170,12 +170,12 @@ class TrainingJob:
         )
 
     def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
-        """What the weights follow from in the data."""
+        """Return the facts on the data that determine the weights."""
         held = None if self.held_out is None else self.held_out.dataset.digest()
         return {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
 
     def pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
-        """The frames of a dataset prepared for a network, and the place of each among them."""
+        """Return the frames of a dataset prepared for a network, and the index of each frame in them."""
         source, ready = material.source, material.dataset.frames.as_input
 
         def read(row: int) -> Image:
@@ -189,7 +189,7 @@ class TrainingJob:
         self, dataset: Dataset, rows: Ints, read: Callable[[int], Image], *, size_hw: tuple[int, int],
         facts: Mapping[str, Any],
     ) -> "tuple[Pixels, Ints]":  # fmt: skip
-        """These frames as `read` gives them, read once for all processes, and the place of each among them."""
+        """Return the frames that `read` gives, read once for all processes, and the index of each frame in them."""
         from strobe.train.pixels import Pixels, prepared
 
         table = self.processes.first_then_all(
@@ -204,7 +204,7 @@ class TrainingJob:
 
     @contextmanager
     def opened(self, facts: Mapping[str, Any]) -> "Iterator[tuple[TrainFolder, bool]]":
-        """The folder of the training that all of `facts` name, held for its processes, and whether it is done."""
+        """Return the folder of the training that `facts` identify, locked for its processes, and whether it is done."""
         from strobe.train.folder import TrainFolder
 
         folder = TrainFolder(self.out, facts)
@@ -214,7 +214,10 @@ class TrainingJob:
     def steps(
         self, folder: "TrainFolder", files: Mapping[str, str], trainer: "Optimisation", measured: "HeldOutMeasure"
     ) -> "list[Point]":
-        """All steps, from the checkpoint where there is one, and the points of the curves; `files` are kept beside."""
+        """Run all steps, from the checkpoint if there is one, and return the points of the curves.
+
+        `files` are stored with it.
+        """
         from strobe.train.loop import run
 
         if self.processes.is_first:
@@ -226,7 +229,7 @@ class TrainingJob:
             )  # fmt: skip
 
     def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
-        """Where the curves go beside the folder: nowhere, unless asked for, and by one process alone."""
+        """Return the loggers of the curves. Only one process logs, and only on request."""
         if not self.options.log or not self.processes.is_first:
             return nullcontext()
         facts = {"model": self.model, **folder.facts}
@@ -234,7 +237,7 @@ class TrainingJob:
         return opened_logs(self.options.log, place, self.say)
 
     def trained(self, model: str, k: int, history: "Sequence[Point]", *, was_there: bool) -> Trained:
-        """What came of it, the model named so."""
+        """Return the result under this model name."""
         return Trained(
             model=model, k=k, weights=self.weights, card=self.out / CARD, history=tuple(history),
             seconds=time.monotonic() - self.begin, was_there=was_there,
@@ -242,5 +245,5 @@ class TrainingJob:
 
     @property
     def weights(self) -> Path:
-        """Where they end up."""
+        """The path of the final weights."""
         return self.out / WEIGHTS

@@ -1,4 +1,4 @@
-"""The ladder of training recipes on the synthetic world: what is trained from what, at which size, seed by seed."""
+"""The series of training recipes on the synthetic world: the start of each training, its size, and its seeds."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 HELD_SEED = 30_000
-"""The held-out clips' seed, far from those of the training clips."""
+"""Seed of the held-out clips, far from those of the training clips."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTraining:
-    """One training of the ladder: its name, its recipe, the rung whose weights it starts from (empty: random ones)."""
+    """One training of the series: its name, its recipe, and the training it starts from (empty: random weights)."""
 
     name: str
     recipe: str
@@ -67,16 +67,16 @@ RUNGS = (
         name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"
     ),
 )
-"""Every rung after `stills` sees as many sets; the rungs from scratch see as many as stills and theirs together."""
+"""Every training after `stills` sees as many sets. Trainings from scratch see as many as stills and these together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSize:
-    """How large a ladder is: the world, the clips, the network, and how long each kind of rung is trained.
+    """The size of a series: the world, the clips, the network, and the length of each kind of training.
 
-    `epochs` are of stills and of every rung that starts from it; the rungs from scratch have both together, `pmk`
-    excepted: it has its own, since it costs most and shows what it shows early. What starts from trained weights has
-    half the learning rate.
+    `epochs` are of stills and of every training that starts from it. Trainings from scratch have the sum of both,
+    except `pmk`: it has its own number, because it is the most expensive and shows its effect early. Trainings from
+    trained weights have half the learning rate.
     """
 
     world: WorldOptions
@@ -89,13 +89,13 @@ class SeriesSize:
     learning_rate: float = 2e-3
 
     def data(self, *, held: bool) -> SyntheticOptions:
-        """The clips to train on, or those to measure on."""
+        """Return the clips to train on, or those to evaluate on."""
         name = "strobe-ladder-held-out" if held else "strobe-ladder"
         videos, seed = (self.held_clips, HELD_SEED) if held else (self.clips, 0)
         return SyntheticOptions(world=self.world, videos=videos, seed=seed, name=name)
 
     def settings(self, rung: SeriesTraining) -> tuple[str, ...]:
-        """What is changed in the recipe of a rung."""
+        """Return the changes to the recipe of a training."""
         first, then = self.epochs
         epochs = first if rung.name == "stills" else then
         if not rung.start and rung.name != "stills":
@@ -123,7 +123,7 @@ SIZES: Mapping[str, SeriesSize] = {
 
 
 def size_named(name: str) -> SeriesSize:
-    """The size of a name."""
+    """Return the size of that name."""
     if name not in SIZES:
         raise UnknownName("size", name, SIZES, hint=f"known: {', '.join(SIZES)}")
     return SIZES[name]
@@ -131,9 +131,9 @@ def size_named(name: str) -> SeriesSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesJob:
-    """One training as plain data, so that any process can do it. `start` are the weights of the rung it starts from.
+    """One training as plain data, so that any process can run it. `start` has the weights to start from.
 
-    `frames` are the pixels of all frames in one array where the dataset folders hold tables alone.
+    `frames` has the pixels of all frames in one array if the dataset folders only have tables.
     """
 
     rung: SeriesTraining
@@ -154,18 +154,18 @@ class SeriesJob:
 
     @property
     def folder(self) -> Path:
-        """Where the training lies."""
+        """The folder of the training."""
         return self.out / self.name
 
     @property
     def spec(self) -> str:
-        """The trained model, as every verb takes it."""
+        """The trained model, as commands take it."""
         return f"{self.size.model}@{self.folder / 'model.safetensors'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesResult:
-    """A finished training: shares right on the held-out clips, and how long it took."""
+    """A finished training: the shares right on the held-out clips, and its duration."""
 
     job: SeriesJob
     acc_orig: float
@@ -175,7 +175,7 @@ class SeriesResult:
 
 
 def jobs_of(first: SeriesJob, *, seeds: int, only: Sequence[str] = ()) -> list[SeriesJob]:
-    """Every training of the ladder, made from one of them; `only` some rungs and what they start from."""
+    """Return every training of the series, made from a template. `only` selects some, with those they start from."""
     expect(seeds >= 1, "--seeds", ">= 1", seeds)
     known = {rung.name: rung for rung in RUNGS}
     for name in only:
@@ -193,10 +193,10 @@ def train_series(
     progress: Progress,
     work: Callable[[SeriesJob], SeriesResult] | None = None,
 ) -> list[SeriesResult]:
-    """Train them all, several at once, each as soon as the rung it starts from is done; in the order of the jobs.
+    """Train all, several at once, each as soon as the training it starts from is done. Results keep the jobs' order.
 
-    The same call again goes on where it was: finished trainings stand, others start from their last checkpoint. `work`
-    is done in place of `train_rung`.
+    The same call again resumes: finished trainings are kept, others start from their last checkpoint. `work` replaces
+    `train_rung`.
     """
     done: dict[str, SeriesResult] = {}
     with progress.task("trainings", len(jobs)) as advance:
@@ -215,7 +215,7 @@ def _done_in_turn(
     jobs: Sequence[SeriesJob], workers: int, work: Callable[[SeriesJob], SeriesResult]
 ) -> Iterator[SeriesResult]:
     if workers == 1:
-        yield from map(work, jobs)  # a rung comes after the one it starts from
+        yield from map(work, jobs)  # a training comes after the one it starts from
         return
     waiting, finished = list(jobs), set[str]()
     with worker_pool(workers) as pool:
@@ -231,7 +231,7 @@ def _done_in_turn(
 
 
 def train_one(job: SeriesJob) -> SeriesResult:
-    """Do one training in this process."""
+    """Run one training in this process."""
     from strobe.train.recipe import find
     from strobe.workflows.train import train
     from strobe.workflows.train_job import TrainOptions
@@ -252,7 +252,7 @@ def train_one(job: SeriesJob) -> SeriesResult:
 
 @lru_cache(maxsize=4)
 def material(path: Path, *, with_frames: bool) -> "Material":
-    """A dataset folder to train on, read once in a process; its pixels from `frames.npy` where that is all it has."""
+    """Open a dataset folder to train on, once per process. Pixels come from `frames.npy` if that is all it has."""
     from strobe.workflows.train_job import Material
 
     dataset = Opened.of(path).dataset

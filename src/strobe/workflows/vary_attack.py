@@ -1,4 +1,4 @@
-"""`strobe vary attack`: the anchors of a dataset as models see them, and the nearest images they get wrong."""
+"""`strobe vary attack`: the anchors of a dataset as models see them, and the nearest images that they get wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,17 +28,17 @@ __all__ = ["VaryAttackOptions", "vary_attack"]
 _GRIDS: Mapping[Norm, tuple[float, ...]] = {
     "linf": (1 / 255, 2 / 255, 4 / 255, 8 / 255), "l2": (0.25, 0.5, 1.0, 2.0),
 }  # fmt: skip
-"""The ε tried where none are given."""
+"""The default ε of each norm."""
 
 _MOST: Mapping[Norm, float] = {"linf": 16 / 255, "l2": 4.0}
-"""How far a minimal search goes where nothing is said."""
+"""The default limit of a minimal search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryAttackOptions:
-    """What to search. `eps` holds a grid for each norm, or `most` the end of a minimal search for each.
+    """Options of an attack. `eps` has a grid for each norm, or `most` the limit of a minimal search for each.
 
-    `method` is pgd or apgd; `step` and `loss` (None: margin) are pgd's, `targets` (None: 9) apgd's.
+    `method` is pgd or apgd. `step` and `loss` (None: margin) apply to pgd, `targets` (None: 9) to apgd.
     """
 
     norm: tuple[Norm, ...] = ("linf",)
@@ -56,7 +56,7 @@ class VaryAttackOptions:
     targets: int | None = None
 
     def searches(self) -> list[tuple[tuple[float, ...], AttackOptions]]:
-        """The grid of each norm and how it is searched, checked."""
+        """Return the checked grid of each norm and how it is searched."""
         if len(set(self.norm)) != len(self.norm):
             raise InvalidValue(f"--norm: expected each once, got {', '.join(self.norm)}")
         if self.minimal and self.eps:
@@ -87,7 +87,7 @@ class VaryAttackOptions:
         return found
 
     def _refuse_unused(self) -> None:
-        """Refuse settings that the other method has."""
+        """Refuse settings of the other method."""
         if self.method == "apgd" and self.step is not None:
             raise InvalidValue("--step: apgd chooses its steps itself; leave it out, or use --method pgd")
         if self.method == "apgd" and self.loss is not None:
@@ -107,18 +107,18 @@ def vary_attack(
     progress: Progress | None = None,
     engine: ExecutorOptions | None = None,
 ) -> SearchOutcome:
-    """Attack the models on every anchor of the dataset; write what was found, and what was not, as a dataset.
+    """Attack the models on every anchor of the dataset, and write all outcomes as a dataset.
 
     Its images are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
-    target got it wrong. Killed, the same command goes on where it was, and ends in the same folder. `engine` is where
-    models are loaded and searched.
+    target got it wrong. An interrupted command resumes and produces the same folder. `engine` is where models are
+    loaded and searched.
     """
     say = progress or Silent()
-    wanted.searches()  # before anything is read for what nobody can mean
+    wanted.searches()  # before anything is read for impossible options
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    frame_source(opened)  # before a model is loaded for images that are not there
+    frame_source(opened)  # before a model is loaded for missing images
     with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or ExecutorOptions(), say) as bench:
         return _attacked_on(bench, opened, source, destination, wanted, say)
 
@@ -163,7 +163,10 @@ def _attacked_on(
 def _inputs(
     bench: SearchBench, opened: Dataset, many: int, per: int, work: SearchWork, say: Progress
 ) -> tuple[Found, list[str]]:
-    """Every anchor as each of `many` targets sees it, stored, for each of `per` searches; a line where it cannot be."""
+    """Store every anchor as each of `many` targets sees it, for each of `per` searches.
+
+    Report those that cannot be shown.
+    """
     source, ids = frame_source(opened), opened.frame_ids()
     anchors = list(dict.fromkeys(opened.sets.anchor_frame.tolist()))
     shown: list[int] = []
@@ -188,7 +191,7 @@ def _inputs(
 def _pictures(
     opened: Dataset, source: FrameSource, anchors: Sequence[int], shown: list[int], problems: dict[int, StrobeError]
 ) -> Iterator[tuple[Image, bool]]:
-    """The anchors that can be shown, noted in `shown`, each with whether it is some model's own input already."""
+    """Yield the anchors that can be shown, recorded in `shown`, each with whether it already is a model's input."""
     for row in anchors:
         try:
             if not opened.labels_of(row):
@@ -202,7 +205,7 @@ def _pictures(
 
 
 def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
-    """An image as every target sees it, or why not."""
+    """Return an image as every target sees it, or why not."""
     image, own = given
     try:
         return [_pixels(victim.model, image, own=own) for victim in loaded.victims]
@@ -211,7 +214,7 @@ def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
 
 
 def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
-    """The image as the model's input; one that is some model's own input already must be of this size."""
+    """Return the image as the model's input. An image that already is some model's input must have this size."""
     if not own:
         return model.input_pixels(image)
     if image.shape[:2] != model.input_hw:

@@ -41,7 +41,7 @@ _WAYS = "give --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryBackgroundOptions:
-    """What is made, from which boxes and masks. Empty: the dataset's own boxes and masks, and every rung they allow."""
+    """Options of a ladder. By default, it uses the dataset's boxes and masks, and makes every rung that they allow."""
 
     boxes: str = ""
     masks: Path | None = None
@@ -65,7 +65,7 @@ class VaryBackgroundOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderMade:
-    """The dataset, what is known of every image, what could not be read, and whether it was there already."""
+    """The dataset, the facts on every image, the images that could not be read, and whether it already existed."""
 
     dataset: Dataset
     pictures: tuple[LadderPicture, ...]
@@ -73,7 +73,7 @@ class LadderMade:
     was_there: bool = False
 
     def absent(self) -> dict[str, dict[str, int]]:
-        """How many images lack each rung, by reason; `ladder`: they have none at all."""
+        """Return how many images lack each rung, by reason. `ladder` counts images without any rung."""
         found: dict[str, Counter[str]] = {}
         for one in self.pictures:
             for rung, reason in one.absent.items():
@@ -81,12 +81,12 @@ class LadderMade:
         return {rung: dict(found[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in found}
 
     def sources(self) -> str:
-        """Whose boxes and masks it rests on."""
+        """Return the origin of its boxes and masks."""
         about = self.dataset.info.provenance
         return f"boxes {about['boxes']}" + (f", masks {about['masks']}" if about["masks"] else "")
 
     def counts(self) -> dict[str, int]:
-        """How many images have each rung."""
+        """Return how many images have each rung."""
         variants, sets = self.dataset.variants, self.dataset.sets
         names = [] if variants is None else variants.variant[sets.variant].tolist()
         many = Counter(names)
@@ -102,8 +102,10 @@ def vary_background(
     load: LoadOptions | None = None,
     progress: Progress | None = None,
 ) -> LadderMade:
-    """Write the ladders of a dataset's anchors, which need the dataset no more. The same command again does what is
-    missing."""
+    """Write the ladders of a dataset's anchors. They no longer need the dataset.
+
+    The same command again does only the missing work.
+    """
     say, load = progress or Silent(), load or LoadOptions()
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
@@ -111,7 +113,7 @@ def vary_background(
     if wanted.boxes == "people":
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
-    frame_source(opened)  # before anything is done for images that are not there
+    frame_source(opened)  # before any work on missing images
     boxes, masks = _boxes(opened, wanted, load, destination, say), _masks(opened, wanted, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
@@ -148,13 +150,13 @@ def vary_background(
         write_ladder(destination, rows)
         shown = replace(dataset, root=destination)
         draw_ladders(shown, frame_source(shown), rows, destination / SHEET)
-        made = finish(dataset, destination, old=old, own_classes=False, say=say)  # last: then everything is there
+        made = finish(dataset, destination, old=old, own_classes=False, say=say)  # last: marks completion
     return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
 
 
 @contextmanager
 def _tidied(boxes: BoxSource | None) -> Iterator[None]:
-    """A detector's run goes with the end, or the error, of the command; a kill leaves it, to go on from."""
+    """Remove a detector's run when the command ends or fails. After a kill it stays, so that the command resumes."""
     try:
         yield
     except Exception:
@@ -168,7 +170,7 @@ def _tidied(boxes: BoxSource | None) -> Iterator[None]:
 def _boxes(
     opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, destination: Path, say: Progress
 ) -> BoxSource | None:
-    """Where boxes come from; None: from the masks."""
+    """Return the source of boxes, or None to take them from the masks."""
     if wanted.detector:
         return DetectorBoxes(wanted.detector, opened, load, destination)
     if wanted.boxes not in ("", "truth", "people"):
@@ -179,7 +181,7 @@ def _boxes(
 
 
 def _masks(opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, say: Progress) -> MaskSource | None:
-    """Where masks come from: a net, the folder that is named, or the dataset's own."""
+    """Return the source of masks: a net, the given folder, or the dataset's own."""
     if wanted.segment:
         return NetMasks(wanted.segment, opened, load, say)
     place = wanted.masks or own_masks(opened)
@@ -187,7 +189,7 @@ def _masks(opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, sa
 
 
 def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
-    """The rungs asked for, or all that can be made."""
+    """Return the requested rungs, or all that can be made."""
     if masks is None and (without := [name for name in names if name in NEEDS_MASK]):
         raise InvalidValue(f"--rungs {printable(without[0])}: it needs masks; give --masks DIR or --segment u2netp")
     return known_rungs(names or [name for name in RUNGS if masks is not None or name not in NEEDS_MASK])
@@ -198,7 +200,7 @@ def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
 
 
 def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) -> None:
-    """One line where no image has a ladder, or masks were asked for and none of them can be used."""
+    """Raise if no image has a ladder, or if masks were requested and none can be used."""
     pictures = list(ladder.pictures.values())
     if not any(ladder.recipes.values()):
         first = pictures[0]

@@ -1,4 +1,4 @@
-"""`strobe vary corruption`: the anchors of a dataset, and what corruptions make of each."""
+"""`strobe vary corruption`: the anchors of a dataset, and corrupted versions of each."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,12 +21,12 @@ __all__ = ["CorruptionOptions", "Varied", "frost_photographs", "vary_corruption"
 
 
 _PANES = "panes"
-"""Where the photographs of frost lie in the folder."""
+"""The folder of the photographs of frost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptionOptions:
-    """Corruptions by name or group, severities, whether members become files, processes that make these, a name."""
+    """Corruptions by name or group, severities, whether to store members as files, the number of processes, a name."""
 
     kind: tuple[str, ...] = ("imagenet-c",)
     severity: tuple[int, ...] = (1, 2, 3, 4, 5)
@@ -35,13 +35,13 @@ class CorruptionOptions:
     name: str = ""
 
     def corrupting(self) -> CorruptionPlan:
-        """What is asked for, checked."""
+        """Return the checked request."""
         return CorruptionPlan(kinds=tuple(chosen(self.kind)), severities=self.severity, store=self.store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Varied:
-    """The dataset, what could not be used and why, and whether it was there already."""
+    """The dataset, the images that could not be used with the reason, and whether it already existed."""
 
     dataset: Dataset
     problems: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class Varied:
 def vary_corruption(
     source: Path, destination: Path, options: CorruptionOptions, *, progress: Progress | None = None
 ) -> Varied:
-    """Write the corrupted dataset, which needs the other one no more. The same command again does what is missing.
+    """Write the corrupted dataset, which no longer needs the source. The same command again does only the missing work.
 
-    Its anchors' images are copied as they are, frames of a video as PNG; its members are rendered from these when
-    they are read, or are files to the same pixels.
+    Its anchors' images are copied unchanged, frames of a video as PNG. Members are rendered from them when they are
+    read, or are stored as files with the same pixels.
     """
     say, how = progress or Silent(), options.corrupting()
     photographs = frost_photographs(say) if how.needs_panes else {}
@@ -87,7 +87,7 @@ def vary_corruption(
 
 
 def frost_photographs(say: Progress, *, offline: bool = False) -> dict[str, tuple[str, bytes]]:
-    """The photographs of ice that frost is drawn with, fetched once: digest and content by their files in a folder."""
+    """Download the photographs of ice for frost once. Return digest and content by their files in a folder."""
     try:
         paths = fetch(FROST, offline=offline, progress=say)
     except CannotDownload as error:
@@ -107,7 +107,7 @@ def _with_members(
     workers: int,
     say: Progress,
 ) -> dict[int, AnchorImage]:
-    """The images with files of their members."""
+    """Return the images with the files of their members."""
     frames, videos = opened.frames, opened.videos
     wanted = {row: how.recipes(str(videos.video_id[frames.video[row]]), int(frames.index[row])) for row in pictures}
     return stored_members(destination, pictures, wanted, what="corrupted images", workers=workers, say=say)

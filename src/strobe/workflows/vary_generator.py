@@ -1,4 +1,4 @@
-"""`strobe vary generator`: images of a generator, and the nearest changes of its activations that models fall for."""
+"""`strobe vary generator`: images of a generator, and the smallest changes of its activations that models get wrong."""
 
 import hashlib
 import json
@@ -35,21 +35,22 @@ from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, s
 __all__ = ["VaryGeneratorOptions", "vary_generator"]
 
 _MOST = 2.0
-"""Where a search gives up where nothing is said: two standard deviations a neuron."""
+"""The default limit of a search: two standard deviations per neuron."""
 
 _LARGEST = 1e6
-"""Standard deviations a neuron beyond which nothing means anything, and numbers soon overflow."""
+"""The largest accepted magnitude per neuron. Larger ones are meaningless and soon overflow."""
 
 _PATIENCE = 20
-"""How many latents are drawn for one that every model gets right, before a class is given up."""
+"""How many latents to draw for one image that every model gets right, before a class is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryGeneratorOptions:
-    """What to search. Magnitudes are given per neuron (RMS, in standard deviations): `most` ends a search, `budget` are
-    the balls of a budget search. `granularity` empty: all the generator has; `each` spells out every layer alone.
+    """Options of a search. Magnitudes are per neuron (RMS, in standard deviations).
 
-    `aim` is untargeted, runner-up or a class. `scale_images` are what the standard deviations are taken over.
+    `most` ends a search, `budget` has the balls of a budget search. An empty `granularity` means all of the generator;
+    `each` means every layer alone. `aim` is untargeted, runner-up or a class. `scale_images` is the number of images
+    that the standard deviations are estimated from.
     """
 
     granularity: tuple[str, ...] = ()
@@ -84,13 +85,13 @@ class VaryGeneratorOptions:
         self.how()
 
     def how(self) -> GeneratorSearchOptions:
-        """How every granularity is searched, checked."""
+        """Return the checked search of every granularity."""
         return GeneratorSearchOptions(
             search=cast(Any, self.search), steps=self.steps, restarts=self.restarts, margin=self.margin, seed=self.seed
         )
 
     def named(self, spec: GeneratorSpec) -> list[str]:
-        """The granularities, spelled out; UnknownName for one the generator does not have."""
+        """Return the granularities in full. Raise UnknownName for one that the generator lacks."""
         words = [
             one for word in self.granularity or granularities(spec)
             for one in ([f"layer:{place}" for place in range(len(spec.places))] if word == "each" else [word])
@@ -102,7 +103,7 @@ class VaryGeneratorOptions:
         return words
 
     def levels(self, neurons: int) -> tuple[float, ...]:
-        """The grid of magnitudes M where so many neurons may change."""
+        """Return the grid of magnitudes M for so many neurons."""
         root = math.sqrt(neurons)
         return tuple(one * root for one in self.budget) or levels_of((_MOST if self.most is None else self.most) * root)
 
@@ -118,10 +119,10 @@ def vary_generator(
     progress: Progress | None = None,
     engine: ExecutorOptions | None = None,
 ) -> SearchOutcome:
-    """Draw images every model gets right, and search each model in every granularity; write a dataset of all of it.
+    """Draw images that every model gets right, search each model in every granularity, and write a dataset.
 
-    A finding counts once it was read back from its file and its target got it wrong. Killed, the same command goes on
-    where it was, and ends in the same folder. `engine` is where models and generator are loaded and searched.
+    A finding counts once it was read back from its file and its target got it wrong. An interrupted command resumes and
+    produces the same folder. `engine` is where models and generator are loaded and searched.
     """
     say, load = progress or Silent(), load or LoadOptions()
     with bench_for(models, load, generator, engine or ExecutorOptions(), say) as bench:
@@ -193,7 +194,7 @@ def _searched_on(
 
 
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
-    """The class aimed at; None where no class is named."""
+    """Return the target class, or None if no class is named."""
     return None if aim in ("untargeted", "runner-up") else spec.label_space.index(aim)
 
 
@@ -202,7 +203,7 @@ def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
 
 
 def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
-    """A line for a model that cannot see the generator's images as they are, or knows only some of its classes."""
+    """Refuse models that cannot take the generator's images unchanged, or that have only some of its classes."""
     for victim in victims:
         name, sides = printable(victim.name), victim.input_hw
         if sides != spec.image_hw:
@@ -228,13 +229,13 @@ def _described(spec: GeneratorSpec) -> dict[str, Any]:
 
 
 def _plain(told: Any) -> Any:
-    """As JSON gives it back."""
+    """Return the value as JSON would return it."""
     return json.loads(json.dumps(told))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SearchContext:
-    """What all searches of one command go by."""
+    """The data that all searches of one command share."""
 
     scale: list[NDArray[np.float32]]
     sampled: Sampled
@@ -248,10 +249,10 @@ def _begun(
     work: SearchWork,
     provenance: Mapping[str, Any],
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    """Scale and latents: those of the search that was begun here, else made as asked and stored.
+    """Return scale and latents: those of the search begun here, else new ones, which are stored.
 
-    Another command's search is refused before anything is drawn. A new one begins once images are: where none is
-    right for all models, nothing is left that stands in another command's way.
+    The search of another command is refused before anything is drawn. A new search begins once there are images: if no
+    image is right for all models, nothing remains that would block another command.
     """
     is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
     if is_drawn or is_begun:
@@ -283,7 +284,7 @@ def _sampled(
     size: int,
     say: Progress,
 ) -> Sampled:
-    """Latents of each class in turn, those kept that every model gets right as the image is stored."""
+    """Draw latents of each class in turn, and keep those whose stored image every model gets right."""
     spec, many = generator.spec, len(classes)
     share = {label: wanted.images // many + (place < wanted.images % many) for place, label in enumerate(classes)}
     kept: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
@@ -317,7 +318,7 @@ def _sampled(
             f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); are these models "
             "of what it draws?"
         )
-    # In turn, so that the first images are of all classes.
+    # In turn, so that the first images cover all classes.
     rows = [(label, *kept[label][place]) for place in range(max(share.values())) for label in classes
             if place < len(kept[label])]  # fmt: skip
     rates = {
@@ -333,7 +334,7 @@ def _sampled(
 def _seen_right(
     generator: LayeredGenerator, victims: Sequence[TargetModel], latents: NDArray[np.float32], labels: Sequence[int]
 ) -> list[NDArray[np.bool_]]:
-    """Which of these images each model gets right."""
+    """Return which of these images each model gets right."""
     torch = require("torch", what="a generator", extra="models")
     image = _plain_pixels(generator, latents, labels)
     out = []
@@ -346,7 +347,7 @@ def _seen_right(
 
 
 def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], labels: Sequence[int]) -> Any:
-    """Images with nothing changed, (N, 3, H, W) in [0, 1]."""
+    """Return unchanged images, (N, 3, H, W) in [0, 1]."""
     torch = require("torch", what="a generator", extra="models")
     with fitting(generator.spec.name, len(labels)), torch.no_grad():
         activation = torch.from_numpy(np.ascontiguousarray(latents)).to(generator.device)
@@ -367,7 +368,7 @@ def _images(loaded: LoadedSearch, size: int) -> list[Image]:
 
 
 def _rates(sampled: Sampled) -> str:
-    """How many of the images drawn each model got right, in one line."""
+    """Report in one line how many of the drawn images each model got right."""
     rates = sampled.rates
     each = [f"{printable(name)} {many / rates['drawn']:.1%}" for name, many in rates["right"].items()]
     return (
@@ -377,7 +378,7 @@ def _rates(sampled: Sampled) -> str:
 
 
 def _short_of(sampled: Sampled, wanted: VaryGeneratorOptions) -> Iterator[str]:
-    """A line for each class of which there are fewer images than there should be."""
+    """Return a line for each class with too few images."""
     by_class = sampled.rates["by_class"]
     for label, (drawn, accepted) in by_class.items():
         if accepted < wanted.images // len(by_class):
@@ -402,7 +403,7 @@ def _search(
 
 
 def _searched(loaded: LoadedSearch, victim: TargetModel, one: GeneratorSearchPlan, batch: Batch) -> list[Finding]:
-    """One batch of latents, searched: rows of the source are rows of the latents."""
+    """Search one batch of latents. Rows of the source are rows of the latents."""
     begun: _SearchContext = loaded.context
     sampled, aim, known = begun.sampled, begun.aim, victim.known
     changing = ChangeableGenerator(loaded.generator, begun.scale, one.places)
@@ -420,7 +421,7 @@ def _searched(loaded: LoadedSearch, victim: TargetModel, one: GeneratorSearchPla
 
 
 def _second(victim: TargetModel, batch: Batch) -> list[int | None]:
-    """The class each image is nearest to after its own."""
+    """Return the second-best class of each image."""
     torch = require("torch", what="a generator", extra="models")
     pixels = torch.from_numpy(batch.images).to(victim.model.device).permute(0, 3, 1, 2).float() / 255
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Two models together: the boxes a view needs, held by the run or run for it, and what comes of them."""
+"""Models that use the boxes of another: find or run the detector, and derive classes or crops from its boxes."""
 
 import hashlib
 import time
@@ -32,11 +32,11 @@ __all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
 _TO_CUT = f"a box of {LEAST_SIDE} pixels or more"
 _OUTSIDE = "is answered outside the classes, and wrong"
 _AT_ONCE = 4096
-"""Frames whose classes are derived together."""
+"""Frames per batch of derived classes."""
 
 
 class Detectors:
-    """The detectors behind the views of a command: among its models, held by the run, or run for the views alone.
+    """The detectors that the views of a command use: among its models, in the run, or run only for the views.
 
     Files of the same command wait in `stage`.
     """
@@ -55,18 +55,18 @@ class Detectors:
                 continue
             self._name[text] = text
             if text in here and not _is_spec(text):
-                continue  # a name given in an earlier command: what it answered then is what there is
+                continue  # a name from an earlier command: only its stored answers exist
             if text != "truth":
                 self.helpers.append(RequestedModel(text, text, helper=True))
 
     def name_of(self, view: View) -> str:
-        """The name under which the run holds the view's boxes."""
+        """Return the name of the view's detector in the run."""
         return self._name[view.source]
 
     def held(self, view: View) -> StoredModel:
-        """The view's detector in the run; ModelFailed where it answers with something else than boxes.
+        """Return the view's detector in the run. Raise ModelFailed if its answers are not boxes.
 
-        Classes are derived of what a file holds; a crop needs every frame looked at.
+        Classes can be derived from a file. A crop needs the boxes of every frame.
         """
         held = self._run.models(self._dataset, only=[self.name_of(view)], stage=self._stage)[0]
         if held.task is not Task.DETECTION:
@@ -85,7 +85,7 @@ def _is_spec(text: str) -> bool:
 
 
 def boxes_held(held: StoredModel, *, every_box: bool) -> BoxAnswers:
-    """A detector's boxes; those of classes the dataset lacks too, where it has such classes."""
+    """Return a detector's boxes, including those of classes that the dataset lacks, if there are any."""
     own = held.facts.get("spec", {}).get("label_space")
     same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
     answers = held.load(every_box=every_box and not same)
@@ -107,7 +107,7 @@ def derive(
     retry_errors: bool,
     progress: Progress,
 ) -> ModelOutcome:
-    """Class answers from stored boxes, into a store of their own; nothing is run."""
+    """Derive class answers from stored boxes into a separate store. No model runs."""
     begin, boxes = time.perf_counter(), boxes_held(held, every_box=view.every_class)
     space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
     facts = {
@@ -146,7 +146,7 @@ def derive(
 
 
 def _identity(held: StoredModel, boxes: BoxAnswers) -> str:
-    """What the boxes follow from: the detector's own key, or the file they were brought in."""
+    """Return what identifies the boxes: the detector's own key, or the imported file."""
     if held.file is None:
         return prediction_key({fact: held.facts[fact] for fact in KEY_FACTS})
     hasher = hashlib.sha256(str(held.facts.get("sha256", "")).encode())
@@ -156,7 +156,7 @@ def _identity(held: StoredModel, boxes: BoxAnswers) -> str:
 
 
 def _covered(n: int, of: int, what: str, without: str) -> str:
-    """How many frames have a box, and what becomes of the others.
+    """Report how many frames have a box, and how the others are treated.
 
     >>> _covered(0, 12, "a box", "is shown whole"), _covered(9, 12, "a box", "is shown whole")
     ('NONE of 12 frames has a box: each is shown whole', '9 of 12 frames have a box; each of the others is shown whole')
@@ -174,7 +174,7 @@ def _covered(n: int, of: int, what: str, without: str) -> str:
 def crops_of(
     view: CropView, dataset: Dataset, source: FrameSource, detectors: Detectors, progress: Progress
 ) -> tuple[Crops, NDArray[np.int64]]:
-    """What models see of each frame, and the frames of sets that are answered outside for want of a box."""
+    """Return the crop of each frame, and the frames of sets that count as outside because they have no box."""
     rows = np.unique(dataset.sets.frame).astype(np.int64)
     found: Boxes | BoxAnswers
     may_lack = np.ones(len(dataset.frames), dtype=bool)
@@ -187,7 +187,7 @@ def crops_of(
         found = dataset.boxes
     else:
         found = boxes_held(detectors.held(view), every_box=True)
-        may_lack = found.scored  # a frame the detector could not read is not one without a box
+        may_lack = found.scored  # a frame that the detector could not read is not a frame without a box
     sizes = _sizes(dataset, source, np.intersect1d(rows, found.frame))
     labels = _right_labels(dataset) if view.picking.pick == "label" else {}
     boxes = picked(found, view.picking, sizes_wh=sizes, labels=labels)
@@ -201,18 +201,21 @@ def crops_of(
 
 
 def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Width and height of each frame, (F, 2); of these rows also where the dataset does not say it."""
+    """Return width and height of each frame, (F, 2).
+
+    For these rows, read the frame if the dataset does not record them.
+    """
     sizes = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.int64)
     for row in rows[(sizes[rows] <= 0).any(axis=1)].tolist():
         try:
             sizes[row] = source.read(row).shape[1::-1]
         except StrobeError:
-            continue  # it is said of the classifier that it could not be read
+            continue  # the classifier reports that it could not be read
     return sizes
 
 
 def _right_labels(dataset: Dataset) -> dict[int, Collection[int]]:
-    """The right classes of every frame of the sets, by the dataset's label rule."""
+    """Return the right classes of every frame of the sets, by the dataset's label rule."""
     out: dict[int, set[int]] = {}
     for labels in dataset.right_labels:
         for row, label in zip(dataset.sets.frame[labels >= 0].tolist(), labels[labels >= 0].tolist(), strict=True):
@@ -221,7 +224,7 @@ def _right_labels(dataset: Dataset) -> dict[int, Collection[int]]:
 
 
 def write_outside(store: ModelShards, rows: NDArray[np.int64], *, model: str, n_classes: int) -> None:
-    """Answer these frames outside the classes, where they have no answer yet."""
+    """Store these frames as outside the classes, if they have no answer yet."""
     rows = rows[~store.stored()[0][rows]]
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]

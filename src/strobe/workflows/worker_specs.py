@@ -1,4 +1,4 @@
-"""A worker from its recipe: the models loaded, the dataset's frames opened, in whatever process this is called in."""
+"""Make a worker from its recipe in any process: load the models and open the dataset's frames."""
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from strobe.workflows.sources import frame_source
 __all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
 
 _NOT_SENT = ("label_space", "progress")
-"""Options that are found anew where the model is loaded."""
+"""Options that are determined again where the model is loaded."""
 
 
 def worker_spec(
@@ -43,11 +43,11 @@ def worker_spec(
     any_classes: Iterable[str] = (),
     known: Mapping[str, ModelSpec] | None = None,
 ) -> WorkerSpec:
-    """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it.
+    """Return the recipe of a worker for these models on a dataset folder. `crops` are the parts of frames they see.
 
-    Python files of one's own go along, with what they name beside them; other files are named by absolute paths.
-    It has `cores` to itself, None for all there are. Models in `any_classes` may have none of the dataset's. `known` is
-    what models said they are, where they were loaded before.
+    Your Python files are sent along with the files they name. Other files are named by absolute paths. The worker has
+    `cores` to itself, None for all. Models in `any_classes` may have none of the dataset's classes. `known` has the
+    specs of models that were loaded before.
     """
     if dataset.root is None:
         raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
@@ -72,9 +72,9 @@ def load_runner(
     live: Callable[[LoadOptions], Classifier | Detector] | None = None,
     any_classes: bool = False,
 ) -> Runner:
-    """A model, by its spec or from what a program hands over, loaded, with the map to the dataset's classes.
+    """Load a model, by its spec or as a program passed it, with the map to the dataset's classes.
 
-    With `any_classes` it may have none of them.
+    With `any_classes`, it may have none of them.
     """
     options = replace(load, label_space=label_space)
     model = load_model(spec, options) if live is None else live(options)
@@ -83,7 +83,7 @@ def load_runner(
             f"{printable(name)}: --backend {load.backend} is for torch's classifiers in float32 whose preprocessing is "
             "resize, crop and normalise; run this model without it"
         )
-    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # it says itself what came of it
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # it reports its own outcome
     if load.compile and load.progress is not None and not own_words:
         load.progress.note(f"{printable(name)}: not compiled, it runs as it is: --compile is for torch's classifiers")
     own = model.spec.label_space
@@ -97,20 +97,23 @@ def load_runner(
 
 
 def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
-    """The frames as the engine reads them quickest: decoding processes take the source itself. Cut to crops, if any."""
+    """Return the frames in the engine's fastest form: decoding processes take the source itself.
+
+    Cropped if requested.
+    """
     quick = source if engine.decode.processes else quick_source(source)
     return quick if crops is None else crops.of(quick)
 
 
 def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
-    """The rows that hold a model's own input: those the dataset marks, and every one that was cut for it."""
+    """Return the rows that already are a model's input: those marked in the dataset, and those cropped for it."""
     return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
 class SpecWorker:
-    """A worker that is made where it is first called, and pickles as its recipe: for executors of other processes.
+    """A worker that is created on first call and pickles as its recipe, for executors in other processes.
 
-    Models that were `kept` there under their names, by whoever told of them, are not loaded again.
+    Models that were described there before are `kept` under their names and not loaded again.
     """
 
     def __init__(
@@ -124,17 +127,17 @@ class SpecWorker:
         return SpecWorker, (self.recipe,)
 
     def __call__(self, shard: Shard) -> ShardResult:
-        """The shard's predictions."""
+        """Return the shard's predictions."""
         return self.open()(shard)
 
     def open(self) -> ShardWorker:
-        """The worker, made now where it was not yet."""
+        """Return the worker, created now if needed."""
         if self._worker is None:
             self._worker = self._made()
         return self._worker
 
     def close(self) -> None:
-        """Let go of threads, processes and cores."""
+        """Release threads, processes and cores."""
         self._held.close()
         self._worker = None
 
@@ -154,7 +157,7 @@ class SpecWorker:
 
 
 def _dataset_of(recipe: WorkerSpec) -> Dataset:
-    """The recipe's dataset as this machine sees it."""
+    """Return the recipe's dataset as this machine sees it."""
     if not folder.is_dataset(recipe.dataset):
         raise StrobeError(
             f"{printable(platform.node())} does not see the dataset {printable(recipe.dataset)}: every machine needs "
@@ -167,7 +170,7 @@ def _dataset_of(recipe: WorkerSpec) -> Dataset:
 
 
 def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
-    """A model of the recipe, loaded here."""
+    """Load a model of the recipe here."""
     return load_runner(
         name, recipe.models[name], LoadOptions(**recipe.load), recipe.label_space, merge=recipe.merge,
         any_classes=name in recipe.any_classes,
@@ -175,7 +178,7 @@ def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
 
 
 def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
-    """The model, refused where it is another one than where it was first loaded."""
+    """Return the model. Raise if it differs from the model that was first loaded."""
     name, meant, here = runner.name, recipe.specs.get(runner.name), runner.model.spec
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
         what = "weights" if here.weights != meant.weights else "preprocessing"
@@ -188,7 +191,7 @@ def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedModel:
-    """A model that lies elsewhere, by what it says of itself there: everything but its answers."""
+    """A model on another machine, by its description there: everything except its answers."""
 
     spec: ModelSpec
     device: str
@@ -196,15 +199,15 @@ class DescribedModel:
     preparation: Preparation | None
 
     def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Not here."""
+        """Raise: the model is elsewhere."""
         self._elsewhere()
 
     def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Not here."""
+        """Raise: the model is elsewhere."""
         self._elsewhere()
 
     def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Not here."""
+        """Raise: the model is elsewhere."""
         self._elsewhere()
 
     def _elsewhere(self) -> NoReturn:
@@ -212,13 +215,13 @@ class DescribedModel:
 
 
 class ModelDescriber:
-    """Says what the model of a recipe is, where it is called: it is loaded there, asked, and `kept` for a worker."""
+    """Describes the model of a recipe where it is called. The model is loaded there and `kept` for a worker."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Runner] = {}
 
     def __call__(self, recipe: WorkerSpec) -> tuple[str, DescribedModel | str]:
-        """The name of the recipe's model, and what it is, or the line why it cannot run."""
+        """Return the name of the recipe's model, and its description or the reason why it cannot run."""
         (name,) = recipe.models
         try:
             self.kept[name] = _runner_of(recipe, name)
