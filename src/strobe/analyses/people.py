@@ -126,7 +126,7 @@ def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: Sco
     draws = Bootstrap(source, replicates=options.draws, seed=options.seed)
     asked = np.flatnonzero(part.given.any(axis=0))
     most = majority(said, n_classes=n_classes + len(SAID) - 1)
-    # A person who gave the majority answer has already been scored on it.
+    # The majority answer is already scored for the people who gave it.
     agreed = ((said == most[:, None]) & (most >= 0)[:, None] & (right == 1)).any(axis=1)
     counts = np.bincount(np.maximum(said[part.given] - n_classes + 1, 0), minlength=len(SAID)).tolist()
     pairs, means = _consistency(part, right, asked, models, draws)

@@ -106,8 +106,8 @@ class PeopleScore:
 class Preservation:
     """Whether changed images still show the anchor's class, by answers (`named`) and by majority of people (`kept`).
 
-    `variant` is `anchor` for the images as they were. `lost` is by how much `named` falls short of theirs. Of a
-    search only what was found counts.
+    `variant` is `anchor` for the original images. `lost` is the difference of `named` to that of the originals. For a
+    search only its findings count.
     """
 
     variant: str

@@ -34,7 +34,7 @@ __all__ = ["Marks", "VariantPlan"]
 STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
 
 GENERATOR = "generator"
-"""The kind of variants that change a generator's activations; nearly every search of theirs ends elsewhere."""
+"""The kind of variants that change a generator's activations; nearly every search ends at its own distance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ FEW_FAILURES = 3
 MANY_DETAILS = 12
 """The number of models with a line each for their settings; those of more are collapsed into one."""
 MANY_MODELS = 40
-"""The number of models with full tables; beyond it the page shows the first ones and reserves room from the images."""
+"""Above this number of models, tables show only the first rows, and the images get less room."""
 SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
 """The page's scripts in the order of execution; each builds on those before."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")

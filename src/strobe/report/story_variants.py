@@ -68,7 +68,7 @@ def searched_names(view: View) -> dict[str, Search]:
 
 
 def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
-    """Return a model's results on variants that are neither searches, nor made against a model, such as controls."""
+    """Return results on variants that are neither searches nor made against a model (as their controls are)."""
     searched, facts = searched_names(view), view.variants
     return {
         one.variant: one

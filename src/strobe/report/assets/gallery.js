@@ -1,5 +1,5 @@
 "use strict";
-// The gallery: which sets the filters leave, their cards, the set that is open and its link, and the keys.
+// The gallery: the sets that pass the filters, their cards, the open set and its link, and the keys.
 const startGallery = () => {
   const filters = {};
   for (const name of ["model", "status", "while", "class", "variant", "change"]) if ($(`f-${name}`)) filters[name] = $(`f-${name}`);
@@ -12,7 +12,7 @@ const startGallery = () => {
     if (other === "*") return set.m.some((view, place) => place !== model && view.s === "holds");
     return other === "" || (Number(other) !== model && set.m[Number(other)].s === "holds");
   };
-  // Newly broken: before holds, after does not. Shown is the model that fails.
+  // Newly broken: before holds, after does not. The model that fails is shown.
   const changed = () => (filters.change ? filters.change.value : "");
   const failing = () => data.change[changed() === "broken" ? 1 : 0];
   const suitsChange = (set) => {
@@ -23,12 +23,12 @@ const startGallery = () => {
   const modelFor = (set) => {
     if (changed() && filters.model.value === "" && suits(set, failing())) return failing();
     if (filters.model.value !== "") return suits(set, Number(filters.model.value)) ? Number(filters.model.value) : -1;
-    // Of two models side by side, the one that fails is what there is to see.
+    // Of two models side by side, show the one that fails.
     const fails = (data.change || []).find((model) => suits(set, model) && ["breaks", "wrong"].includes(set.m[model].s));
     return fails ?? data.models.findIndex((_, model) => suits(set, model));
   };
 
-  // The set that is open stays open as long as the filters leave it in; `chosen` once somebody asked for one.
+  // The open set stays open while it passes the filters; `chosen` is set once the reader selects one.
   let chosen = false;
   const current = () => (shown.list.length ? shown.list[shown.place].set.id : "");
   const filter = () => {
@@ -72,7 +72,7 @@ const startGallery = () => {
       }
       const marks = make("span", "line2 marks");
       set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", SIGN[state(view, index)])));
-      // A rung that broke it stands in the line above.
+      // The line above already names a rung that broke it.
       card.append(two, line1, make("span", "line2", set.k === undefined || (set.o && view.b !== null) ? data.models[model] : `${data.models[model]} · ${set.k}`));
       if (!lone(set)) card.append(marks);
       else if (set.n) card.append(make("span", "line2", set.n));
@@ -116,13 +116,13 @@ const startGallery = () => {
     $("v-seek").max = String(set.f.length - 1);
     fillShot($("shot-anchor"), set, view, set.a, lone(set) ? "" : ANCHOR);
     show(view.b ?? set.a);
-    // What had the focus may just have been replaced; keys must go on working.
+    // The focused element may just have been replaced; keys must keep working.
     if (inside && !$("viewer").contains(document.activeElement)) $("viewer").focus({ preventScroll: true });
   };
   const choose = (place) => { stop(); chosen = true; open(place); };
   const turn = (by) => { const n = shown.list.length; choose((shown.place + by + n) % n); };
 
-  // A link to a set, #set=NAME, opens it whatever the filters say: those that hide it are cleared.
+  // A link to a set, #set=NAME, opens it regardless of the filters: those that hide it are cleared.
   const address = (id) => `#set=${encodeURIComponent(id)}`;
   const asked = () => {
     const found = /^#set=(.+)$/.exec(location.hash);
@@ -156,8 +156,8 @@ const startGallery = () => {
     });
   }
 
-  // Keys need no click first. What is typed into a field, or belongs to what has the focus, is left to it; what can only
-  // be seen in the viewer waits until it is on the screen.
+  // Keys need no click first. Keys for a field or for the focused element are left to it. Keys that only affect the
+  // viewer have no effect until it is on the screen.
   const onScreen = () => { const box = $("viewer").getBoundingClientRect(); return box.bottom > 80 && box.top < window.innerHeight - 80; };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !shown.list.length) return;
@@ -178,7 +178,7 @@ const startGallery = () => {
     if (!onScreen()) $("viewer").scrollIntoView({ block: "nearest" });
   });
 
-  // A change is a question of its own: what the other lists ask would hide half of the answer.
+  // A change filter is used alone: the other lists would hide half of the result.
   const askChange = (value) => { for (const name of ["model", "status", "while"]) filters[name].value = ""; filters.change.value = value; filter(); };
   if (filters.change) filters.change.addEventListener("change", () => { if (changed()) askChange(changed()); });
   for (const link of document.querySelectorAll("a[data-change]")) link.addEventListener("click", () => askChange(link.dataset.change));

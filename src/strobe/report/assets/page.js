@@ -1,5 +1,5 @@
 "use strict";
-// What the whole page needs: small helpers, tables that sort, search and fold, figures to pick, name and save, printing.
+// Shared by the whole page: helpers; sorting, searching and collapsing tables; choosing and saving figures; printing.
 const $ = (id) => document.getElementById(id);
 const make = (tag, className, text) => {
   const node = document.createElement(tag);
@@ -14,7 +14,7 @@ const draw = (tag, attributes, text) => {
   return node;
 };
 
-// Of a long table the first rows are shown, whatever it is sorted by; a field finds rows by name, a button shows all.
+// A long table shows its first rows in any sort order; a field finds rows by name, a button shows all.
 const SHOWN_ROWS = 25;
 const LONG_TABLE = 40;
 const shorten = (table) => {
@@ -87,12 +87,12 @@ for (const table of document.querySelectorAll("table.sortable")) {
       fold();
     });
   });
-  // On a phone a row becomes a block, and every cell says which column it was in.
+  // On a phone a row becomes a block, and every cell shows the name of its column.
   for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { if (column) cell.dataset.label = heads[column].dataset.name || heads[column].textContent.trim(); });
   table.classList.add("stacks");
 }
 
-// Figures made once per model: one is shown, a list picks which.
+// Figures made once per model: one is shown, and a list selects which.
 for (const pick of document.querySelectorAll("select[data-picks]")) {
   const charts = [...document.querySelector(`[data-group="${pick.dataset.picks}"]`).children];
   const show = () => charts.forEach((chart, place) => { chart.hidden = place !== pick.selectedIndex; });
@@ -100,7 +100,7 @@ for (const pick of document.querySelectorAll("select[data-picks]")) {
   show();
 }
 
-// Points with a name say it: under the mouse, and where a finger comes down near one.
+// Named points show their name under the mouse, and when a finger touches near one.
 const NEAR = 22;
 const tip = make("div", "tip");
 tip.setAttribute("role", "status");
@@ -142,7 +142,7 @@ for (const drawing of document.querySelectorAll(".drawing")) {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") light(null); });
 }
 
-// A figure is saved out of the page itself, in the light colours: the file may have been mailed alone.
+// A figure is saved from the page itself, in the light colours, because the file may have been mailed alone.
 const LIGHT = JSON.parse($("light-colours").textContent);
 const standAlone = (svg) => {
   const copy = svg.cloneNode(true);
@@ -175,7 +175,7 @@ for (const button of document.querySelectorAll("button[data-save]")) {
   });
 }
 
-// On paper nothing can be opened: what is folded away is printed, but for settings as they are stored.
+// On paper nothing can be opened, so collapsed parts are printed, except for raw settings.
 let unfolded = [];
 window.addEventListener("beforeprint", () => {
   unfolded = [...document.querySelectorAll("details:not([open], .stored)")];

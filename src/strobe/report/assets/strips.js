@@ -1,5 +1,5 @@
 "use strict";
-// Strips of a generator's searches: one slider from the image as it was to what was found, for all granularities.
+// Strips of a generator's searches: one slider from the original image to the finding, for all granularities.
 (() => {
   const holder = document.getElementById("strips");
   if (!holder) return;

@@ -1,24 +1,24 @@
 "use strict";
-// One set: its words, its images with boxes, its filmstrip and its trace. What is shown is `shown`.
+// One set: its text, its images with boxes, its filmstrip and its trace. `shown` is the state of the viewer.
 const data = JSON.parse($("gallery-data").textContent);
 const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
 const WORDS = data.still ? { holds: "right", breaks: "breaks", wrong: "wrong", unscored: "not scored" } : { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
 const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
 const SIGN = { ok: "✓", bad: "✕", unknown: "?", skipped: "–" };
 const NONE = { unknown: "no answer", skipped: "not asked" };
-// Where images were changed, the anchor is the image as it is.
+// If images were changed, the anchor is the original image.
 const varied = data.sets.some((set) => set.k !== undefined);
 const ANCHOR = varied ? "as it is" : "anchor";
 if (varied) WORDS.wrong = "wrong as it is";
 
 const detects = (model) => data.detectors[model];
 const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
-// A rung of a ladder is shown on something, a frame or a level lies somewhere.
+// The preposition: on a rung of a ladder, at a frame or a level.
 const at = (set, index) => (set.o ? `on “${offset(set.f[index])}”` : `at ${offset(set.f[index])}`);
-// Where some frames were never asked about, what is wrong need not be where it first broke.
+// If some frames were skipped, the wrong frame need not be the first one that broke.
 const broken = (view) => (view.r.includes(null) ? "wrong" : words(view));
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
-// Images that stand alone, and sets that are an image and nothing else, have no filmstrip.
+// For still or changed images, a set of a single image has no filmstrip.
 const lone = (set) => set.f.length === 1 && (data.still || set.k !== undefined);
 const offset = (frame) => (frame.n ? frame.n : frame.d === 0 ? ANCHOR : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
 const far = (frame) => (frame.n ? frame.n : data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);
@@ -50,8 +50,8 @@ const thumb = (set, model, index, kind) => {
   return wrap;
 };
 
-// The boxes of a frame above the score that was chosen. On the frame that broke it the surest false box is always
-// there, or a flicker could be told of that cannot be seen.
+// The boxes of a frame above the chosen score. On the frame that broke it, the most confident false box is always
+// included; otherwise the text could describe a flicker that is not visible.
 const boxesOf = (view, index) => {
   const least = Number($("v-score").value);
   const seen = view.x[index].filter((box) => box[5] >= least);
