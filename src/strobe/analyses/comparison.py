@@ -60,7 +60,7 @@ class Comparison:
     """One pair of models on one metric, on the sets for which both have a score.
 
     `only_a` sets are right for a alone (for the drop: lost by a alone). For detectors, they are counted if whole sets
-    are compared: sets where only for a AP is above 0 on the anchor and nowhere lower. From a to b they are newly
+    are compared: sets on which a alone has AP above 0 on the anchor and nowhere lower. From a to b they are newly
     broken, and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list some of them (short names, as in
     tables/sets; at most 20 each), the nearest flicker first, then those lost on the anchor. tables/sets lists them
     all.

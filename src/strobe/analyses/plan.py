@@ -239,7 +239,7 @@ class Plan:
         """The draws of videos, one matrix for all models and all k."""
         return Bootstrap(self.cluster, replicates=self.options.replicates, seed=self.options.seed)
 
-    # -- time's neighbours ---------------------------------------------------------------------------------------
+    # -- neighbours in time --------------------------------------------------------------------------------------
 
     @property
     def is_video(self) -> bool:

@@ -188,7 +188,7 @@ class VariantPlan:
         return proportion(right, cluster, interval=self.options.interval) if right.size else nothing(empty)
 
     def _first_failure(self, marks: Marks, row: int, use: Bools, is_target: bool) -> Survival:
-        """Return survival of right-anchor sets: the smallest wrong |distance|, else censored at the end of the set.
+        """Return survival of right-anchor sets: smallest wrong |distance|, else censored where set or search ended.
 
         A search against another model says nothing about this one, so a set then ends with its last member.
         """

@@ -46,7 +46,7 @@ _LATER = ("label_space", "combine", "unreviewed")
 
 
 def digest_of(dataset: "Dataset") -> str:
-    """Return a digest that changes exactly when the content does, not with file order, encoding or path."""
+    """Return a digest of the content alone, independent of file order, encoding, compression and path."""
     info = dataset.info
     whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in _LATER}
     whole["label_space"] = [info.label_space.name, info.label_space.digest]

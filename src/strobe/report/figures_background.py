@@ -142,7 +142,7 @@ def _legend(figure: Any, axes: Any, n_models: int, *, is_narrow: bool) -> None:
                       handlelength=1.2)  # fmt: skip
 
 
-# -- what isolates -----------------------------------------------------------------------------------------------
+# -- isolated effects --------------------------------------------------------------------------------------------
 
 
 @question("background_contrasts", "Is it the background, or the magnification?")

@@ -223,7 +223,7 @@ def _decades(axes: Any) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-# -- what is preserved ---------------------------------------------------------------------------------------------
+# -- preservation --------------------------------------------------------------------------------------------------
 
 
 @question("granularity_kept", "Is it still what it was?")

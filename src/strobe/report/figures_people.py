@@ -35,7 +35,7 @@ def _models(view: View, score: PeopleScore) -> dict[str, Any]:
     return {name: mine[name] for name in ranked[:MOST_MODELS]}
 
 
-# -- right ---------------------------------------------------------------------------------------------------------
+# -- accuracy ------------------------------------------------------------------------------------------------------
 
 
 @question("people_accuracy", "How often are people right?")
@@ -135,7 +135,7 @@ def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: 
     figure.legend(handles=handles, loc="outside upper left", ncols=2 if is_narrow else 4, borderaxespad=0.2)
 
 
-# -- the same errors? ----------------------------------------------------------------------------------------------
+# -- error consistency ---------------------------------------------------------------------------------------------
 
 
 @question("people_consistency", "Do they err on the same images?")
@@ -244,7 +244,7 @@ def _names(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
         side.set_visible(False)
 
 
-# -- taken for what ------------------------------------------------------------------------------------------------
+# -- confusions ----------------------------------------------------------------------------------------------------
 
 _WORDS = {"none": "none of these", "unsure": "cannot tell", "late": "too late"}
 
@@ -326,7 +326,7 @@ def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Any:
     return paint
 
 
-# -- how quickly ---------------------------------------------------------------------------------------------------
+# -- response time -------------------------------------------------------------------------------------------------
 
 
 @question("people_times", "How long do they look?")
@@ -368,7 +368,7 @@ def people_times(view: View) -> Answer:
     )
 
 
-# -- still so? -----------------------------------------------------------------------------------------------------
+# -- preservation --------------------------------------------------------------------------------------------------
 
 
 @question("people_preservation", "Is it still what it was?")

@@ -271,7 +271,7 @@ def _marks(one: VariantFacts) -> list[str]:
     return (["control"] if one.role == "control" else []) + (["estimated"] if one.estimated else [])
 
 
-# -- the mean beside the worst -----------------------------------------------------------------------------------
+# -- the mean and the worst --------------------------------------------------------------------------------------
 
 
 @question("variant_means", "On average, and at worst")

@@ -136,7 +136,7 @@ def _at_level(view: View, variant: str, value: float) -> str:
     return level_text(facts, value) if facts is not None else f"{value:.3g}"
 
 
-# -- what was done -----------------------------------------------------------------------------------------------
+# -- the changes -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
