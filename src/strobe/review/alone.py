@@ -1,7 +1,6 @@
-"""Questions about one image: who may be given which, and what an answer closes or opens again.
+"""Questions about one image: which images a person may get, and which tasks an answer closes or reopens.
 
-One person is given one image of each kin at most, whatever becomes of it, and of each condition about as many as of
-any other.
+A person gets at most one image of each kin, whatever the outcome, and about as many of each condition.
 """
 
 from collections import Counter
@@ -21,32 +20,32 @@ __all__ = ["SingleImageQuestion"]
 
 
 class SingleImageQuestion:
-    """What the questions about one image share; each has a task for an image at most."""
+    """The parts that questions about one image share. Each image has at most one task."""
 
     name: str
     log: AnswerLog
     real = "picture"
     controls: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
-    """The kinds every person is given before all others."""
+    """The kinds that every person gets first."""
     together = False
     twice = False
-    """Whether what is doubtful is shown again, in round two."""
+    """Whether doubtful tasks are shown again, in round two."""
     mixed = True
-    """Whether images are of several conditions or kins, to be kept apart."""
+    """Whether images have several conditions or kins, which must be separated."""
 
     # -- what a question says otherwise -----------------------------------------------------------------------------
 
     def counts(self, _answer: Any) -> bool:
-        """Whether an answer is one of those that were asked for."""
+        """Whether an answer counts towards the requested number."""
         return True
 
     def is_doubtful(self, _answers: Sequence[Any], _settings: ReviewOptions) -> bool:
-        """Whether these answers of round one, one of each annotator, call for round two."""
+        """Whether these answers of round one, one per annotator, need round two."""
         return False
 
     def page_of(self, task: ReviewTask, _settings: ReviewOptions) -> str:
-        """An image stands alone."""
+        """Return the task itself: each image has its own page."""
         return task.task_id
 
     # -- who gets what ----------------------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ class SingleImageQuestion:
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """What comes first for everyone, then images of the conditions this person has seen least of."""
+        """Return the tasks that everyone gets first, then images of the conditions that this person has seen least."""
         asked = {"question": self.name, "who": values["who"]}
         tasks = (
             self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
@@ -79,14 +78,14 @@ class SingleImageQuestion:
     def open_for(
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
-        """How many images, one of a kin, could still be given to them."""
+        """Return how many images, one per kin, could still be given to this person."""
         del own  # of kins they were given, what they said does not tell
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
-        """How many images of each condition that is still open this person has had, answered or not."""
+        """Return how many images of each open condition this person was given, answered or not."""
         own = {name: asked[name] for name in ("question", "real", "who")}
         given = Counter(dict.fromkeys(tally.open_conditions(connection, self.name, self.real), 0))
         rows = execute(
@@ -105,7 +104,7 @@ class SingleImageQuestion:
     # -- what an answer closes --------------------------------------------------------------------------------------
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
-        """The counters of its image."""
+        """Update the counters of the answer's image."""
         own = row_of(answer)
         task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()
         if task is None:
@@ -125,7 +124,7 @@ class SingleImageQuestion:
         execute_all(connection, tally.more(settings, where, name, kins=self.mixed))
 
     def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Every counter anew from the answers."""
+        """Compute every counter again from the answers."""
         own = {"question": self.name}
         mine = "SELECT task_id FROM tasks WHERE question = :question"
         execute(connection, f"DELETE FROM latest WHERE task_id IN ({mine})", own)
@@ -154,7 +153,7 @@ class SingleImageQuestion:
         }
 
     def _recount(self, connection: Connection, settings: ReviewOptions, only: list[str] | None) -> None:
-        """Say anew how many answers these tasks have (None: all), which are in doubt, and which are open."""
+        """Recompute how many answers these tasks have (None: all), which are doubtful, and which are open."""
         where = "question = :question" + ("" if only is None else " AND task_id IN :only")
         own: dict[str, Any] = {"question": self.name} | ({} if only is None else {"only": only})
         execute(
@@ -175,7 +174,7 @@ class SingleImageQuestion:
         )
 
     def _doubtful(self, connection: Connection, settings: ReviewOptions, only: list[str] | None) -> list[str]:
-        """The tasks whose answers of round one call for round two."""
+        """Return the tasks whose answers of round one need round two."""
         table, key = self.log.table, self.log.key
         rows = execute(
             connection,
@@ -214,4 +213,4 @@ _OPEN_AND_SEEN = f"""SELECT count(*) FROM (
     UNION SELECT g.kin FROM given g WHERE g.annotator = :who
     AND NOT EXISTS (SELECT 1 FROM tasks o WHERE o.task_id = g.task_id AND o.open1 = 1)) seen
     WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""
-"""What is theirs is subtracted, so that both counts use an index."""
+"""The person's own tasks are subtracted, so that both counts use an index."""

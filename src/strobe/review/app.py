@@ -1,4 +1,4 @@
-"""The review server: a few small routes over the store. Nothing changes by GET; media go by opaque name."""
+"""The review server: a few small routes over the store. GET changes nothing, and media have opaque names."""
 
 import asyncio
 import hmac
@@ -35,13 +35,13 @@ RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
 """The number of a row of the log: what the database can count to."""
 
 PAGE = 50
-"""How many earlier answers undo is told of at a time."""
+"""How many earlier answers undo receives at a time."""
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
 
 
 def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access) -> Guard:
-    """The server as an ASGI application. The store must be prepared for the dataset."""
+    """Return the server as an ASGI application. The store must be prepared for the dataset."""
     server = Service(dataset, store, source, access)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _handle_errors(app)
@@ -62,7 +62,7 @@ def _handle_errors(app: FastAPI) -> None:
         if isinstance(error, HTTPException):
             return answer(error.status_code, str(error.detail))
         if isinstance(error, RequestValidationError | ValidationError):
-            # Field names only: what was sent is not sent back.
+            # Return field names only, never the submitted values.
             skip = isinstance(error, RequestValidationError)
             fields = sorted({".".join(str(part) for part in one["loc"][skip:]) or "body" for one in error.errors()})
             return answer(422, f"not understood: {', '.join(fields)}")
@@ -70,7 +70,7 @@ def _handle_errors(app: FastAPI) -> None:
             return answer(409, str(error))
         if isinstance(error, InvalidValue | UnknownName):
             return answer(422, str(error))
-        # Something of this machine (the database, the disk): the page keeps the decision and tries again.
+        # A problem of this machine (the database, the disk): the page keeps the decision and tries again.
         _LOG.error("a request failed: %s", error)
         return answer(503, "the server could not do that now; what you decided is kept and sent again")
 
@@ -93,7 +93,7 @@ def _add_page(app: FastAPI, server: Service) -> None:
         try:
             picture = await server.picture(request, name)
         except StrobeError as error:
-            # The reason names files of this machine; it is for who runs the server.
+            # The reason names files of this machine, so it is only for the operator.
             _LOG.warning("an image cannot be read: %s", error)
             raise HTTPException(422, "this image cannot be read") from error
         if picture is None:
@@ -156,7 +156,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
 
 
 def _admit(server: Service, body: Login) -> Person:
-    """Who logs in, or 403. Equal answers for equal failures: a guess learns nothing."""
+    """Return the person who logs in, or raise 403. All failures look the same, so that a guess reveals nothing."""
     access, people = server.access, server.people
     if body.key:
         if access.admin_key and hmac.compare_digest(body.key.encode(), access.admin_key.encode()):
@@ -198,7 +198,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
 
     @app.post("/api/decisions")
     async def decide(request: Request) -> dict[str, Any]:
-        # A paused person's decisions are still taken: they were made before the pause reached the page.
+        # Decisions of a paused person are still accepted: they were made before the pause reached the page.
         body = server.deck.body(await request.body())
         person = await server.who(request, expected=body.who)
         task = await server.task(body.task)
@@ -214,7 +214,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
 
 
 def _add_several(app: FastAPI, server: Service) -> None:
-    """Decisions on several pairs at once, and of several people on one."""
+    """Add the routes for decisions on several pairs at once, and of several people on one pair."""
     store = server.store
 
     @app.post("/api/decisions/set")

@@ -1,4 +1,4 @@
-"""Log-ins that fail: who guesses waits longer and longer, who does not guess is not held up by who does."""
+"""Failed log-ins: repeated guesses wait longer and longer. They do not slow down other people."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ _MOST = 20_000
 
 @dataclass(slots=True)
 class Attempts:
-    """What failed lately, by account and address."""
+    """Recent failures by account and address."""
 
     clock: Callable[[], float] = time.monotonic
     _failed: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Attempts:
 
     @asynccontextmanager
     async def one(self, address: str, account: str) -> AsyncIterator[None]:
-        """One log-in: it fails where the block raises 403. Raises 429 where it comes too soon."""
+        """Guard one log-in, which fails if the block raises 403. Raise 429 if it comes too soon."""
         now = self.clock()
         count, last = self._failed.get((address, account), (0, now))
         pause = min(LONGEST_S, 2.0 ** (count - FREE)) if count >= FREE else 0.0
@@ -37,9 +37,9 @@ class Attempts:
         if now < last + pause or wait > QUEUE_S:
             raise HTTPException(429, "too many attempts; wait a minute and try again")
         for kept in (self._failed, self._line):
-            if len(kept) > _MOST:  # memory is bounded; who is forgotten starts afresh
+            if len(kept) > _MOST:  # memory is bounded; a forgotten caller starts again
                 kept.clear()
-        # Counted as failed until it has not: many guesses sent at once are not all free.
+        # Counted as failed until it succeeds, so that many simultaneous guesses are not free.
         self._failed[address, account] = (count + 1, now)
         self._line[address] = max(now, self._line.get(address, now)) + 1 / GUESSES_PER_S
         failed = False

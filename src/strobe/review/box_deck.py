@@ -1,4 +1,4 @@
-"""Images as the page shows them to be boxed, and what it says of them as answers."""
+"""Images as the page shows them for drawing boxes, and the page's input as answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = ["BoxDeck"]
 
 
 class BoxDeck(Deck):
-    """Makes the cards of a dataset's images, and answers of what comes back."""
+    """Makes the cards of a dataset's images, and answers from the page's input."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class BoxDeck(Deck):
         self._sizes: dict[int, tuple[int, int]] = {}
 
     def told(self) -> dict[str, Any]:
-        """Why an image may be discarded, and whether a detector suggests boxes."""
+        """Return the reasons to discard an image, and whether a detector suggests boxes."""
         return {"reasons": list(DISCARDS), "suggests": bool(self._suggestions)}
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
-        """An image for one annotator: its classes, what a detector suggests, in round two what they said before."""
+        """Return an image for one annotator: its classes, suggested boxes, and in round two the earlier answers."""
         task, space = claimed.task, self._dataset.info.label_space
         labels = self._places.labels(self._places.frame(task.frame_id))
         suggestion = self._suggestions.get(task.frame_id)
@@ -60,16 +60,16 @@ class BoxDeck(Deck):
         return card
 
     def past(self, answer: BoxAnswer, task: ReviewTask) -> dict[str, Any]:
-        """An answer already given, for undo: its card and what was said."""
+        """Return an earlier answer for undo: its card and the decision."""
         card = self.card(Claimed(task=task, stage=answer.stage), answer.annotator)
         return {"card": card, "decision": {**_said(answer), "note": answer.note}}
 
     def body(self, content: bytes) -> BoxDecision:
-        """What the page sent, checked field by field."""
+        """Check the page's input field by field."""
         return BoxDecision.model_validate_json(content)
 
     def answer(self, body: BoxDecision, task: ReviewTask, annotator: str) -> BoxAnswer:
-        """A checked body as an answer: a box with an area inside the image, of one of its classes."""
+        """Turn a checked body into an answer: a box of positive area inside the image, of one of its classes."""
         row, space = self._places.frame(task.frame_id), self._dataset.info.label_space
         label, labels = space.index(body.label), self._places.labels(row)
         if label not in labels:
@@ -89,7 +89,7 @@ class BoxDeck(Deck):
             decision=body.decision,
             xyxy=body.xyxy,
             reason=body.reason,
-            # The page need not be asked: it is the suggestion, or it is not.
+            # Decided here, not by the page: the box equals the suggestion or does not.
             suggested=body.xyxy is not None and body.xyxy == self._suggestions.get(task.frame_id),
             seconds=body.seconds,
             note=checked_note(body.note),
@@ -97,7 +97,7 @@ class BoxDeck(Deck):
         )
 
     def _size(self, row: int) -> tuple[int, int]:
-        """Width and height of an image; looked at where nobody wrote them down."""
+        """Return width and height of an image. It is read if the dataset does not record them."""
         frames = self._dataset.frames
         known = int(frames.width[row]), int(frames.height[row])
         if all(known):

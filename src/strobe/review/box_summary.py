@@ -1,4 +1,4 @@
-"""What box answers say of the review: progress, what is kept, agreement, pace. Pure: answers in, figures out."""
+"""Compute the figures of box answers: progress, kept images, agreement, pace. A pure function of the answers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,15 +15,17 @@ __all__ = ["asked_pictures", "summarise_boxes"]
 
 
 def asked_pictures(dataset: Dataset) -> dict[str, str]:
-    """The images that are asked about: the labelled anchors, each with one of its sets."""
+    """Return the images of the question: the labelled anchors, each with one of its sets."""
     ids, labelled = dataset.frame_ids(), set(dataset.labels.frame.tolist())
     anchors = zip(dataset.sets.anchor_frame.tolist(), dataset.sets.set_id.tolist(), strict=True)
     return {ids[frame]: str(set_id) for frame, set_id in anchors if frame in labelled}
 
 
 def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: Conduct | None) -> dict[str, Any]:
-    """The figures of `strobe review status --ask box`; every estimate with its n and interval."""
-    from strobe.analyses.drawn_results import drawn_results  # late, with SciPy: a server starts without it
+    """Return the figures of `strobe review status --ask box`, each estimate with its n and interval."""
+    from strobe.analyses.drawn_results import (
+        drawn_results,
+    )  # late, because of SciPy
 
     dataset = replace(dataset, drawn=tuple(answers))
     agree = AGREE if conduct is None or conduct.settings.agree is None else conduct.settings.agree
@@ -48,7 +50,7 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
 def _waiting(
     asked: Sequence[str], answers: Sequence[BoxAnswer], conduct: Conduct | None, agree: float
 ) -> dict[str, Any]:
-    """How many images wait, for how many answers, and whose: the rules of the queue."""
+    """Return how many images wait for how many answers of whom, by the rules of the queue."""
     first = latest_answers(answer for answer in answers if answer.stage == "draw")
     second = latest_answers(answer for answer in answers if answer.stage == "verify")
     settings = None if conduct is None else conduct.settings

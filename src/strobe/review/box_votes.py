@@ -1,4 +1,4 @@
-"""Boxes drawn elsewhere, from CSV: also the drawn.csv of `strobe export csv`."""
+"""Read boxes drawn elsewhere from CSV, including drawn.csv of `strobe export csv`."""
 
 import hashlib
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ _COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage
 def read_boxes(
     path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]
 ) -> ImportedAnswers:
-    """The answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the image.
+    """Read the answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the image.
 
-    A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on images that are not `asked` about are counted apart.
+    A box is x0, y0, x1, y1, or `xyxy` separated by |. Lines on images that are not in `asked` are counted separately.
     Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0

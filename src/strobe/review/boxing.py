@@ -1,4 +1,4 @@
-"""Where is it? One image, one box, kept or discarded; what two people see differently is shown to everyone again."""
+"""The question where the object is: one image, one box, kept or discarded. Everyone sees disagreements again."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ __all__ = ["BoxQuestion"]
 
 
 class BoxQuestion(SingleImageQuestion):
-    """Where the object of an image is. `suggestions` are boxes of a detector by frame, to be taken or moved."""
+    """Where the object of an image is. `suggestions` are a detector's boxes by frame, to accept or move."""
 
     name = "box"
     log = AnswerLog(
@@ -43,7 +43,7 @@ class BoxQuestion(SingleImageQuestion):
         self.suggestions: Mapping[str, tuple[int, int, int, int]] = {}
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """The labelled anchors of all sets, each image once, in an order that depends on the seed alone."""
+        """Return the labelled anchors of all sets, each image once, in an order that depends only on the seed."""
         found = asked_pictures(dataset)
         if not found:
             raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to ask the place of")
@@ -57,21 +57,21 @@ class BoxQuestion(SingleImageQuestion):
         ]  # fmt: skip
 
     def stage(self, _task: ReviewTask) -> str:
-        """Boxes of round one are drawn."""
+        """Return the stage of round one: boxes are drawn."""
         return "draw"
 
     def is_doubtful(self, answers: Sequence[BoxAnswer], settings: ReviewOptions) -> bool:
-        """Whether two of them disagree: keep or discard, the class, or too little overlap."""
+        """Whether two answers disagree: keep or discard, the class, or too little overlap."""
         return disagree(answers, agree=AGREE if settings.agree is None else settings.agree)
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> BoxDeck:
-        """The cards of a dataset."""
+        """Return the cards of a dataset."""
         return BoxDeck(dataset, store, places, pictures, self.suggestions)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
-        """Boxes drawn elsewhere, from CSV."""
+        """Read boxes drawn elsewhere from CSV."""
         return read_boxes(path, dataset, asked_pictures(dataset), annotator, known)
 
     def summarise(self, dataset: Dataset, answers: Sequence[BoxAnswer], conduct: Conduct | None) -> dict[str, Any]:
-        """What is kept, how far people agree, what is still waited for."""
+        """Return the kept images, the agreement between people, and the pending work."""
         return summarise_boxes(dataset, answers, conduct=conduct)

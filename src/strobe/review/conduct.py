@@ -1,4 +1,4 @@
-"""How a review is run: its settings, and what its store knows of them later."""
+"""How a review is run: its settings, and what the store records of them."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,18 +10,18 @@ from strobe.core.records import Verdict
 __all__ = ["ASK", "AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions"]
 
 ASK = ("pairs", "name", "box")
-"""The questions that can be asked."""
+"""The available questions."""
 
 AT_ONCE = ("pair", "set")
-"""What stands on the page of pairs at once."""
+"""What a page of pairs shows at once."""
 
 HINTS = ("after", "before", "never")
-"""When people see what the pixels of a pair suggest: after their vote, before it, or not at all."""
+"""When people see the hints of a pair: after their vote, before it, or never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A pair whose answer is known, to practise on; `note` says why."""
+    """A pair with a known answer, to practise on. `note` explains it."""
 
     set_id: str
     frame_id: str
@@ -32,14 +32,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """How a review is run. Changing them between two starts of the server loses nothing.
+    """Settings of a review. They may change between two starts of the server without any loss.
 
-    `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
-    the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden. Of names alone:
-    `limit_s` is how long an image is seen and may be answered, `practice` how many images each person begins with.
-    Of boxes alone: `agree` is the overlap (IoU) below which two boxes call for round two. Of pairs alone: `at_once` is
-    what stands on the page of round one; `hints` when people see what the pixels suggest; `examples` are practised on
-    before all else. `goal` is how many answers each person means to give a day, `guidelines` the project's own text.
+    `votes` is the number of annotators per task in round one. `controls` is the share of hidden controls. `labels` adds
+    a label stage before the pairs. `verify` adds round two, with earlier votes shown or hidden. For names only:
+    `limit_s` is how long an image is shown and can be answered, `practice` the number of images that each person starts
+    with. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once` is what a
+    page of round one shows, `hints` when people see hints, and `examples` are practised before anything else. `goal` is
+    each person's daily number of answers, `guidelines` the project's text.
     """
 
     votes: int = 1
@@ -72,10 +72,10 @@ class ReviewOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """How a review is run, as far as its store knows: what the votes alone do not tell.
+    """How a review is run, as recorded in its store: facts that the votes alone do not show.
 
-    `people` are the annotators round two waits for. `shown` says from when on (compared with a vote's `at`) the earlier
-    votes were shown in round two or hidden, oldest first.
+    `people` are the annotators that round two waits for. `shown` records from which time on (compared with a vote's
+    `at`) earlier votes were shown in round two or hidden, oldest first.
     """
 
     settings: ReviewOptions
@@ -83,7 +83,7 @@ class Conduct:
     shown: tuple[tuple[str, bool], ...] = ()
 
     def showed_votes(self, at: str) -> bool:
-        """Whether the earlier votes were shown in round two at that moment.
+        """Whether earlier votes were shown in round two at that time.
 
         >>> conduct = Conduct(settings=ReviewOptions(), shown=(("", True), ("2026-02", False)))
         >>> conduct.showed_votes("2026-01-31"), conduct.showed_votes("2026-02-01")
@@ -92,12 +92,12 @@ class Conduct:
         return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
 
     def is_alone(self, verdict: Verdict) -> bool:
-        """Whether a vote was cast alone: neither together nor, in round two, with the earlier votes in sight."""
+        """Whether a vote is independent: not decided together nor, in round two, with earlier votes shown."""
         return verdict.stage != "joint" and (verdict.stage != "verify" or not self.showed_votes(verdict.at))
 
     @classmethod
     def from_json(cls, data: object) -> "Conduct | None":
-        """What review.json keeps for folders that travel without their store; None where it is not understood."""
+        """Read the record in review.json, for folders without their store. Return None if it is not understood."""
         try:
             return decode(cls, data)
         except InvalidValue:

@@ -1,6 +1,6 @@
-"""What follows from votes on pairs for the queue: the latest words, the counts of each task, what is open or held.
+"""The state of the pair queue that follows from votes: latest votes, counts per task, open and held tasks.
 
-The counters only ever repeat what the votes say (`rebuild` makes them anew), so the votes alone are the truth.
+The counters only repeat what the votes contain (`rebuild` computes them again), so the votes are the only truth.
 """
 
 from dataclasses import replace
@@ -24,20 +24,20 @@ VERDICTS = AnswerLog(
     key="verdict_id",
     own_task="question = 'pairs' AND set_id = :set_id AND frame_id = :frame_id "
     "AND (kind = 'anchor') = (:stage = 'anchor')",
-    # What was decided together is undone together.
+    # A joint decision is undone as a whole.
     shown="v.stage <> 'joint'",
 )
 """The votes on pairs."""
 
 
 def follow(connection: Connection, verdict: Verdict, settings: ReviewOptions) -> None:
-    """Bring the counters up to one new vote."""
+    """Update the counters for one new vote."""
     found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))
     task = found.first()
     if task is None:
         return
     name = {"task": task["task_id"]}
-    # What is said of an anchor opens or closes its whole set.
+    # A vote on an anchor opens or closes its whole set.
     of_set = bool(task["kind"] == "anchor" or verdict.bad_anchor or task["bads"])
     where = "question = 'pairs' AND set_id = :set" if of_set else "task_id = :task"
     values = {"set": verdict.set_id} if of_set else name
@@ -55,7 +55,7 @@ def follow(connection: Connection, verdict: Verdict, settings: ReviewOptions) ->
 
 
 def rebuild(connection: Connection, settings: ReviewOptions) -> None:
-    """Make every counter anew from the votes; only what differs is written, as most tasks have none."""
+    """Compute every counter again from the votes. Only differences are written, because most tasks have no vote."""
     own = "SELECT 1 FROM tasks t WHERE t.task_id = latest.task_id AND t.question = 'pairs'"
     execute(connection, f"DELETE FROM latest WHERE EXISTS ({own})")
     VERDICTS.find_tasks(connection)
@@ -67,7 +67,7 @@ def rebuild(connection: Connection, settings: ReviewOptions) -> None:
         latest[row["task_id"], verdict.annotator, row["round"]] = row
     say_latest(connection, list(latest.values()))
     voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"
-    # Without the label stage only what was said of an anchor holds a set back, and of most nothing was.
+    # Without the label stage, only votes on an anchor hold a set back, and most anchors have none.
     hold = _EVERY + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
     execute_all(connection, [_recounted({}, voted), *_reopened(settings, {}, _EVERY, hold=hold)])
     tally.renew(connection, settings, "pairs")
@@ -80,7 +80,7 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
         "round": round_of(verdict),
         "at": verdict.at,
         "verdict_id": verdict.verdict_id,
-        # Of an anchor only whether it is a good one holds its pairs back; its labels are listed, not called wrong.
+        # Only a vote on whether an anchor is good holds its pairs back. Its labels are listed, not marked wrong.
         "clean": int(is_clean(replace(verdict, label_right=None) if verdict.stage == "anchor" else verdict)),
         "bad": int(verdict.bad_anchor),
         "kin": "",

@@ -1,4 +1,4 @@
-"""Connections to the database of a review, SQLite or PostgreSQL: writers one at a time, readers beside them."""
+"""Connections to the database of a review, SQLite or PostgreSQL: one writer at a time, and concurrent readers."""
 
 import re
 import sqlite3
@@ -27,14 +27,14 @@ Statement = tuple[str, Mapping[str, Any]]
 _ROOM_KB = 400_000
 
 _LOCK = "SELECT pg_advisory_xact_lock(7263551902)"
-"""What every writer on PostgreSQL waits for, so that the queue has one writer there as SQLite has by itself."""
+"""The lock that every writer takes on PostgreSQL, so that the queue has a single writer as on SQLite."""
 
 _IDLE_S = 1.0
-"""A connection to PostgreSQL that lay longer than this is tried before it is used: the server may have gone away."""
+"""An idle PostgreSQL connection older than this is tested before use: the server may have gone away."""
 
 
 class Database:
-    """Connections to one database: `write` transactions one at a time, `read` transactions beside them."""
+    """Connections to one database: `write` transactions one at a time, `read` transactions concurrently."""
 
     def __init__(self, url: str) -> None:
         self._url = _checked(url)
@@ -54,11 +54,11 @@ class Database:
             self._quick.row_factory = sqlite3.Row
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
-            # Begun and locked with one message: every message costs more than what is asked in it.
-            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # what was committed while we waited is seen
+            # Begin and lock in one message: a round trip costs more than the query.
+            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # sees commits made while waiting
             self._writer = _postgres(self._url, f"{begin}; {_LOCK}")
             self._passing = _postgres(self._url, f"{begin}; SET LOCAL synchronous_commit = off; {_LOCK}")
-            # A statement sees what was committed before it, inside a transaction or outside.
+            # A statement sees all earlier commits, inside or outside a transaction.
             self._reader = _postgres(self._url, "")
         try:
             with self._transaction(self._writer) as connection:
@@ -69,20 +69,21 @@ class Database:
             raise
 
     def tidy(self) -> None:
-        """After work on all tasks: have PostgreSQL clear away the rows as they were, and look at the tables anew.
+        """Vacuum and analyse PostgreSQL after work on all tasks.
 
-        Until its own housekeeping came by, every claim would step over a million of them.
+        Until autovacuum runs, every claim would otherwise step over a million dead rows.
         """
         if self._file is None:
-            with self.read() as connection:  # VACUUM refuses transactions
+            with self.read() as connection:  # VACUUM does not run in transactions
                 execute(connection, "VACUUM (ANALYZE) tasks, latest, verdicts")
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[Connection]:
-        """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up.
+        """Yield a transaction that may write: committed on exit, rolled back on an error. Writers queue.
 
-        What is not `durable` (a lease) survives a crash of the server but perhaps not a power cut; votes always are.
-        Where the database is no longer the one that was opened, nothing is taken: it could not be found again.
+        Writes that are not `durable` (a lease) survive a crash of the server but perhaps not a power cut. Votes always
+        do. If the database was replaced since it was opened, the write is refused, because the data could not be found
+        again.
         """
         self._expect_in_place()
         with self._transaction(self._writer if durable else self._passing) as connection:
@@ -91,7 +92,7 @@ class Database:
             if found != self._store:
                 raise self._gone()
             yield connection
-        # Looked at again after the commit: whoever is told that a vote is kept can find it at the address.
+        # Checked again after the commit: an acknowledged vote must be found at the address.
         self._expect_in_place()
 
     @contextmanager
@@ -111,14 +112,14 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that only reads."""
+        """Yield a connection that only reads."""
         with self._transaction(self._reader) as connection:
             yield connection
 
     def row(self, statement: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
-        """The one row a statement finds, as it is now: what every request asks first.
+        """Return the one row of a statement, as of now. Every request uses it first.
 
-        SQLite is asked on a connection of its own, without pool and transaction, which take four fifths of the time.
+        SQLite uses a separate connection without pool and transaction, which take four fifths of the time.
         """
         found: Any
         if self._quick is None:
@@ -133,7 +134,7 @@ class Database:
         return None if found is None else dict(found)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         if self._quick is not None:
             self._quick.close()
         for engine in (self._writer, self._passing, self._reader):
@@ -145,7 +146,7 @@ def _checked(url: str) -> URL:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        # The text may hold a password, so it is not repeated.
+        # The text may contain a password, so it is not repeated.
         raise StrobeError("--db: expected postgresql://user@host/name or sqlite:///file") from error
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
@@ -161,7 +162,7 @@ def _checked(url: str) -> URL:
 
 
 def _place(file: Path) -> tuple[int, int] | None:
-    """What a file is, whatever its name: where a file is removed or replaced, this differs."""
+    """Return the identity of a file regardless of its name. It changes if the file is removed or replaced."""
     try:
         found = file.stat()
     except OSError:
@@ -170,7 +171,7 @@ def _place(file: Path) -> tuple[int, int] | None:
 
 
 def _made(file: Path, shown: str) -> tuple[int, int] | None:
-    """The place of the database's file, made where missing."""
+    """Return the identity of the database file, created if missing."""
     try:
         if not file.exists():
             file.touch()
@@ -182,7 +183,7 @@ def _made(file: Path, shown: str) -> tuple[int, int] | None:
 
 
 def _refuse_code(connection: Connection) -> None:
-    """Raise where an SQLite file brings statements of its own, which would run with ours."""
+    """Raise if an SQLite file contains triggers or views, which would run with our statements."""
     if connection.dialect.name == "sqlite":
         found = execute(connection, "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").value()
         if found is not None:
@@ -223,7 +224,7 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
 
 
 def _postgres(url: URL, begin: str) -> Engine:
-    # As many as the server has threads that ask: one more is opened and closed each time, which takes longest of all.
+    # As many as the server has threads: opening and closing another connection is the slowest operation.
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=10)
 
     @event.listens_for(engine, "connect")
@@ -247,7 +248,7 @@ def _postgres(url: URL, begin: str) -> Engine:
             try:
                 connection.execute("SELECT 1")
             except engine.dialect.loaded_dbapi.Error as error:
-                raise DisconnectionError from error  # the pool opens another
+                raise DisconnectionError from error  # the pool opens a new one
 
     return engine
 
@@ -266,33 +267,33 @@ def _unusable(shown: str, error: BaseException) -> StrobeError:
 
 
 class StatementResult:
-    """What a statement found, read as it is asked for: rows by the names of their columns, or their first column."""
+    """The result of a statement, read on demand: rows by column name, or the first column."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        result = getattr(self._cursor, "pgresult", None)  # psycopg takes long to describe a column whole
+        result = getattr(self._cursor, "pgresult", None)  # psycopg is slow to describe all attributes of a column
         names = [column[0] for column in self._cursor.description] if result is None else _names(result)
         return (dict(zip(names, row, strict=True)) for row in self._cursor)
 
     @property
     def n_changed(self) -> int:
-        """How many rows were changed."""
+        """The number of changed rows."""
         return int(self._cursor.rowcount)
 
     def first(self) -> dict[str, Any] | None:
-        """The first row; None where there is none."""
+        """Return the first row, or None."""
         row = next(iter(self), None)
-        self._cursor.close()  # SQLite is not to keep the place where the others would be read
+        self._cursor.close()  # closes SQLite's cursor on the remaining rows
         return row
 
     def values(self) -> Iterator[Any]:
-        """The first column."""
+        """Return the first column."""
         return (row[0] for row in self._cursor)
 
     def value(self) -> Any:
-        """The first column of the first row; None where there is none."""
+        """Return the first column of the first row, or None."""
         value = next(self.values(), None)
         self._cursor.close()
         return value
@@ -305,9 +306,9 @@ def _names(result: Any) -> list[str]:
 def execute(
     connection: Connection, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ()
 ) -> StatementResult:
-    """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`.
+    """Run one statement, or once per row for several rows of values. A list value expands `IN :name`.
 
-    By the driver itself: what SQLAlchemy does around each statement takes longer than most of ours.
+    It calls the driver directly: SQLAlchemy's overhead per statement exceeds the time of most of ours.
     """
     cursor = _raw(connection).cursor()
     _run(cursor, connection.dialect.name == "sqlite", statement, values)
@@ -315,7 +316,7 @@ def execute(
 
 
 def execute_all(connection: Connection, statements: Iterable[Statement]) -> None:
-    """Run statements in turn whose results nobody asks for; PostgreSQL is sent all of them before it answers."""
+    """Run statements in order and ignore their results. PostgreSQL receives all of them in one pipeline."""
     raw, is_sqlite = _raw(connection), connection.dialect.name == "sqlite"
     with nullcontext() if is_sqlite else raw.pipeline():
         for statement, values in statements:
@@ -334,7 +335,7 @@ def _run(cursor: Any, is_sqlite: bool, statement: str, values: Mapping[str, Any]
 
 @lru_cache(maxsize=500)
 def _spelled(statement: str, lists: tuple[tuple[str, int], ...], is_sqlite: bool) -> str:
-    """A statement as the driver reads it: each list written out, and PostgreSQL's marks for values."""
+    """Return a statement in the driver's syntax: lists expanded, and PostgreSQL's placeholders."""
     for name, n in lists:
         listed = ", ".join(f":{name}_{place}" for place in range(n)) or "SELECT '' WHERE 1 = 0"
         statement = re.sub(rf":{name}\b", f"({listed})", statement)
@@ -342,7 +343,7 @@ def _spelled(statement: str, lists: tuple[tuple[str, int], ...], is_sqlite: bool
 
 
 def _raw(connection: Connection) -> Any:
-    """The driver's own connection."""
+    """Return the driver's own connection."""
     raw = connection.connection.driver_connection
     if raw is None:  # pragma: no cover (a connection that is open has one)
         raise StrobeError("the review database is not open")
@@ -351,7 +352,7 @@ def _raw(connection: Connection) -> Any:
 
 @contextmanager
 def roomy(connection: Connection) -> Iterator[None]:
-    """Let SQLite keep much of the file in memory for a while: work on all tasks jumps about in it."""
+    """Let SQLite cache much of the file in memory for a while: work on all tasks has random access."""
     if connection.dialect.name != "sqlite":
         yield
         return
@@ -365,7 +366,7 @@ def roomy(connection: Connection) -> Iterator[None]:
 
 
 def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Put many rows into an empty table: its indexes are made afterwards, which takes a fraction of keeping them."""
+    """Insert many rows into an empty table. Its indexes are created afterwards, which is much faster."""
     raw, sqlite = _raw(connection), connection.dialect.name == "sqlite"
     kept = list(execute(connection, _INDEXES[connection.dialect.name], {"table": table}))
     for index in kept:
@@ -389,17 +390,17 @@ _INDEXES = {
     "postgresql": "SELECT indexname AS name, indexdef AS made FROM pg_indexes WHERE tablename = :table "
     "AND schemaname = current_schema() AND indexname <> :table || '_pkey'",
 }
-"""The indexes of a table but that of its key, and how each is made."""
+"""The indexes of a table except its primary key, and how to create them."""
 
 
 def meta(connection: Connection, name: str) -> str | None:
-    """A setting kept in the database."""
+    """Return a setting stored in the database."""
     value = execute(connection, "SELECT value FROM meta WHERE name = :name", {"name": name}).value()
     return None if value is None else str(value)
 
 
 def set_meta(connection: Connection, name: str, value: str) -> None:
-    """Keep a setting in the database."""
+    """Store a setting in the database."""
     execute(
         connection,
         "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value",

@@ -1,4 +1,4 @@
-"""Pairs as the page shows them, and what it says of them: nothing tells a control pair apart."""
+"""Pairs as the page shows them, and the page's input as votes. Control pairs cannot be recognised."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,14 +20,14 @@ __all__ = ["PairDeck"]
 
 
 class PairDeck(Deck):
-    """Makes the cards of a dataset's pairs or of whole sets, and votes of what comes back."""
+    """Makes the cards of a dataset's pairs or of whole sets, and votes from the page's input."""
 
     def __init__(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> None:
         self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
         self._secret = store.secret()
 
     def told(self) -> dict[str, Any]:
-        """The classes, for the label stage; what stands there at once; the pairs to practise on."""
+        """Return the classes for the label stage, what a page shows at once, and the practice pairs."""
         space, settings = self._dataset.info.label_space, self._store.settings
         classes = [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)]
         return {
@@ -39,7 +39,7 @@ class PairDeck(Deck):
         }
 
     def _example(self, place: int) -> dict[str, Any]:
-        """A pair to practise on, with what is right. Nothing of it is stored."""
+        """Return a practice pair with its answer. Nothing about it is stored."""
         one = self._store.settings.examples[place]
         anchor = self._places.anchor(one.set_id)
         labels = self._named(self._labels_now([anchor])[anchor])
@@ -56,11 +56,11 @@ class PairDeck(Deck):
         }
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
-        """A task for one annotator, or for a group (None)."""
+        """Return a task for one annotator, or for a group (None)."""
         return self._card(claimed, annotator, self._labels_on([claimed]))
 
     def _labels_on(self, claimed: Iterable[Claimed]) -> dict[int, list[int]]:
-        """The labels as they are now of every frame whose labels stand on these cards, asked of the store at one go."""
+        """Return the current labels of every frame with labels on these cards, read from the store in one query."""
         tasks = [one.task for one in claimed]
         anchors = {self._places.anchor(task.set_id) for task in tasks}
         return self._labels_now(anchors | {self._places.frame(task.frame_id) for task in tasks if self._by_own(task)})
@@ -77,7 +77,7 @@ class PairDeck(Deck):
             "task": task.task_id,
             "stage": claimed.stage,
             "anchor": self._pictures.name(anchor),
-            # By the task's name, not the frame's: that of a control is an anchor, known from other cards.
+            # By the task's name, not the frame's: a control shows an anchor, which is known from other cards.
             "neighbour": None if task.kind == "anchor" else task.task_id,
             "labels": self._named(labels),
             "neighbour_labels": self._named(labels),
@@ -93,7 +93,7 @@ class PairDeck(Deck):
         return card
 
     def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
-        """A card for each task, or for each set, its pairs in the order of their distance."""
+        """Return a card for each task, or for each set with its pairs in the order of their distance."""
         labels_of = self._labels_on(claimed)
         if self._store.settings.at_once == "pair":
             return [self._card(one, annotator, labels_of) for one in claimed]
@@ -111,7 +111,10 @@ class PairDeck(Deck):
     def _set_card(
         self, of_set: Sequence[Claimed], annotator: str | None, labels_of: Mapping[int, list[int]]
     ) -> dict[str, Any]:
-        """The pairs of one set on one page. A control has no distance: its own opaque name decides its place."""
+        """Return the pairs of one set on one page.
+
+        A control has no distance, so its opaque name decides its position.
+        """
         set_id = of_set[0].task.set_id
         found = [(one, self._places.member(set_id, one.task.frame_id)) for one in of_set]
         at = [(float(self._dataset.sets.distance[row]), one) for one, row in found if row is not None]
@@ -122,7 +125,7 @@ class PairDeck(Deck):
         return {**members[0], "task": task_name(self._secret, "set", set_id), "neighbour": None, "members": members}
 
     def pasts(self, answers: Sequence[tuple[Verdict, ReviewTask]]) -> list[dict[str, Any]]:
-        """Decisions already made: what was said of one set in round one is one step, wherever in it one comes in."""
+        """Return earlier decisions. All votes on one set in round one are one step."""
         if self._store.settings.at_once == "pair":
             return super().pasts(answers)
         out, seen = [], set()
@@ -144,7 +147,7 @@ class PairDeck(Deck):
         return {"card": card, "decision": {"votes": votes}}
 
     def past(self, answer: Verdict, task: ReviewTask) -> dict[str, Any]:
-        """A decision already made, for undo: its card and what was said."""
+        """Return an earlier decision for undo: its card and the vote."""
         stage = answer.stage if answer.stage != "joint" else "verify"
         return {
             "card": self.card(Claimed(task=task, stage=stage), answer.annotator),
@@ -152,11 +155,11 @@ class PairDeck(Deck):
         }
 
     def body(self, content: bytes) -> Decision:
-        """One decision."""
+        """Check one decision."""
         return Decision.model_validate_json(content)
 
     def answer(self, body: Decision, task: ReviewTask, annotator: str) -> Verdict:
-        """A checked decision as a vote; a member's in a decision made together is of the stage `joint`."""
+        """Turn a checked decision into a vote. In a joint decision, each member's vote has the stage `joint`."""
         if (task.kind == "anchor") != (body.stage == "anchor"):
             raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
         if body.reason and body.decision != "dissimilar":
@@ -174,7 +177,7 @@ class PairDeck(Deck):
         )
 
     def _hints(self, task: ReviewTask) -> list[str]:
-        """What the pixels of a pair suggest; of a control nothing, as of most pairs."""
+        """Return the hints of a pair. Controls and most pairs have none."""
         hints = self._dataset.hints
         if hints is None or self._store.settings.hints == "never":
             return []
@@ -182,9 +185,9 @@ class PairDeck(Deck):
         return [] if row is None else hints_of(hints, row)
 
     def _labels_now(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Frames' labels as an export would leave them now: with what the votes on their sets' anchors add or remove.
+        """Return frames' labels as an export would write them now, with the changes by votes on their sets' anchors.
 
-        The vote on a label is about the label that is kept, so both follow the same rule (`core.derivation`).
+        A vote on a label is about the exported label, so both follow the same rule (`core.derivation`).
         """
         places = self._places
         sets = {row: places.sets_of(row) for row in rows}
@@ -208,7 +211,7 @@ class PairDeck(Deck):
 
 _OF_SET = """annotator = :who AND task_id IN
     (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind <> 'anchor' AND set_id = :set)"""
-"""What one annotator ever said of the pairs of a set."""
+"""All votes of one annotator on the pairs of a set."""
 
 
 def _said(vote: Verdict) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pairs to practise on before the first vote: the project's own, or ones nobody could get wrong."""
+"""Pairs to practise on before the first vote: the project's own, or obvious ones."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from strobe.review.votes import read_votes
 __all__ = ["plain_examples", "read_examples"]
 
 MOST = 40
-"""More nobody practises on."""
+"""The largest number of practice pairs."""
 
 
 def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
-    """The pairs of a file of votes (CSV or the papers' JSON) with what is right of each; its notes say why."""
+    """Read practice pairs and their answers from a file of votes (CSV or the papers' JSON). Its notes explain them."""
     found = read_votes(path, dataset, annotator="examples", known=())
     if found.elsewhere or not found.answers or any(vote.stage == "anchor" for vote in found.answers):
         raise InvalidFile(
@@ -32,7 +32,7 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
 
 
 def plain_examples(dataset: Dataset, n: int, *, seed: int) -> tuple[Example, ...]:
-    """Up to `n` pairs to learn the keys on: an anchor with itself and with an image of another video, in turn."""
+    """Return up to `n` pairs to learn the keys: an anchor with itself and with an image of another video, in turn."""
     if not n:
         return ()
     ids, rng = dataset.frame_ids(), np.random.Generator(np.random.PCG64([seed, 2]))

@@ -1,4 +1,4 @@
-"""What every request passes first: exact Host and Origin, sizes, rates, and the headers every answer carries."""
+"""Checks on every request: exact Host and Origin, sizes, rates. Adds security headers to every answer."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MAX_BODY = 256 * 1024
 """The largest request body: a decision is well under a kilobyte."""
 
 BODY_S = 30.0
-"""How long a request body may take to come."""
+"""How long a request body may take to arrive."""
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -42,7 +42,7 @@ _HOST_NAME = re.compile(r"[a-z0-9._-]+|[0-9a-f.]*:[0-9a-f:.]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """Under which names the server may be called: the exact values of Host and Origin it answers to.
+    """The exact values of Host and Origin that the server accepts.
 
     >>> ServerAddress.of("127.0.0.1", 8321).url
     'http://127.0.0.1:8321'
@@ -54,7 +54,7 @@ class ServerAddress:
 
     @classmethod
     def of(cls, host: str, port: int, public_url: str | None = None) -> "ServerAddress":
-        """The names of a bind address, and of the public address where a proxy stands before it."""
+        """Return the names of a bind address, and of the public address if there is a proxy."""
         urls = []
         if public_url is not None:
             urls.append(_checked_url(public_url))
@@ -67,17 +67,17 @@ class ServerAddress:
             urls += [f"http://{_in_url(name)}:{port}" for name in (host, "127.0.0.1", "localhost", "::1")]
         elif public_url is None:
             urls.append(f"http://{_in_url(host)}:{port}")
-        # Browsers leave the default port out of Host and Origin.
+        # Browsers omit the default port from Host and Origin.
         origins = frozenset(urls) | {_without_default_port(url) for url in urls}
         return cls(url=urls[0], hosts=frozenset(urlsplit(url).netloc for url in origins), origins=origins)
 
 
 def _checked_url(public_url: str) -> str:
-    """The address as browsers spell it in Origin, or one line that says what was expected."""
+    """Return the address as browsers write it in Origin, or raise a one-line error."""
     try:
         parts = urlsplit(public_url)
         name, port = parts.hostname or "", parts.port
-    except ValueError:  # a port that is no number or too large, brackets that do not close
+    except ValueError:  # an invalid port, or unbalanced brackets
         parts, name, port = urlsplit(""), "", 0
     lawful = (
         parts.scheme in ("http", "https")
@@ -89,7 +89,7 @@ def _checked_url(public_url: str) -> str:
         and not parts.fragment
     )
     if not lawful:
-        # A password may stand before the @: it is not repeated.
+        # There may be a password before the @, so it is not repeated.
         shown = printable(public_url.rsplit("@", 1)[-1])
         raise StrobeError(
             "--public-url: expected https://name[:port] with a port from 1 to 65535, without user, path or query, "
@@ -115,7 +115,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(slots=True)
 class RateLimit:
-    """A bucket per caller: `burst` requests at once, then `per_s` a second."""
+    """A token bucket per caller: `burst` requests at once, then `per_s` per second."""
 
     per_s: float
     burst: float
@@ -132,7 +132,7 @@ class RateLimit:
         now = self.clock()
         level, then = self._buckets.get(caller, (self.burst, now))
         level = min(self.burst, level + (now - then) * self.per_s)
-        if len(self._buckets) > 20_000:  # memory is bounded; who starts afresh gets a full bucket
+        if len(self._buckets) > 20_000:  # memory is bounded; a new caller gets a full bucket
             self._buckets.clear()
         self._buckets[caller] = (level - 1 if level >= 1 else level, now)
         return level >= 1
@@ -148,12 +148,12 @@ class Guard:
         self._rates = {
             "media": RateLimit(per_s=200, burst=2000),
             "other": RateLimit(per_s=60, burst=600),
-            # Per address, whatever cookie is sent: made-up sessions do not get a bucket each.
+            # Per address, whatever cookie is sent, so that invented sessions do not get a bucket each.
             "address": RateLimit(per_s=1500, burst=3000),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then pass on."""
+        """Check the request, then pass it on."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -175,7 +175,7 @@ class Guard:
                 receive = _after(body, receive)
             await self._app(scope, receive, sending)
         except asyncio.CancelledError:
-            # The server stops and this request was still open (a body that never came): the page tries again.
+            # The server stops while this request is open (its body never came): the page tries again.
             if not sending.started:
                 await _answer(send, 503, "the server is being stopped")
 
@@ -184,7 +184,7 @@ class Guard:
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
-            return 400, "a request has one length"  # a proxy that reads the other one would see another request
+            return 400, "a request has one length"  # a proxy that reads the other header would see another request
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._address.hosts:
             return 421, "this server does not answer to that host name"
@@ -211,9 +211,9 @@ class Guard:
         if not self._rates["address"].allows(caller):
             return 429, "too many requests; wait a moment"
         if path == "/api/login":
-            return None  # limited by account and address, where it is known whether it failed (`Attempts`)
+            return None  # `Attempts` limits log-ins by account and address, where failures are known
         kind = "media" if path.startswith(("/media/", "/static/")) else "other"
-        # By session where there is one: a whole team may sit behind one address.
+        # By session if there is one: a whole team may share one address.
         for part in b";".join(headers.get(b"cookie", [])).split(b";"):
             if part.strip().startswith(self._cookie):
                 caller = part.strip().decode("latin-1")[:200]
@@ -221,7 +221,7 @@ class Guard:
 
 
 async def _body(receive: Receive) -> bytes:
-    """The request's body, read to its end or past the limit; one that breaks off is left as far as it came."""
+    """Read the request's body to its end or past the limit. A truncated body is returned as received."""
     body, more = b"", True
     while more and len(body) <= MAX_BODY:
         message = await receive()
@@ -231,7 +231,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """The channel of a request whose body was read."""
+    """Return the receive channel of a request whose body was read."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -241,7 +241,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
 
 
 class _HeaderSender:
-    """The answer, with the headers every answer carries."""
+    """Sends the answer with the headers that every answer has."""
 
     def __init__(self, send: Send, path: str) -> None:
         self._send = send
@@ -264,7 +264,7 @@ async def _answer(send: Send, status: int, error: str) -> None:
     if status == 429:
         headers.append((b"retry-after", b"2"))
     if status in (400, 408, 413):
-        headers.append((b"connection", b"close"))  # what else comes on it is not to be trusted
+        headers.append((b"connection", b"close"))  # ignore anything else on the channel
     headers.append((b"cache-control", b"no-store"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""What the pixels of a pair suggest, in words, where it is worth a word; most pairs have none."""
+"""Describe the hints of a pair in words if they are notable. Most pairs have none."""
 
 from strobe.core.tables import Hints
 
@@ -10,7 +10,7 @@ cent of the diagonal, a tenth of the range of luma."""
 
 
 def hints_of(hints: Hints, row: int) -> list[str]:
-    """The words for one pair.
+    """Return the words for one pair.
 
     >>> import numpy as np
     >>> one = Hints(cut=np.array([0.5]), blur=np.array([-1.2]), motion=np.array([0.4]), exposure=np.array([0.0]),

@@ -1,7 +1,8 @@
-"""Leases: a task given to someone is nobody else's for a while.
+"""Leases: a task given to a person is reserved for them for a while.
 
-A lease belongs to an annotator and one of their tabs, and one person holds a few at a time. That a task was given is
-recorded for good (`asked`): its person may answer it, even after the lease, and may change the answer. Nobody else may.
+A lease belongs to an annotator and one of their tabs, and a person holds a few at a time. The assignment itself is
+recorded permanently (`asked`): the person may answer the task, even after the lease, and may change the answer. Nobody
+else may.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,12 @@ MOST_HELD = {"pair": 24, "set": 6}
 
 
 def expire(connection: Connection, now: float) -> None:
-    """Take back what was held too long."""
+    """Release expired leases."""
     execute(connection, "DELETE FROM leases WHERE expires <= :now", {"now": now})
 
 
 def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[ReviewTask], list[ReviewTask]]:
-    """What `who` holds of this `question` and can still decide: in this `tab`, and in their other tabs."""
+    """Return the open tasks of this `question` that `who` holds: in this `tab`, and in their other tabs."""
     rows = list(
         execute(
             connection,
@@ -41,14 +42,14 @@ def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[Review
 
 
 def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[ReviewTask]) -> None:
-    """Give these tasks to `who` in this `tab` until they expire."""
+    """Lease these tasks to `who` in this `tab` until they expire."""
     if not tasks:
         return
     given = [task.task_id for task in tasks]
     lease = {name: values[name] for name in ("who", "tab", "expires")}
     execute_all(connection, [(_LEASE, {**lease, "given": given}), *ask([values["who"]], given, round_number=1)])
     akin = [task.task_id for task in tasks if task.kin not in ("", task.task_id)]
-    if akin:  # for good: a lease ends, what was seen stays seen
+    if akin:  # permanent: a lease ends, but a seen image stays seen
         execute(
             connection,
             "INSERT INTO given (annotator, kin, task_id) SELECT :who, kin, task_id FROM tasks WHERE task_id IN :akin "
@@ -58,12 +59,12 @@ def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Revi
 
 
 def ask(people: Sequence[str], task_ids: Sequence[str], *, round_number: int) -> list[Statement]:
-    """What records that these people are asked these tasks in a round: from then on they may answer."""
+    """Record that these people were assigned these tasks in a round. From then on they may answer."""
     return [(_ASK, {"who": who, "round": round_number, "given": list(task_ids)}) for who in people if task_ids]
 
 
 def expect_asked(connection: Connection, log: AnswerLog, answers: Sequence[Answer]) -> None:
-    """Raise NotAsked unless each answer's person was given its task in its round, or answered it before."""
+    """Raise NotAsked unless each answer's person was assigned its task in its round, or answered it before."""
     for answer in answers:
         who = {"who": answer.annotator, "round": round_of(answer)}
         if not execute(connection, _MAY_ANSWER.replace("{own_task}", log.own_task), {**row_of(answer), **who}).value():
@@ -71,7 +72,7 @@ def expect_asked(connection: Connection, log: AnswerLog, answers: Sequence[Answe
 
 
 def release(store: Store, annotator: str, *, tab: str) -> None:
-    """Give back what this tab holds: its person left."""
+    """Release all leases of this tab, because its person left."""
     with store.database.write(durable=False) as connection:
         values = {"who": annotator, "tab": tab}
         execute(connection, "DELETE FROM leases WHERE annotator = :who AND tab = :tab", values)
@@ -88,4 +89,4 @@ _OWN = "task_id = t.task_id AND annotator = :who AND round = :round"
 
 _MAY_ANSWER = f"""SELECT 1 FROM (SELECT task_id FROM tasks WHERE {{own_task}}) t
     WHERE EXISTS (SELECT 1 FROM asked WHERE {_OWN}) OR EXISTS (SELECT 1 FROM latest WHERE {_OWN})"""
-"""Whether a person may answer; what they answered before counts too, as it may have been imported."""
+"""Whether a person may answer. Earlier answers count too, because they may have been imported."""

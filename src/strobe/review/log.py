@@ -1,4 +1,4 @@
-"""The answers themselves: rows appended and never changed, those to each question in a table of their own."""
+"""The answers: rows that are appended and never changed, in a separate table for each question."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,23 +15,23 @@ __all__ = ["LATEST", "AnswerLog", "Conflict", "NotAsked", "round_of", "say_lates
 
 
 class Conflict(StrobeError):
-    """The same answer id came again with another content: one of the two is not what it says it is."""
+    """The same answer id arrived with different content."""
 
 
 class NotAsked(Conflict):
-    """An answer to a task that its person was never given."""
+    """An answer to a task that the person was never assigned."""
 
 
 def round_of(answer: Any) -> int:
-    """The round an answer belongs to: 2 where people look again, alone or together."""
+    """Return the round of an answer: 2 for a second look, alone or together."""
     return 2 if getattr(answer, "stage", "") in ("verify", "joint") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerLog:
-    """The answers to one question. `table` is named as that of the dataset folder, `key` is the column of its ids.
+    """The answers to one question. `table` has the same name as in the dataset folder, `key` is its id column.
 
-    `own_task` says in SQL which task an answer's row is about; `shown` which answers (v) to which tasks (t) undo shows.
+    `own_task` is the SQL for the task of an answer's row. `shown` selects the answers (v) to tasks (t) that undo shows.
     """
 
     table: str
@@ -41,11 +41,11 @@ class AnswerLog:
     shown: str
 
     def id_of(self, answer: Any) -> str:
-        """The id of an answer."""
+        """Return the id of an answer."""
         return str(getattr(answer, self.key))
 
     def insert(self, connection: Connection, answer: Any) -> bool:
-        """Keep an answer; False if it was already there, Conflict where its id is another answer's."""
+        """Store an answer. Return False if it already exists, raise Conflict if its id belongs to another answer."""
         if execute(connection, self._insert, row_of(answer)).n_changed:
             return True
         (there,) = self.select(connection, f"{self.key} = :id", {"id": self.id_of(answer)})
@@ -54,7 +54,7 @@ class AnswerLog:
         return False
 
     def insert_all(self, connection: Connection, answers: Iterable[Any]) -> int:
-        """Keep many answers at once, those already there left out; how many were new comes back."""
+        """Store many answers at once, skip existing ones, and return how many were new."""
         there = self._ids(connection)
         fresh = {self.id_of(answer): answer for answer in answers if self.id_of(answer) not in there}
         if fresh:
@@ -62,7 +62,7 @@ class AnswerLog:
         return len(fresh)
 
     def in_turn(self, connection: Connection, answers: Iterable[Any]) -> Iterator[Any]:
-        """Answers with a time for those without: in the order they come in, after those taken in before."""
+        """Add a time to answers without one: in their order, after those imported before."""
         there = self._ids(connection)
         latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"
         last = execute(connection, latest).value() or NO_TIME
@@ -74,14 +74,14 @@ class AnswerLog:
                 yield answer
 
     def select(self, connection: Connection, where: str, values: Mapping[str, Any]) -> list[Any]:
-        """The answers of which that is true, oldest first."""
+        """Return the answers that match the condition, oldest first."""
         rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values)
         found = [record_of(self.record, row) for row in rows]
-        # Sorted here: databases differ in how they order text.
+        # Sorted here, because databases order text differently.
         return sorted(found, key=lambda answer: (answer.at, self.id_of(answer)))
 
     def find_tasks(self, connection: Connection) -> None:
-        """Say which task each answer is about that came before its task was laid out (an import, an empty store)."""
+        """Find the task of each answer that arrived before its task was planned (an import, an empty store)."""
         own = self.own_task
         for name in ("set_id", "frame_id", "stage"):
             own = own.replace(f":{name}", f"{self.table}.{name}")
@@ -105,7 +105,7 @@ class AnswerLog:
 
 
 def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Keep the latest word of each annotator on a task in each round; an earlier one changes nothing."""
+    """Store the latest answer of each annotator to a task in each round. An earlier one changes nothing."""
     if rows:
         execute(connection, LATEST, rows)
 
@@ -115,4 +115,4 @@ LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean
     ON CONFLICT (task_id, annotator, round) DO UPDATE SET
     at = excluded.at, verdict_id = excluded.verdict_id, clean = excluded.clean, bad = excluded.bad
     WHERE (latest.at, latest.verdict_id) < (excluded.at, excluded.verdict_id)"""
-"""Keeps one latest word (`say_latest`)."""
+"""Stores one latest answer (`say_latest`)."""

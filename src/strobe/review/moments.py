@@ -1,20 +1,20 @@
-"""Moments as votes carry them: text that sorts by time, UTC to the microsecond."""
+"""Times of votes: text that sorts by time, in UTC to the microsecond."""
 
 from datetime import UTC, datetime
 
 __all__ = ["NO_TIME", "just_after", "moment_text", "timestamp"]
 
 NO_TIME = "1970-01-01T00:00:00.000000Z"
-"""The time of a vote whose file has none: earlier than any vote made on the page, so that those count."""
+"""The time of a vote whose file has none: earlier than any vote from the page, so that those count."""
 
 
 def moment_text(moment: datetime) -> str:
-    """A moment of UTC as text."""
+    """Return a UTC time as text."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def timestamp(seconds: float) -> str:
-    """A moment of the clock as text.
+    """Return a time of the clock as text.
 
     >>> timestamp(0.25)
     '1970-01-01T00:00:00.250000Z'
@@ -23,5 +23,5 @@ def timestamp(seconds: float) -> str:
 
 
 def just_after(moment: str) -> str:
-    """The moment two microseconds later."""
+    """Return the time two microseconds later."""
     return timestamp(round(datetime.fromisoformat(moment).timestamp() + 2e-6, 6))
