@@ -72,7 +72,7 @@ def test_a_training_sends_its_points_and_goes_on_in_wandb(tmp_path: Path, monkey
                "--log", f"tensorboard={board}", "--log", "wandb=flicker") == 0  # fmt: skip
     history = json.loads((out / "training.json").read_text())["history"]
     found = read_back(board / "tiny")
-    assert found["map_pmk"] == [(one["step"], pytest.approx(one["acc_pmk"], abs=1e-6)) for one in history]
+    assert found["map_pmk"] == [(one["step"], pytest.approx(one["map_pmk"], abs=1e-6)) for one in history]
     assert [step for step, _ in found["loss"]] == [one["step"] for one in history if one["loss"] is not None]
     (file,) = (out / "wandb").glob("offline-run-*/run-*.wandb")
     steps, project = [], ""
@@ -82,7 +82,7 @@ def test_a_training_sends_its_points_and_goes_on_in_wandb(tmp_path: Path, monkey
         if "map_pmk" in items:
             steps.append((items["_step"], items["map_pmk"]))
     assert project == "flicker"
-    assert steps == [(one["step"], pytest.approx(one["acc_pmk"])) for one in history]
+    assert steps == [(one["step"], pytest.approx(one["map_pmk"])) for one in history]
 
 
 def test_what_cannot_be_logged_to_is_said_before_anything_is_done(

@@ -32,7 +32,7 @@
     const share = Number(pick.way.value) / 100;
     const percent = Math.round(100 * share);
     pick.way.setAttribute("aria-valuetext", percent === 0 ? "nothing" : percent === 100 ? "found" : `${percent} % of the way`);
-    const image = data.pictures[pick.picture.selectedIndex];
+    const picture = data.pictures[pick.picture.selectedIndex];
     for (const { image, strip, says, others } of films) {
       const at = Math.round(share * (strip.n - 1));
       image.style.transform = `translateX(${(-100 * at) / strip.n}%)`;
@@ -49,13 +49,13 @@
   };
 
   const show = () => {
-    const image = data.pictures[pick.picture.selectedIndex];
+    const picture = data.pictures[pick.picture.selectedIndex];
     const target = pick.target.selectedIndex;
     const small = picture.wh[0] < 100;
     films = [];
     cards.textContent = "";
     const first = make("figure", "film");
-    const [frame] = film(image, picture.image, 1, small);
+    const [frame] = film(picture, picture.image, 1, small);
     first.append(make("h3", "", "as it was"), frame, make("p", "says", picture.name));
     cards.append(first);
     data.granularities.forEach((granularity, place) => {
@@ -68,8 +68,8 @@
         cards.append(card);
         return;
       }
-      const [moving, image] = film(image, strip.film, strip.n, small);
-      const [difference] = film(image, strip.diff, 1, small);
+      const [moving, image] = film(picture, strip.film, strip.n, small);
+      const [difference] = film(picture, strip.diff, 1, small);
       const says = make("p", "says");
       const others = make("p", "others");
       card.append(moving, says, difference, make("p", "size", strip.r ? `found at ${strip.r} per neuron` : `found at ${strip.m}`), others);
@@ -79,7 +79,7 @@
     move();
   };
 
-  data.pictures.forEach((image, place) => pick.picture.append(make("option", "", `${place + 1}: ${picture.name}`)));
+  data.pictures.forEach((picture, place) => pick.picture.append(make("option", "", `${place + 1}: ${picture.name}`)));
   data.targets.forEach((target) => pick.target.append(make("option", "", target)));
   pick.picture.addEventListener("change", show);
   pick.target.addEventListener("change", show);

@@ -40,7 +40,7 @@ export default class Name {
     this.recent = JSON.parse(kept(this.recentKey) || "[]");
   }
 
-  images(card) {
+  pictures(card) {
     return [card.picture];
   }
 

@@ -96,7 +96,7 @@ export default class Pairs {
     return this.joint && post("/api/joint/claim", { members: this.joint.members, want });
   }
 
-  images(card) {
+  pictures(card) {
     if (card.members) return [card.anchor, ...card.members.map((one) => one.neighbour)];
     return card.neighbour ? [card.anchor, card.neighbour] : [card.anchor];
   }
