@@ -1,4 +1,4 @@
-"""What the answers say of how naming goes: progress, attention, people, pace. Pure: answers in, figures out."""
+"""Compute the figures of naming: progress, attention, people, pace. A pure function of the answers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,15 +20,15 @@ from strobe.review.conduct import Conduct
 __all__ = ["summarise"]
 
 ASIDE = (PRACTICE, CONTROL)
-"""The conditions of images that are shown for their own sake and are no part of any result."""
+"""The conditions of practice and control images, which are in no result."""
 
 
 def summarise(
     dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None, shown: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The figures `strobe review status --ask name` prints: of the latest word of each person on an image.
+    """Return the figures of `strobe review status --ask name`, from each person's latest answer to an image.
 
-    `shown` is the condition of every image of the study: what was set aside for practice and controls left out.
+    `shown` is the condition of every image of the study, without practice and controls.
     """
     latest = [answer for of_frame in latest_answers(answers).values() for answer in of_frame.values()]
     real = [answer for answer in latest if answer.condition not in ASIDE]
@@ -59,7 +59,7 @@ def summarise(
 
 
 def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
-    """How often people are right and how much alike, by what the images are; the whole is in the results."""
+    """Return how often people are right and agree, by condition. The results have the overall figures."""
     found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
@@ -100,7 +100,7 @@ def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
 
 
 def _right(dataset: Dataset, latest: Sequence[NameAnswer]) -> Estimate:
-    """The share of control images that were called what they are."""
+    """Return the share of control images that were named correctly."""
     space = dataset.info.label_space
     row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
     asked = [answer for answer in latest if answer.condition == CONTROL and answer.frame_id in row]

@@ -1,4 +1,4 @@
-"""Names given elsewhere, from CSV: also the names.csv of `strobe export csv`."""
+"""Read names given elsewhere from CSV, including names.csv of `strobe export csv`."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -19,9 +19,9 @@ _COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note
 def read_names(
     path: Path, dataset: Dataset, conditions: Mapping[str, str], annotator: str, known: Iterable[str]
 ) -> ImportedAnswers:
-    """The answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for one that is no class.
+    """Read the answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for any other name.
 
-    `conditions` say what an image is shown as where the file does not. Another spelling of a `known` name is refused.
+    `conditions` gives the condition of an image if the file does not. Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, conditions):

@@ -1,4 +1,4 @@
-"""Names and notes as people write them: what is allowed, and which names are one person's."""
+"""Check the names and notes that people write, and which names belong to one person."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def checked_name(name: str) -> str:
-    """A person's name, or InvalidValue: letters, digits, spaces and . ' - only, 40 characters at most.
+    """Return a person's name. Only letters, digits, spaces and . ' - are valid, at most 40; else raise InvalidValue.
 
     >>> checked_name("  Ann-Marie O'Neil ")
     "Ann-Marie O'Neil"
@@ -29,9 +29,9 @@ def checked_name(name: str) -> str:
 
 
 def checked_note(note: str) -> str:
-    """A note as it was written, or InvalidValue: no control characters but line breaks, MAX_NOTE characters at most.
+    """Return a note unchanged. Raise InvalidValue for control characters (except line breaks) or excessive length.
 
-    HTML is lawful: notes are only ever shown as text.
+    The limit is MAX_NOTE characters. HTML is allowed: notes are only ever shown as text.
     """
     if len(note) > MAX_NOTE or _CONTROL.search(note):
         raise InvalidValue(f"note: expected at most {MAX_NOTE} characters without control characters")
@@ -39,7 +39,7 @@ def checked_note(note: str) -> str:
 
 
 class Spellings:
-    """Names already in use. One that differs only in letter case, spaces or Unicode form is the same person's.
+    """Names in use. Names that differ only in letter case, spaces or Unicode form belong to the same person.
 
     >>> Spellings(["Ann Lee"]).known("ann  LEE"), Spellings(["Ann Lee"]).known("Bo")
     ('Ann Lee', 'Bo')
@@ -52,11 +52,11 @@ class Spellings:
             self._add(name)
 
     def known(self, name: str) -> str:
-        """The name as it is in use, or as it is where it is new."""
+        """Return the name as it is in use, or unchanged if it is new."""
         return name if name in self._exact else self._folded.get(_fold(name), name)
 
     def checked(self, name: str) -> str:
-        """A lawful name, in use from now on; InvalidValue where it is in use in another spelling."""
+        """Add a valid name. Raise InvalidValue if it is in use in another spelling."""
         name = checked_name(name)
         known = self.known(name)
         if known != name:
@@ -74,6 +74,6 @@ class Spellings:
 
 
 def _fold(name: str) -> str:
-    # Composed again after folding: case can undo the composition (ΐ).
+    # Composed again after case folding, which can undo the composition (ΐ).
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())

@@ -1,6 +1,6 @@
-"""What is this? One image, a class from the list; nobody sees two images of one group.
+"""The question what an image shows: one image, a class from the list. Nobody sees two images of one group.
 
-A few groups are set aside: the anchors of some are practice, those of others are controls that everyone is given.
+A few groups are reserved: the anchors of some are for practice, those of others are controls that everyone gets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,12 +32,12 @@ from strobe.review.votes import ImportedAnswers
 __all__ = ["NameQuestion", "ShownImage", "shown"]
 
 N_PRACTICE = 5
-"""Images each person begins with where nobody says how many; never more than a quarter of the groups."""
+"""The default number of practice images per person. It is at most a quarter of the groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownImage:
-    """An image as people are shown it: its kin (no person sees two of one) and what it is shown as."""
+    """An image as people see it: its kin (no person sees two of one kin) and its condition."""
 
     frame_id: str
     kin: str
@@ -45,9 +45,9 @@ class ShownImage:
 
 
 def shown(dataset: Dataset) -> list[ShownImage]:
-    """The images of a dataset's sets, each once. Groups that share an image are one kin.
+    """Return the images of a dataset's sets, each once. Groups that share an image are one kin.
 
-    A member that is its anchor once more, for models that prepare images otherwise, is no other image to people.
+    A member with the same image as its anchor, for models with another preprocessing, is not another image to people.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     parent: dict[str, str] = {}
@@ -61,7 +61,7 @@ def shown(dataset: Dataset) -> list[ShownImage]:
     condition: dict[int, str] = {}
     passed = np.zeros(len(sets), dtype=bool) if dataset.variants is None else dataset.variants.is_shown[sets.variant]
     for number, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
-        if passed[number]:  # only to look at in a report
+        if passed[number]:  # only for display in a report
             continue
         own = str(sets.group[number])
         first, second = sorted((root(group.setdefault(row, own)), root(own)))
@@ -82,7 +82,7 @@ def shown(dataset: Dataset) -> list[ShownImage]:
 
 
 def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
-    """The kins that are no part of the study, and what their anchors are for: practice or control."""
+    """Return the kins that are not part of the study, and the use of their anchors: practice or control."""
     kins = sorted({one.kin for one in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
     n_practice = min(N_PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
@@ -92,7 +92,7 @@ def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[s
 
 
 class NameQuestion(SingleImageQuestion):
-    """What an image is called."""
+    """What an image shows."""
 
     name = "name"
     log = AnswerLog(
@@ -106,7 +106,7 @@ class NameQuestion(SingleImageQuestion):
     first = (PRACTICE,)
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Every image; of the groups set aside only an anchor each."""
+        """Return every image. Reserved groups only have their anchor."""
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
         aside = set_aside(pictures, settings)
         rng = np.random.Generator(np.random.PCG64([settings.seed, 1]))
@@ -131,23 +131,23 @@ class NameQuestion(SingleImageQuestion):
         return out
 
     def stage(self, task: ReviewTask) -> str:
-        """`practice`, or `name` for all others: nothing tells a control apart."""
+        """Return `practice`, or `name` for all others, so that controls cannot be recognised."""
         return "practice" if task.kind == PRACTICE else "name"
 
     def counts(self, answer: NameAnswer) -> bool:
-        """A late answer is kept but is none: the image goes to somebody else."""
+        """A late answer is stored but does not count. The image goes to another person."""
         return answer.said != "late"
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, _pictures: FrameImages) -> "NameDeck":
-        """The cards of a dataset."""
+        """Return the cards of a dataset."""
         return NameDeck(dataset, store, places)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
-        """Answers made elsewhere."""
+        """Read answers given elsewhere."""
         return read_names(path, dataset, {one.frame_id: one.condition for one in shown(dataset)}, annotator, known)
 
     def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
-        """Progress, controls, people, pace."""
+        """Return progress, controls, people and pace."""
         from strobe.review.name_summary import summarise  # late, with SciPy: a server starts without it
 
         pictures = shown(dataset)
@@ -157,17 +157,17 @@ class NameQuestion(SingleImageQuestion):
 
 
 class NameDeck(Deck):
-    """Makes the cards of a dataset's images, and answers of what comes back."""
+    """Makes the cards of a dataset's images, and answers from the page's input."""
 
     def __init__(self, dataset: Dataset, store: Store, places: TableLookup) -> None:
         self._dataset, self._store, self._places = dataset, store, places
 
     def told(self) -> dict[str, Any]:
-        """The classes with their other names, and the time limit."""
+        """Return the classes with their other names, and the time limit."""
         return {"classes": classes(self._dataset), "limit_s": self._store.settings.limit_s}
 
     def card(self, claimed: Claimed, _annotator: str | None) -> dict[str, Any]:
-        """An image by its task's name; of a practice image also what is right."""
+        """Return an image by its task's name. A practice image also has its answer."""
         card: dict[str, Any] = {"task": claimed.task.task_id, "stage": claimed.stage, "picture": claimed.task.task_id}
         if claimed.stage == "practice":
             space = self._dataset.info.label_space
@@ -176,16 +176,16 @@ class NameDeck(Deck):
         return card
 
     def past(self, answer: NameAnswer, task: ReviewTask) -> dict[str, Any]:
-        """An answer already given, for undo; its seconds, because a time limit runs on."""
+        """Return an earlier answer for undo, with its seconds, because the time limit continues."""
         decision = {name: getattr(answer, name) for name in ("said", "label", "note", "seconds")}
         return {"card": self.card(Claimed(task=task, stage="name"), answer.annotator), "decision": decision}
 
     def body(self, content: bytes) -> NameDecision:
-        """One answer."""
+        """Check one answer."""
         return NameDecision.model_validate_json(content)
 
     def answer(self, body: NameDecision, task: ReviewTask, annotator: str) -> NameAnswer:
-        """A checked answer; one that came after the time limit is kept as late, whatever it says."""
+        """Return a checked answer. An answer after the time limit is stored as late, whatever it is."""
         limit, space = self._store.settings.limit_s, self._dataset.info.label_space
         label = space.ids[space.index(body.label)] if body.label else ""
         late = limit is not None and body.seconds is not None and body.seconds > limit
@@ -208,7 +208,7 @@ class NameDeck(Deck):
 
 
 def classes(dataset: Dataset) -> list[dict[str, Any]]:
-    """The classes for a searchable list, with what each is also called."""
+    """Return the classes for a searchable list, with their other names."""
     space = dataset.info.label_space
     found = zip(space.ids, space.names, other_names(space), strict=True)
     return [{"id": label, "name": name, "also": also} for label, name, also in found]

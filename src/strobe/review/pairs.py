@@ -1,4 +1,4 @@
-"""Do these two look the same? The question about pairs, joined from its parts: plan, counters, cards, summary."""
+"""The question whether two frames look the same: plan, counters, cards and summary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ from strobe.review.votes import ImportedAnswers, read_votes
 __all__ = ["PairQuestion"]
 
 MOST_AT_ONCE = 40
-"""Pairs of a set that are given at once; the rest of a larger set comes as a set of its own."""
+"""The largest number of pairs per page. The rest of a larger set gets its own page."""
 
 
 class PairQuestion:
-    """Whether an anchor and a neighbour look the same; before it, where asked for, which labels an anchor has."""
+    """Whether an anchor and a neighbour look the same. If requested, first which labels an anchor has."""
 
     name = "pairs"
     log = counters.VERDICTS
@@ -35,21 +35,21 @@ class PairQuestion:
     together = True
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Every pair, every anchor, and the controls."""
+        """Return every pair, every anchor, and the controls."""
         return plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
 
     def stage(self, task: ReviewTask) -> str:
-        """`anchor` for an anchor alone, `pair` for all others."""
+        """Return `anchor` for an anchor alone, `pair` for all others."""
         return "anchor" if task.kind == "anchor" else "pair"
 
     def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
-        """A pair stands alone or with the others of its set, an anchor always alone."""
+        """A pair has its own page or shares that of its set. An anchor always has its own."""
         return task.set_id if settings.at_once == "set" and task.kind != "anchor" else task.task_id
 
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """Anchors that want their labels first, then pairs, or whole sets of them."""
+        """Return anchors that need labels first, then pairs, or whole sets of them."""
 
         def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[ReviewTask]:
             asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
@@ -71,28 +71,28 @@ class PairQuestion:
     def open_for(
         self, _connection: Connection, settings: ReviewOptions, _who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
-        """What is open in round one, less what they voted on."""
+        """Return the number of open tasks of round one without the person's votes."""
         mine = own["pair"]["open1"] + (own["pair"]["waiting"] if settings.labels else 0)
         return whole["anchor"]["open1"] + whole["pair"]["open1"] - mine
 
     def follow(self, connection: Connection, answer: Verdict, settings: ReviewOptions) -> None:
-        """The counters of the pair and, where its anchor is in doubt, of its set."""
+        """Update the counters of the pair and, if its anchor is in doubt, of its set."""
         counters.follow(connection, answer, settings)
 
     def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Every counter anew."""
+        """Compute every counter again."""
         counters.rebuild(connection, settings)
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> PairDeck:
-        """The cards of a dataset."""
+        """Return the cards of a dataset."""
         return PairDeck(dataset, store, places, pictures)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
-        """The papers' own annotation JSON, or CSV."""
+        """Read the papers' annotation JSON, or CSV."""
         return read_votes(path, dataset, annotator=annotator, known=known)
 
     def summarise(self, dataset: Dataset, answers: Sequence[Verdict], conduct: Conduct | None) -> dict[str, Any]:
-        """The papers' table, agreement, control pairs, reasons, pace."""
+        """Return the papers' table, agreement, control pairs, reasons and pace."""
         from strobe.review.summary import summarise  # late, with SciPy: a server starts without it
 
         return summarise(dataset, answers, conduct=conduct)
@@ -103,4 +103,4 @@ _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kin
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
     AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) {where}
     ORDER BY t.position LIMIT :want"""
-"""What others hold comes first in the queue, so that is what is looked at first."""
+"""Tasks that others hold come first in the queue, so they are checked first."""

@@ -1,4 +1,7 @@
-"""What a review still waits for: votes of round one, labels of anchors, round two. Pure: votes in, counts out."""
+"""Compute the pending work of a review: votes of round one, labels of anchors, round two.
+
+A pure function of the votes.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,10 +18,10 @@ __all__ = ["pending"]
 def pending(
     dataset: Dataset, verdicts: Sequence[Verdict], derivation: Derivation | None, conduct: Conduct | None
 ) -> dict[str, Any]:
-    """How many pairs wait, for how many votes, and whose; the same rules as the queue's (`derivation`: of the votes).
+    """Return how many pairs wait for how many votes of whom, by the rules of the queue (`derivation`: of the votes).
 
-    Without a conduct it is not known how many votes were asked for: then pairs without any vote wait for round one,
-    doubtful pairs without any vote of round two for that, and votes are null. So it is with round two switched off.
+    Without a conduct, the requested number of votes is unknown. Then pairs without any vote wait for round one,
+    doubtful pairs without any vote of round two wait for that, and votes are null. The same holds if round two is off.
     """
     ids, sets = dataset.frame_ids(), dataset.sets
     names = [str(name) for name in sets.set_id]
@@ -49,7 +52,7 @@ def pending(
                 one["pairs"] += 1
                 one["votes"] += missing
             continue
-        # A bad anchor is asked of everyone though its set is dropped for now.
+        # Everyone is asked about a bad anchor, although its set is dropped for now.
         accused = any(vote.bad_anchor for vote in _last_words(first, second))
         if all(map(is_clean, first.values())) or ((name in dropped or name in unlabelled) and not accused):
             continue
@@ -74,6 +77,6 @@ def pending(
 
 
 def _last_words(first: dict[str, Verdict], second: dict[str, Verdict]) -> list[Verdict]:
-    """The latest vote of each annotator, whatever the round."""
+    """Return the latest vote of each annotator, in any round."""
     both = [*first.values(), *second.values()]
     return list({v.annotator: v for v in sorted(both, key=lambda vote: (vote.at, vote.verdict_id))}.values())

@@ -1,4 +1,4 @@
-"""Who takes part: names and roles."""
+"""The people of a review: names and roles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Role = Literal["annotator", "observer", "admin"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Someone who takes part."""
+    """A person in the review."""
 
     name: str
     role: Role
@@ -36,24 +36,24 @@ class People:
         self._database = store.database
 
     def all(self) -> list[Person]:
-        """Everyone, by name."""
+        """Return everyone, by name."""
         with self._database.read() as connection:
             rows = list(execute(connection, "SELECT name, role, paused FROM annotators"))
         return sorted(map(_person, rows), key=lambda person: person.name)
 
     def find(self, name: str) -> Person | None:
-        """A person by name."""
+        """Return a person by name."""
         with self._database.read() as connection:
             rows = execute(connection, "SELECT * FROM annotators WHERE name = :name", {"name": name})
             row = rows.first()
         return None if row is None else _person(row)
 
     def known_name(self, name: str) -> str:
-        """The name as it is in use here, by people or on votes (see `Spellings`), or as it is where it is new."""
+        """Return the name as it is in use by people or on votes (see `Spellings`), or unchanged if it is new."""
         return Spellings(self.store.names()).known(checked_name(name))
 
     def add(self, name: str, role: Role = "annotator") -> Person:
-        """The person of that name in whatever spelling, added where new; a known name keeps its role."""
+        """Return the person of that name in any spelling, added if new. A known name keeps its role."""
         known = self.find(checked_name(name))
         if known is not None:
             return known
@@ -73,7 +73,10 @@ class People:
         return found
 
     def invite(self, name: str, role: Role) -> Person:
-        """The person of that name and role, added where new; InvalidValue where the name is someone else's."""
+        """Return the person of that name and role, added if new.
+
+        Raise InvalidValue if the name belongs to someone else.
+        """
         person = self.add(Spellings(self.store.names()).checked(name), role)
         if person.role != role:
             raise InvalidValue(
@@ -82,7 +85,7 @@ class People:
         return person
 
     def pause(self, name: str, *, paused: bool) -> None:
-        """Stop giving someone new pairs, or go on; decisions already made are still taken."""
+        """Stop or resume giving someone new tasks. Decisions already made are still accepted."""
         with self._database.write() as connection:
             done = execute(
                 connection,

@@ -1,4 +1,4 @@
-"""Frames for the page, by opaque name only: no path of this machine ever reaches a browser, or comes from one."""
+"""Frames for the page by opaque name: paths of this machine never reach a browser, and none are accepted from one."""
 
 import hmac
 import re
@@ -33,19 +33,19 @@ class FrameImages:
 
     def __init__(self, dataset: Dataset, source: FrameSource, *, secret: bytes) -> None:
         self._source, self._n = source, len(dataset.frames)
-        # Names are of rows, and a browser keeps what it was shown by a name: other frames, other names.
+        # Names encode rows, and browsers cache images by name, so other frames need other names.
         self._key = hmac.digest(secret, b"media\n" + dataset.frames_digest().encode(), "sha256")
         self._decoding = threading.Lock()
 
     def name(self, row: int) -> str:
-        """The opaque name of a frame: its row, enciphered, so that no table of names need be kept."""
+        """Return the opaque name of a frame: its encrypted row, so that no table of names is needed."""
         left, right = row, 0
         for turn in range(_TURNS):
             left, right = right, left ^ self._mixed(turn, right)
         return f"{left:016x}{right:016x}"
 
     def row(self, name: str) -> int | None:
-        """The frame of that name; None for a name that was never given."""
+        """Return the frame of that name, or None for a name that was never issued."""
         if not _NAME.fullmatch(name):
             return None
         left, right = int(name[:16], 16), int(name[16:], 16)
@@ -57,23 +57,23 @@ class FrameImages:
         return int.from_bytes(hmac.digest(self._key, bytes([turn]) + half.to_bytes(8, "big"), "sha256")[:8], "big")
 
     def size_wh(self, row: int) -> tuple[int, int]:
-        """Width and height of a frame, upright."""
+        """Return width and height of a frame, upright."""
         with self._decoding:
             height, width = self._source.read(row).shape[:2]
         return width, height
 
     def get(self, row: int) -> EncodedImage:
-        """The image of a frame. Raises StrobeError where it cannot be read.
+        """Return the image of a frame. Raise StrobeError if it cannot be read.
 
-        Only JPEG and PNG leave as they are stored; anything else is decoded and encoded anew, so that a file that is
-        no image can never be sent.
+        Only JPEG and PNG are sent as stored. Anything else is decoded and encoded again, so that a file that is not an
+        image is never sent.
         """
         encoded = self._source.read_encoded(row)
         if encoded is not None:
             for magic, media_type in _MAGIC:
                 if encoded.startswith(magic):
                     return EncodedImage(content=encoded, media_type=media_type)
-        # One at a time: a source that decodes a video keeps its place in it.
+        # One at a time: a source that decodes a video has one position in it.
         with self._decoding:
             pixels = self._source.read(row)
         return EncodedImage(content=png_bytes(pixels, compress_level=1), media_type="image/png")

@@ -1,4 +1,4 @@
-"""Where the names of a dataset lie in its tables, found when somebody asks: nothing is written out for every frame."""
+"""Find names of a dataset in its tables on demand. Nothing is precomputed for every frame."""
 
 from functools import cached_property
 
@@ -14,40 +14,40 @@ __all__ = ["TableLookup"]
 
 
 class TableLookup:
-    """The rows of frames, sets, labels and members by name, by search in the tables' own columns."""
+    """Finds rows of frames, sets, labels and members by name, by search in the tables' columns."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
 
     def frame(self, name: str) -> int:
-        """The row of a frame."""
+        """Return the row of a frame."""
         row = self.find(name)
         if row is None:
             raise InvalidValue(f"{self._dataset.name} has no frame {printable(name)}")
         return row
 
     def find(self, name: str) -> int | None:
-        """The row of a frame; None where the dataset has no such frame."""
+        """Return the row of a frame, or None if the dataset has no such frame."""
         video, _, index = name.rpartition(":")
         row = self._videos.get(video)
         if row is None or not index.isdecimal():
             return None
         wanted = row * self._span + int(index)
         found = self._frames.of(wanted)
-        # Spelled as we spell it, and no other way: "a:07" is no frame.
+        # Only our own spelling is accepted: "a:07" is not a frame.
         return found[0] if found and self.frame_id(found[0]) == name else None
 
     def frame_id(self, row: int) -> str:
-        """The name of a frame."""
+        """Return the name of a frame."""
         frames = self._dataset.frames
         return frame_id(str(self._dataset.videos.video_id[frames.video[row]]), int(frames.index[row]))
 
     def anchor(self, set_id: str) -> int:
-        """The frame row of a set's anchor."""
+        """Return the frame row of a set's anchor."""
         return int(self._anchors[self._sets[set_id]])
 
     def member(self, set_id: str, frame: str) -> int | None:
-        """The row in `sets` of a candidate of a set; None for its anchor and for frames of others."""
+        """Return the row in `sets` of a candidate of a set, or None for its anchor and for other frames."""
         number, row = self._sets.get(set_id), self.find(frame)
         if number is None or row is None:
             return None
@@ -57,12 +57,12 @@ class TableLookup:
         return begin + int(found[0]) if len(found) else None
 
     def labels(self, row: int) -> frozenset[int]:
-        """The labels of a frame."""
+        """Return the labels of a frame."""
         label = self._dataset.labels.label
         return frozenset(int(label[place]) for place in self._labels.of(row))
 
     def sets_of(self, row: int) -> list[str]:
-        """The sets a frame is in, in the order of the table."""
+        """Return the sets of a frame, in the order of the table."""
         sets = self._dataset.sets
         return [str(sets.set_id[sets.set[place]]) for place in self._of_frame.of(row)]
 
@@ -97,14 +97,14 @@ class TableLookup:
 
 
 class _Sorted:
-    """A column to be searched by value; ordered once, and only where it does not lie in order."""
+    """A column to search by value. It is sorted once, and only if it is not sorted already."""
 
     def __init__(self, column: NDArray[np.int64] | Ints) -> None:
         self._column = column
         self._order = None if bool((column[1:] >= column[:-1]).all()) else np.argsort(column, kind="stable")
 
     def of(self, value: int) -> list[int]:
-        """The places of a value, ascending."""
-        wanted = self._column.dtype.type(value)  # of another type the whole column would be converted to it
+        """Return the positions of a value, ascending."""
+        wanted = self._column.dtype.type(value)  # a value of another type would convert the whole column
         begin, end = (int(np.searchsorted(self._column, wanted, side=s, sorter=self._order)) for s in ("left", "right"))
         return list(range(begin, end)) if self._order is None else sorted(self._order[begin:end].tolist())

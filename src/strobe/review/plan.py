@@ -1,4 +1,4 @@
-"""What there is to decide, and the pairs of a dataset: every pair, every anchor, hidden controls, in a seeded order."""
+"""The tasks of a review: every pair, every anchor and hidden controls of a dataset, in a seeded order."""
 
 import hashlib
 import hmac
@@ -18,10 +18,10 @@ Kind = Literal["pair", "anchor", "same", "different"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewTask:
-    """One thing to decide. Of a pair `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
+    """One task. For a pair, `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
 
-    `kind` is one of its question's. One person is given one task of each `kin` at most (empty: it has none but itself);
-    `condition` is what its image is shown as.
+    `kind` is one of its question's. A person gets at most one task of each `kin` (empty: the task is its only member).
+    `condition` is that of its image.
     """
 
     task_id: str
@@ -36,19 +36,22 @@ class ReviewTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A task given to an annotator, and the stage their answer to it belongs to."""
+    """A task assigned to an annotator, and the stage of their answer."""
 
     task: ReviewTask
     stage: str
 
 
 def task_name(secret: bytes, *parts: str) -> str:
-    """The opaque name of a task: nothing tells what is behind it."""
+    """Return the opaque name of a task. It reveals nothing about the task."""
     return hmac.digest(secret, "\n".join(parts).encode(), "sha256").hex()[:24]
 
 
 def candidates_digest(dataset: Dataset) -> str:
-    """Changes exactly when the candidates do: a store belongs to one list of them. Votes and labels may change."""
+    """Return a digest of the candidates.
+
+    A store belongs to one list of candidates, while votes and labels may change.
+    """
     sets, ids = dataset.sets, dataset.frame_ids()
     rows = sorted(
         f"{sets.set_id[s]}\t{ids[f]}\t{a}\n"
@@ -58,9 +61,9 @@ def candidates_digest(dataset: Dataset) -> str:
 
 
 def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list[ReviewTask]:
-    """Every task of a dataset. Names are opaque, so that a control pair looks like any other.
+    """Return every task of a dataset. Names are opaque, so that a control pair looks like any other.
 
-    The order depends on the seed and the candidates alone, not on the order of rows in a file.
+    The order depends only on the seed and the candidates, not on the order of rows in a file.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     pairs = sorted(dataset.candidates())
@@ -88,7 +91,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
 
 
 def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
-    """Anchors with a frame of another video, of another class where there is one: nobody could call them the same."""
+    """Pair anchors with a frame of another video, of another class if possible, which nobody could call the same."""
     order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
     anchor, video = dataset.sets.anchor_frame, dataset.video_of_set
     labels: dict[int, set[int]] = {}

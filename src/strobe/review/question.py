@@ -1,8 +1,7 @@
-"""What a question is: everything the store, the server and the page need to know of one, and nothing more.
+"""The interface of a question: everything that the store, the server and the page need to know about one.
 
 People, leases, the guard, the outbox, undo and export are shared. A question supplies its plan, its cards, the check of
-an answer, what an answer opens or closes, and what follows from all of them; its page is `page/NAME.js` and
-`page/NAME.html`.
+an answer, the tasks that an answer opens or closes, and its figures. Its page is `page/NAME.js` and `page/NAME.html`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,105 +28,105 @@ QUESTIONS = {
     "name": "strobe.review.naming:NameQuestion",
     "box": "strobe.review.boxing:BoxQuestion",
 }
-"""The questions by the name `--ask` takes (`conduct.ASK`)."""
+"""The questions by the name that `--ask` takes (`conduct.ASK`)."""
 
 TABLES = {"pairs": "verdicts", "name": "names", "box": "drawn"}
-"""Where the answers to each lie: for who asks no more of a question than that, as each brings much along."""
+"""The log of each question's answers, for callers that need nothing else: importing a question is expensive."""
 
 
 class Deck(Protocol):
-    """The cards of one question on one dataset, and answers of what comes back."""
+    """The cards of one question on one dataset, and answers from the page's input."""
 
     def told(self) -> dict[str, Any]:
-        """What the page is told at the start."""
+        """Return the facts that the page gets at the start."""
         ...
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
-        """A task as the page shows it to one annotator, or to a group (None): at least `task` and `stage`."""
+        """Return a task as the page shows it to one annotator or to a group (None): at least `task` and `stage`."""
         ...
 
     def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
-        """The cards of tasks that were claimed together: one each, unless some stand on one page."""
+        """Return the cards of tasks that were claimed together: one each, unless some share a page."""
         return [self.card(one, annotator) for one in claimed]
 
     def past(self, answer: Any, task: ReviewTask) -> dict[str, Any]:
-        """An answer already given, for undo: its `card` and the `decision`."""
+        """Return an earlier answer for undo: its `card` and the `decision`."""
         ...
 
     def pasts(self, answers: Sequence[tuple[Any, ReviewTask]]) -> list[dict[str, Any]]:
-        """Answers already given, in the order they come in, as the page walks back through them."""
+        """Return earlier answers in order, as the page steps back through them."""
         return [self.past(answer, task) for answer, task in answers]
 
     def body(self, content: bytes) -> Any:
-        """What the page sent, checked field by field; it has at least `task` and `who`."""
+        """Check the page's input field by field. It has at least `task` and `who`."""
         ...
 
     def answer(self, body: Any, task: ReviewTask, annotator: str) -> Any:
-        """A checked body as an answer without a time; InvalidValue where it cannot be one."""
+        """Turn a checked body into an answer without a time. Raise InvalidValue if that is impossible."""
         ...
 
 
 class Question(Protocol):
-    """One thing asked of people."""
+    """One question that people answer."""
 
     name: str
     log: AnswerLog
-    """Where its answers lie."""
+    """The log of its answers."""
     real: str
-    """The kind of its tasks that is the work itself."""
+    """The kind of its regular tasks."""
     controls: tuple[str, ...]
-    """The kinds that are hidden among them."""
+    """The kinds of hidden controls."""
     together: bool
     """Whether a group may decide on one screen."""
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Every task of a dataset, opaquely named, in a seeded order."""
+        """Return every task of a dataset, with opaque names, in a seeded order."""
         ...
 
     def stage(self, task: ReviewTask) -> str:
-        """The stage of an answer to a task of round one; that of round two is `verify`."""
+        """Return the stage of an answer in round one. In round two it is `verify`."""
         ...
 
     def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
-        """The name of the page a task of round one stands on: tasks of one name are shown at once."""
+        """Return the page of a task in round one. Tasks with the same page are shown together."""
         ...
 
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """Open tasks for up to `want` pages that `who` may be given and does not hold yet, the first to show first."""
+        """Return open tasks for up to `want` pages that `who` may get and does not hold yet, in display order."""
         ...
 
     def open_for(self, connection: Connection, settings: ReviewOptions, who: str, *, whole: Counts, own: Counts) -> int:
-        """How many open tasks of round one could still be given to `who`, now or when a lease runs out.
+        """Return how many open tasks of round one could still be given to `who`, now or when a lease ends.
 
-        `whole` are the counts of all its tasks, `own` those of what they said (`tally`).
+        `whole` has the counts of all its tasks, `own` those of the person's answers (`tally`).
         """
         ...
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
-        """Bring the counters up to one new answer: what it closes, what it opens again."""
+        """Update the counters for one new answer: the tasks that it closes and reopens."""
         ...
 
     def rebuild(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Make every counter anew from the answers."""
+        """Compute every counter again from the answers."""
         ...
 
     def deck(self, dataset: Dataset, store: Any, places: TableLookup, pictures: FrameImages) -> Deck:
-        """The cards of a dataset, whose answers lie in the store."""
+        """Return the cards of a dataset whose answers are in the store."""
         ...
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
-        """Answers made elsewhere: those of a file; `annotator` gave those that do not say who, `known` are in use."""
+        """Read answers from a file. `annotator` gave those without a name, `known` are the names in use."""
         ...
 
     def summarise(self, dataset: Dataset, answers: Sequence[Any], conduct: Conduct | None) -> dict[str, Any]:
-        """What follows from the answers: the figures of status, review.json and the admin page."""
+        """Return the figures of status, review.json and the admin page."""
         ...
 
 
 def question_named(name: str) -> Question:
-    """The question of that name."""
+    """Return the question of that name."""
     if name not in QUESTIONS:
         raise UnknownName("question", name, QUESTIONS)
     module, _, attribute = QUESTIONS[name].partition(":")

@@ -1,6 +1,6 @@
-"""Who gets which task next: leased, so that no two people get the same by accident, and returned after a time-out.
+"""Choose the next tasks of each person. Leases prevent that two people get the same task, and end after a time-out.
 
-A second tab gets other tasks. When none is left, or when its person holds as many as allowed, it takes over those of
+A second tab gets other tasks. If none is left, or if its person holds the allowed number, it takes over the tasks of
 the first tab.
 """
 
@@ -28,11 +28,11 @@ _CONTROL = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewProgress:
-    """How far a question has come, and one annotator's part in it.
+    """The progress of a question, and one annotator's part in it.
 
-    `open_for_me` counts what this annotator could still be given, now or when a lease runs out: tasks of round one
-    without an answer of theirs, and tasks of round two without one. Zero where all that is left is for others.
-    `tasks_waiting` of the `tasks_open` wait for their anchor's labels.
+    `open_for_me` counts the tasks that this annotator could still get, now or when a lease ends: tasks of round one and
+    of round two without their answer. It is zero if only others can do the rest. `tasks_waiting` of the `tasks_open`
+    wait for their anchor's labels.
     """
 
     tasks: int = 0
@@ -48,7 +48,7 @@ class ReviewProgress:
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
-    """Up to `want` pages of tasks for this tab, those it already holds first; their leases start anew."""
+    """Return up to `want` pages of tasks for this tab, those it already holds first. Their leases start again."""
     now, question = store.clock(), store.question
 
     def pages(tasks: Sequence[ReviewTask]) -> list[str]:
@@ -67,7 +67,7 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
         if (more := min(want - len(pages(tasks)), room)) > 0:
             tasks += question.fresh(connection, store.settings, values, more)
         if len(pages(tasks)) < want:
-            # Nothing new: what this annotator's other tabs hold is better finished here than waited for.
+            # Nothing new is left: take over the tasks of this annotator's other tabs.
             tasks += first(elsewhere, want - len(pages(tasks)))
         if store.settings.at_once == "pair":
             tasks = _with_control(connection, store, values, tasks)
@@ -82,15 +82,15 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
 
 
 def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Claimed]:
-    """Round-two tasks that not every member of a group has decided yet."""
+    """Return round-two tasks that not every member of a group has decided yet."""
     with store.database.write() as connection:
         return _verify(connection, store, members, want)
 
 
 def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress:
-    """The counts shown on the page, one annotator's part among them; `since` is when their day began.
+    """Return the counts for the page, with one annotator's part. `since` is the start of their day.
 
-    All but that day's answers are kept (`tally`), so that it costs the same whatever has been done.
+    All counts except those of the day are stored (`tally`), so that the cost does not grow with the work done.
     """
     question, labels = store.question, store.settings.labels
     values = {"who": annotator, "question": question.name, "since": since}
@@ -121,7 +121,7 @@ def _own(store: Store) -> dict[str, str]:
 
 
 def _verify_left(connection: Connection, store: Store, annotator: str) -> int:
-    """How many tasks of round two an annotator has not decided yet: who has decided all need not look through them."""
+    """Return how many tasks of round two an annotator has not decided yet."""
     question = store.question.name
     whole, own = tally.whole_counts(connection, question), tally.own_counts(connection, question, annotator)
     return sum(one["open2"] for one in whole.values()) - sum(one["open2"] for one in own.values())
@@ -142,7 +142,7 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
 def _control(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str | None = None
 ) -> ReviewTask | None:
-    """The control that is due to this annotator beside these tasks, of that set where one is named; None if none is."""
+    """Return the control that is due to this annotator with these tasks, of the given set if one is named, or None."""
     hidden, real, share = store.question.controls, store.question.real, store.settings.controls
     n_real = sum(task.kind == real for task in tasks)
     if not hidden or not share:
@@ -163,14 +163,14 @@ def _control(
 def _with_control(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask]
 ) -> list[ReviewTask]:
-    """The claimed tasks with a control among them where one is due; never the first, never two at once."""
+    """Insert a control into the claimed tasks if one is due: never the first, never two at once."""
     n_real = sum(task.kind == store.question.real for task in tasks)
     if n_real < 2 or any(task.kind in store.question.controls for task in tasks):
         return tasks
     control = _control(connection, store, values, tasks)
     if control is None:
         return tasks
-    # A place that looks like chance and needs no state: the control's own opaque name decides it.
+    # The control's opaque name decides its position, which looks random and needs no state.
     place = len(tasks) - n_real + 1 + int(control.task_id[:8], 16) % (n_real - 1)
     return [*tasks[:place], control, *tasks[place:-1]]
 
@@ -178,7 +178,7 @@ def _with_control(
 def _control_of_set(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str
 ) -> list[ReviewTask]:
-    """A control to stand among the pairs of a set, where one is due and the set has one; never two in a set."""
+    """Return a control to show among the pairs of a set, if one is due and the set has one. Never two in a set."""
     of_set = [task for task in tasks if task.set_id == set_id and task.kind != "anchor"]
     if len(of_set) < 2 or any(task.kind in store.question.controls for task in of_set):
         return []

@@ -1,4 +1,4 @@
-"""The bodies the page sends, checked field by field. Nothing else is read from a request."""
+"""The request bodies of the page, checked field by field. Nothing else is read from a request."""
 
 from typing import Annotated, Literal, get_args
 
@@ -32,7 +32,7 @@ class _Body(BaseModel):
 
 
 class Login(_Body):
-    """Who comes: by name (and the shared token where there is one), or by a personal key."""
+    """A log-in by name (with the shared token if there is one), or by a personal key."""
 
     name: Annotated[str, Field(max_length=200)] = ""
     token: ShortText = ""
@@ -40,7 +40,7 @@ class Login(_Body):
 
 
 class Claim(_Body):
-    """A tab asks for its next tasks; `since` is when its person's day began."""
+    """A tab requests its next tasks. `since` is the start of its person's day."""
 
     tab: Opaque
     want: Annotated[int, Field(ge=1, le=12)] = 6
@@ -49,15 +49,16 @@ class Claim(_Body):
 
 
 class ReleaseBody(_Body):
-    """A tab gives back what it holds."""
+    """A tab releases its tasks."""
 
     tab: Opaque
 
 
 class AnswerBody(_Body):
-    """One answer, whatever the question. It has an id made by the page, so that the same answer sent twice is one.
+    """One answer to any question. The page creates its id, so that an answer sent twice is stored once.
 
-    `who` is who the page thinks they are: where the session says otherwise the answer is sent back, not misfiled.
+    `who` is the person that the page expects. If the session belongs to someone else, the answer is returned, not
+    stored.
     """
 
     who: ShortText = ""
@@ -80,14 +81,14 @@ class Decision(AnswerBody):
 
 
 class SetDecision(_Body):
-    """Decisions on pairs of one set that stood on one page, kept all or none."""
+    """Decisions on pairs of one set that shared a page, stored all or none."""
 
     who: ShortText = ""
     votes: Annotated[list[Decision], Field(min_length=1, max_length=60)]
 
 
 class NameDecision(AnswerBody):
-    """What an image was called."""
+    """The name given to an image."""
 
     answer_id: Opaque
     stage: Literal["name", "practice"]
@@ -96,7 +97,7 @@ class NameDecision(AnswerBody):
 
 
 class BoxDecision(AnswerBody):
-    """Where an object is, to the pixel, or why the image is discarded."""
+    """The box of an object in pixels, or why the image is discarded."""
 
     answer_id: Opaque
     stage: Literal["draw", "verify"]
@@ -107,34 +108,34 @@ class BoxDecision(AnswerBody):
 
 
 class JointClaim(_Body):
-    """A group asks for its next tasks."""
+    """A group requests its next tasks."""
 
     members: Annotated[list[ShortText], Field(min_length=1, max_length=30)]
     want: Annotated[int, Field(ge=1, le=12)] = 6
 
 
 class JointVote(Decision):
-    """One member's vote in a decision made together."""
+    """One member's vote in a joint decision."""
 
     member: ShortText
     stage: Literal["verify"] = "verify"
 
 
 class JointDecision(_Body):
-    """A decision made together: every member's vote, kept all or none."""
+    """A joint decision: every member's vote, stored all or none."""
 
     votes: Annotated[list[JointVote], Field(min_length=1, max_length=30)]
 
 
 class Invite(_Body):
-    """Someone to invite."""
+    """A person to invite."""
 
     name: Annotated[str, Field(max_length=200)]
     role: Literal["annotator", "observer"] = "annotator"
 
 
 class Pause(_Body):
-    """Someone to pause, to let go on, or to shut out."""
+    """A person to pause, resume or revoke."""
 
     name: ShortText
     action: Literal["pause", "resume", "revoke"]

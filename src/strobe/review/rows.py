@@ -1,4 +1,4 @@
-"""Rows of the database as records, and back: the columns of a table are the fields of its record."""
+"""Convert database rows to records and back. The columns of a table are the fields of its record."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from strobe.review.plan import ReviewTask
 __all__ = ["Answer", "columns", "record_of", "row_of"]
 
 Answer = Verdict | NameAnswer | BoxAnswer
-"""What one person said of one task, whatever the question."""
+"""One person's answer to one task of any question."""
 
 Record = TypeVar("Record", ReviewTask, Verdict, NameAnswer, BoxAnswer)
 
@@ -23,21 +23,21 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "labels": lambda text: tuple(json.loads(text)),
     "xyxy": lambda text: tuple(json.loads(text)),
 }
-"""The columns whose values databases keep otherwise: truth as 0 and 1, lists as JSON."""
+"""Columns with another representation in the database: booleans as 0 and 1, lists as JSON."""
 
 
 def columns(record: type[Any]) -> tuple[str, ...]:
-    """The columns of a record's table."""
+    """Return the columns of a record's table."""
     return tuple(field.name for field in fields(record))
 
 
 def row_of(record: ReviewTask | Answer) -> dict[str, Any]:
-    """A record as the values of its row."""
+    """Return the values of a record's row."""
     return {name: _plain(getattr(record, name)) for name in columns(type(record))}
 
 
 def record_of(kind: type[Record], row: Mapping[str, Any]) -> Record:
-    """The record in a row of its table."""
+    """Return the record in a row of its table."""
     found = {name: row[name] for name in columns(kind)}
     for name, read in _READ.items():
         if found.get(name) is not None:

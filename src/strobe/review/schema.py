@@ -1,4 +1,4 @@
-"""The tables: one schema for SQLite and PostgreSQL, reached by numbered migrations from the first version on."""
+"""The tables: one schema for SQLite and PostgreSQL, with numbered migrations from the first version on."""
 
 from collections.abc import Mapping
 
@@ -116,7 +116,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "AND a.role <> 'observer'",
     ),
 }
-"""Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
+"""Each version's statements, run in order and never edited later: a schema change gets a new number."""
 
 _SERIAL = {
     "sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -125,7 +125,7 @@ _SERIAL = {
 
 
 def migrate(connection: Connection, migrations: Mapping[int, tuple[str, ...]] = MIGRATIONS) -> int:
-    """Bring the database to the newest version; the version comes back. A newer database is refused."""
+    """Migrate the database to the newest version and return the version. A newer database is refused."""
     connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)"))
     have = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
     newest = max(migrations)

@@ -1,4 +1,4 @@
-"""The secret of this machine's review servers: kept with the user's state, never in a dataset folder that travels."""
+"""The secret of this machine's review servers, stored with the user's state and never in a dataset folder."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ __all__ = ["server_secret"]
 
 
 def server_secret() -> bytes:
-    """What sessions and keys are sealed with; made at the first call, for this user's eyes only."""
+    """Return the key for sessions and personal keys. The first call creates it, readable only for this user."""
     path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "strobe" / "review.secret"
     make_folder(path.parent)
     try:
@@ -33,8 +33,8 @@ def server_secret() -> bytes:
 
 
 def _make(path: Path) -> None:
-    """The file, whole or not at all; where another server was quicker, its file stays."""
-    handle, name = tempfile.mkstemp(dir=path.parent)  # readable for this user alone
+    """Create the file atomically. If another server was faster, its file stays."""
+    handle, name = tempfile.mkstemp(dir=path.parent)  # readable only for this user
     try:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(32))

@@ -1,4 +1,4 @@
-"""Running the server: bind first, then say where, then serve until told to stop."""
+"""Run the server: bind first, then report the address, then serve until stopped."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from strobe.review.guard import Guard
 __all__ = ["ThrottledLog", "bind", "config_of", "run"]
 
 HEAD_S = 20.0
-"""How long the head of a request may take to come."""
+"""How long the head of a request may take to arrive."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, or one line that says why not. Port 0 takes a free one."""
+    """Return a listening socket, or raise a one-line error. Port 0 chooses a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be named: asyncio switches off Nagle's delay (40 ms an answer) only where it is.
+    # Name the protocol: only then does asyncio disable Nagle's delay (40 ms per answer).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -40,7 +40,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _InTime(H11Protocol):
-    """A connection that is closed where the head of a request does not come whole in time; uvicorn would wait."""
+    """Closes a connection if the head of a request does not arrive in time. uvicorn would wait."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -57,7 +57,7 @@ class _InTime(H11Protocol):
         self._stop()
 
     def _watch(self) -> None:
-        """Let the clock run from the first byte of a head, or from the connection, to the head's last byte."""
+        """Run the timer from the first byte of a head, or from the connection, to the head's last byte."""
         if self.conn.their_state is not h11.IDLE:
             self._stop()
         elif self._late is None:
@@ -70,7 +70,7 @@ class _InTime(H11Protocol):
 
 
 class ThrottledLog(logging.Filter):
-    """Lets a message through once in a while and says how many were like it: a stranger cannot fill the log."""
+    """Logs a repeated message only once in a while, with a count, so that nobody can fill the log."""
 
     def __init__(self, *, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ThrottledLog(logging.Filter):
         self._seen: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it: the same text not again within the time."""
+        """Whether to log the message: not if the same text was logged recently."""
         now, text = self._clock(), record.getMessage()
         since, kept_back = self._seen.get(text, (-1e9, 0))
         if now - since < self._every_s:
@@ -93,7 +93,7 @@ class ThrottledLog(logging.Filter):
 
 
 def config_of(app: Guard) -> uvicorn.Config:
-    """How uvicorn runs the server."""
+    """Return uvicorn's configuration."""
     return uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
         ws="none", http=_InTime, timeout_graceful_shutdown=3, limit_concurrency=2000,
@@ -102,7 +102,7 @@ def config_of(app: Guard) -> uvicorn.Config:
 
 
 def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM. Requests are not logged: addresses and names are nobody's business."""
+    """Serve until SIGINT or SIGTERM. Requests are not logged, to protect addresses and names."""
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -110,13 +110,13 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
             on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # A request still open at Ctrl-C is cut off after a while and told so (the guard): no matter for the log.
+            # A request still open at Ctrl-C is cut off after a while and answered by the guard, so it is not logged.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets=sockets)
 
     config = config_of(app)
     for name in ("uvicorn.error", "asyncio", "strobe.review"):
         logging.getLogger(name).addFilter(ThrottledLog())
-    # Ctrl-C is how a server is stopped, not an accident; uvicorn has finished what was under way when it raises it.
+    # Ctrl-C is the normal way to stop. uvicorn raises it after finishing the requests in progress.
     with contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""What the routes of the review server share: who asks, one thread for the store, and commits that are shared."""
+"""The parts that all routes share: authentication, one thread for the store, and group commits."""
 
 import asyncio
 import hashlib
@@ -40,9 +40,9 @@ _TASK_NAME = re.compile(r"[0-9a-f]{24}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may come in. `token` None: names are enough (loopback only). `admin_key` opens the admin page.
+    """How people log in. With `token` None, a name is enough (loopback only). `admin_key` opens the admin page.
 
-    `secret` is this server's own, with which sessions and keys are made.
+    `secret` is this server's own, used for sessions and keys.
     """
 
     address: ServerAddress
@@ -58,12 +58,12 @@ class Access:
 
     @property
     def mode(self) -> Mode:
-        """What is asked of people."""
+        """The kind of log-in required."""
         return "token" if self.token is not None else "invite" if self.invited_only else "open"
 
 
 class Service:
-    """What the routes share. Store calls run on one thread: one writer, first come first served."""
+    """The state that all routes share. Store calls run on one thread: one writer, first come first served."""
 
     def __init__(self, dataset: Dataset, store: Store, source: FrameSource, access: Access) -> None:
         self.dataset, self.store, self.access = dataset, store, access
@@ -71,7 +71,7 @@ class Service:
         self.sessions = Sessions(self.people, secret=access.secret, mode=access.mode)
         self.attempts = Attempts()
         secret = store.secret()
-        # What waits in a browser for one question is never sent to another.
+        # Answers that wait in a browser for one question are never sent to another.
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
         self.places, self.pictures = TableLookup(dataset), FrameImages(dataset, source, secret=secret)
         self.deck = store.question.deck(dataset, store, self.places, self.pictures)
@@ -93,12 +93,12 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args))
 
     async def enter(self, function: Callable[..., Result], *args: object) -> Result:
-        """Run a store call of a sign-in: those line up at the door, so that who is at work waits for one at most."""
+        """Run a store call of a log-in. Log-ins queue separately, so that other requests wait for at most one."""
         async with self._door:
             return await self.call(function, *args)
 
     async def save(self, answers: list[Answer]) -> list[Saved]:
-        """Keep one decision; it is on disk when this returns. Those that come together share one commit."""
+        """Store one decision. It is on disk when this returns. Simultaneous decisions share one commit."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Saved] | Conflict] = loop.create_future()
         self._waiting.append((answers, done))
@@ -118,7 +118,7 @@ class Service:
                     cast = partial(self.store.cast_each, check=leases.expect_asked)
                     outcomes = await self.call(cast, [answers for answers, _ in batch])
                 except Exception as error:
-                    # Nothing of the batch was kept: everyone is told, and every page tries again.
+                    # Nothing of the batch was stored: every page gets an error and tries again.
                     for _, done in batch:
                         if not done.done():
                             done.set_exception(error)
@@ -130,11 +130,11 @@ class Service:
             self._saving = False
 
     async def aside(self, function: Callable[..., Result], *args: object) -> Result:
-        """Run something slow that only reads, beside the store's thread."""
+        """Run a slow read-only function outside the store's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(function, *args))
 
     async def session(self, secret: str) -> Person | None:
-        """Whose session this is."""
+        """Return the person of this session."""
         if not secret:
             return None
         person, is_stale = await self.aside(self.sessions.find, secret)
@@ -145,7 +145,7 @@ class Service:
     async def who(
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
     ) -> Person:
-        """Whose request this is, or 401 / 403; 401 too where the page `expected` to speak for someone else."""
+        """Return the person of this request, or raise 401 or 403. Also 401 if the page `expected` someone else."""
         secret = request.cookies.get(self.cookie, "")
         person = await self.session(secret)
         if person is None or (expected and person.name != expected):
@@ -155,22 +155,22 @@ class Service:
         return person
 
     async def admin(self, request: Request) -> Person:
-        """Whose request this is, if they may run the review."""
+        """Return the person of this request if they may run the review."""
         person = await self.who(request, allow=("annotator", "observer", "admin"))
         if person.role != "admin" and not (self.access.is_open and person.role == "annotator"):
             raise HTTPException(403, "only for who runs this review; open the admin link printed at the start")
         return person
 
     async def progress(self, name: str, *, since: str = "") -> dict[str, int]:
-        """The counts for the page; `since` begins the person's day."""
+        """Return the counts for the page. `since` is the start of the person's day."""
         return asdict(await self.aside(partial(queue.progress, self.store, name, since=since)))
 
     async def summary(self) -> dict[str, Any]:
-        """The figures for the admin page: ten seconds old at most, older where they take long to make."""
+        """Return the figures for the admin page: at most ten seconds old, or older if they take long to compute."""
         due, figures = self._summary
         begin = time.monotonic()
         if begin > due:
-            # Who asks meanwhile gets the figures before: making them twice at once would only take longer.
+            # Concurrent requests get the previous figures: computing them twice would only take longer.
             self._summary = (begin + 60, figures)
             figures = await self.aside(self._summarised)
             now = time.monotonic()
@@ -181,18 +181,18 @@ class Service:
         return self.store.question.summarise(self.dataset, list(self.store.all()), self.store.conduct())
 
     async def claim(self, name: str, *, tab: str, want: int) -> list[dict[str, Any]]:
-        """The cards of tasks that are one annotator's now."""
+        """Return the cards of tasks that are now assigned to one annotator."""
         return await self.call(self._claimed, name, tab, want)
 
     def _claimed(self, name: str, tab: str, want: int) -> list[dict[str, Any]]:
         claimed = queue.claim(self.store, name, tab=tab, want=want)
-        for one in claimed:  # its image and the answer are next
+        for one in claimed:  # its image and the answer follow
             self._know(one.task)
         return self.deck.cards(claimed, name)
 
     async def picture(self, request: Request, name: str) -> EncodedImage | None:
-        """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
-        # At one go, on threads of their own: images are what is asked for most, and nobody else is to wait for them.
+        """Return a frame by its opaque name, or the neighbour of a task by the task's name, for anyone logged in."""
+        # On separate threads: images are the most frequent requests, and nobody else should wait for them.
         secret = request.cookies.get(self.cookie, "")
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 
@@ -206,14 +206,14 @@ class Service:
         return None if row is None else self.pictures.get(row)
 
     async def task(self, name: str) -> ReviewTask:
-        """A task of this question by its opaque name."""
+        """Return a task of this question by its opaque name."""
         found = self._tasks.get(name) or await self.aside(self._found, name)
         if found is None or found.question != self.store.question.name:
             raise HTTPException(404, "no such task")
         return found
 
     def _found(self, name: str) -> ReviewTask | None:
-        """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
+        """Return a task by its opaque name. Tasks never change, so each is read from the store once."""
         found = self._tasks.get(name) or self.store.task(name)
         if found is not None:
             self._know(found)
@@ -226,7 +226,7 @@ class Service:
 
 
 def page_files(ask: str) -> dict[str, bytes]:
-    """The page's files, read once: what is not among them cannot be asked for. The question's own part is put in."""
+    """Read the page's files once, with the question's own part. Other files cannot be requested."""
     folder = resources.files("strobe.review") / "page"
     files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
     files["index.html"] = files["index.html"].replace(b"<!-- the question -->\n", files[f"{ask}.html"])

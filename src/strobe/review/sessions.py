@@ -1,6 +1,6 @@
-"""Sessions and personal keys: who is let in, under what, and for how long.
+"""Sessions and personal keys: who may log in, how, and for how long.
 
-Only hashes are kept, made with the secret of this server: what a database brings along from elsewhere opens nothing.
+Only hashes are stored, made with the secret of this server, so that a database from elsewhere gives no access.
 """
 
 import hashlib
@@ -20,22 +20,22 @@ from strobe.review.people import People, Person
 __all__ = ["ABSOLUTE", "IDLE", "Mode", "Sessions"]
 
 Mode = Literal["open", "token", "invite"]
-"""Who may come in: anyone by name, who knows the token, who was invited."""
+"""Who may log in: anyone by name, people with the token, invited people."""
 
 _MODES: tuple[Mode, ...] = ("open", "token", "invite")
 
 IDLE, ABSOLUTE = timedelta(days=7), timedelta(days=30)
-"""A session ends after this long without a request, and after this long whatever is done with it."""
+"""A session ends after this long without a request, and after this long in any case."""
 
 _TOUCH = timedelta(hours=1)
-"""How exactly it is kept when a session was last used: not every request is worth a write."""
+"""How precisely the last use of a session is stored: not every request is worth a write."""
 
 
 class Sessions:
-    """The sessions and keys of one store, as one server makes and knows them.
+    """The sessions and keys of one store, for one server.
 
-    They are bound to the server's secret, to the store's candidates, and to the mode they were made under: a mode that
-    asks more of people does not take what a laxer one gave out.
+    They are bound to the server's secret, to the store's candidates, and to the mode they were made under: a stricter
+    mode does not accept sessions of a laxer one.
     """
 
     def __init__(self, people: People, *, secret: bytes, mode: Mode) -> None:
@@ -45,19 +45,19 @@ class Sessions:
             self._secret = hmac.digest(secret, (meta(connection, "candidates") or "").encode(), "sha256")
 
     def new_key(self, person: Person) -> str:
-        """A personal key for someone; earlier ones stay good. Shown once: only its hash is kept."""
+        """Return a new personal key for someone. Earlier keys stay valid. Only its hash is stored."""
         key = secrets.token_urlsafe(24)
         with self._database.write() as connection:
             self._insert(connection, "access_keys", key, person, {})
         return key
 
     def by_key(self, key: str) -> Person | None:
-        """Whose key this is."""
+        """Return the person of this key."""
         row = self._find("access_keys", key, role="a.role")
         return None if row is None else _person(row)
 
     def open(self, person: Person) -> str:
-        """A new session; the secret for the cookie comes back. Those that ran out are forgotten."""
+        """Open a session and return the secret for the cookie. Expired sessions are deleted."""
         secret = secrets.token_urlsafe(32)
         now = self._clock()
         with self._database.write(durable=False) as connection:
@@ -67,9 +67,9 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> tuple[Person | None, bool]:
-        """Whose session this is, if it has not run out, and whether it is time to `touch` it.
+        """Return the person of this session if it has not expired, and whether it is time to `touch` it.
 
-        Asked of the store every time: what another server on it revoked is worthless here at once.
+        The store is asked every time, so that a session revoked by another server ends here at once.
         """
         row = self._find("sessions", secret, role="t.role")
         if row is None or row["seen_at"] < self._ago(IDLE) or row["created_at"] < self._ago(ABSOLUTE):
@@ -77,7 +77,7 @@ class Sessions:
         return _person(row), row["seen_at"] < self._ago(_TOUCH)
 
     def touch(self, secret: str) -> None:
-        """Remember that a session is in use."""
+        """Record that a session is in use."""
         values = {"hashes": list(self._hashes(secret)), "now": timestamp(self._clock())}
         with self._database.write(durable=False) as connection:
             execute(connection, "UPDATE sessions SET seen_at = :now WHERE hash IN :hashes", values)
@@ -88,7 +88,7 @@ class Sessions:
             execute(connection, "DELETE FROM sessions WHERE hash IN :hashes", {"hashes": list(self._hashes(secret))})
 
     def revoke(self, name: str) -> None:
-        """Make every key and session of someone worthless."""
+        """Invalidate every key and session of someone."""
         with self._database.write() as connection:
             execute(connection, "DELETE FROM access_keys WHERE name = :name", {"name": name})
             execute(connection, "DELETE FROM sessions WHERE name = :name", {"name": name})
@@ -106,9 +106,9 @@ class Sessions:
         execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)
 
     def _find(self, table: str, secret: str, *, role: str) -> Mapping[str, Any] | None:
-        """The row of a session or key and its person, if name, role and time are those it was made with.
+        """Return the row of a session or key and its person, if name, role and time match its seal.
 
-        A row can be edited by who has the file; its seal cannot be made without the server's secret.
+        Anyone with the file can edit a row, but its seal requires the server's secret.
         """
         hashes = self._hashes(secret)
         names = {f"h{place}": one for place, one in enumerate(hashes)}

@@ -1,6 +1,6 @@
 """Answers, appended and never changed, and the queue that follows from them.
 
-Every answer is one transaction: the row itself, the latest word of that annotator, and the counters of the task.
+Every answer is one transaction: its row, the annotator's latest answer, and the counters of the task.
 """
 
 import hashlib
@@ -28,22 +28,22 @@ from strobe.review.rows import Answer, columns, record_of, row_of
 __all__ = ["Check", "Content", "Saved", "Store"]
 
 Content = tuple[str, str]
-"""What lies in the folder of a dataset, a digest each: its tables, and what people said (`datasets.folder.content`)."""
+"""Digests of the content of a dataset folder: its tables, and people's answers (`datasets.folder.content`)."""
 
 Check = Callable[[Connection, AnswerLog, Sequence[Answer]], None]
-"""Raises Conflict where answers must not be taken."""
+"""Raises Conflict if answers must not be accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The acknowledgement of one answer; `fresh` is False for a replay."""
+    """The acknowledgement of one answer. `fresh` is False for a repeated one."""
 
     answer: Any
     fresh: bool
 
 
 class Store:
-    """The answers to the questions on one dataset in one database, and the queue of the question that is asked now."""
+    """The answers to all questions on one dataset in one database, and the queue of the current question."""
 
     def __init__(self, url: str, *, ask: str = "pairs", clock: Callable[[], float] = time.time) -> None:
         self.question: Question = question_named(ask)
@@ -53,11 +53,11 @@ class Store:
 
     @property
     def suffix(self) -> str:
-        """What tells this question's settings from others'; pairs were there before there were others."""
+        """The suffix of this question's settings. Pairs have none, because they came first."""
         return _suffix(self.question.name)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self.database.close()
 
     # -- the dataset -----------------------------------------------------------------------------------------------
@@ -65,10 +65,10 @@ class Store:
     def prepare(
         self, dataset: Dataset, settings: ReviewOptions, *, remember: bool = True, content: Content | None = None
     ) -> None:
-        """Bind the store to a dataset's candidates, lay out the question's tasks, take in what the folder already has.
+        """Bind the store to a dataset's candidates, plan the question's tasks, and import the answers in the folder.
 
-        The settings are remembered, except where nobody chose them (an import before the first `serve`). What was done
-        for the same `content` before, by settings that lay out the same, is not done again.
+        The settings are stored unless nobody chose them (an import before the first `serve`). Work that was done for
+        the same `content` and equivalent settings is not repeated.
         """
         self.settings = settings
         with self.database.write() as connection:
@@ -88,14 +88,14 @@ class Store:
             self.database.tidy()
 
     def is_laid_out(self, settings: ReviewOptions, content: Content) -> bool:
-        """Whether `prepare` has nothing to do: then it asks nothing of the dataset."""
+        """Whether `prepare` has nothing to do. Then it does not read the dataset."""
         with self.database.read() as connection:
             return self._laid_out(connection) == _laid_out(content, settings)
 
     def took_in(self, before: Content, after: Content, n: int) -> None:
-        """Know that what the folder holds since an export lies here too, so that the next start need not compare them.
+        """Record that the store has all answers that an export wrote, so that the next start need not compare them.
 
-        So it is where all of it did before, and the folder's `n` answers to this question are as many as those here.
+        This holds if it did before, and if the folder's `n` answers to this question are as many as those in the store.
         """
         with self.database.write() as connection:
             known = self._laid_out(connection)
@@ -104,7 +104,7 @@ class Store:
                 set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
 
     def _laid_out(self, connection: Connection) -> list[str]:
-        """What the tasks were laid out from, and what people said in the folder then; empty where that is not known."""
+        """Return what the tasks were planned from, and the folder's answers then, or empty if unknown."""
         return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
 
     def _lay_out(self, connection: Connection, dataset: Dataset, content: Content | None) -> None:
@@ -123,7 +123,7 @@ class Store:
             asked_no_more = "UPDATE tasks SET position = -1 WHERE task_id = :task"
             execute(connection, asked_no_more, [{"task": name} for name in sorted(gone)])
         names = columns(ReviewTask)
-        # A new task is taken for open; `rebuild` closes those that are not, which are few.
+        # A new task is assumed open. `rebuild` closes the few that are not.
         if execute(connection, "SELECT 1 FROM tasks LIMIT 1").first() is None:
             fill(connection, "tasks", [*names, "open1"], ((*_task_row(task, names), 1) for task in tasks))
             return
@@ -137,19 +137,19 @@ class Store:
         )
 
     def _take_in(self, connection: Connection, dataset: Dataset) -> int:
-        """Keep what the folder has of all questions; how many answers to this one were new comes back."""
+        """Store the folder's answers to all questions, and return how many to this one were new."""
         fresh = 0
         for name, table in TABLES.items():
             answers = getattr(dataset, table)
             found = question_named(name).log.insert_all(connection, answers) if answers else 0
             if name == self.question.name:
                 fresh = found
-            elif found:  # its counters do not know of them yet
+            elif found:  # its counters do not include them yet
                 set_meta(connection, f"laid_out{_suffix(name)}", "[]")
         return fresh
 
     def _remember(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Keep the settings, and since when earlier votes are shown or hidden: agreement asks that of each vote."""
+        """Store the settings, and since when earlier votes are shown or hidden, which agreement needs for each vote."""
         before = meta(connection, self._kept("settings"))
         kept = meta(connection, self._kept("shown_votes"))
         shown = json.loads(kept) if kept else []
@@ -171,7 +171,7 @@ class Store:
         return None if found is None else str(found)
 
     def conduct(self) -> Conduct | None:
-        """How the review is run, or None where it never was (only imports). Who is paused is not waited for."""
+        """Return how the review is run, or None if it never was (only imports). Paused people are not waited for."""
         with self.database.read() as connection:
             kept = meta(connection, self._kept("settings"))
             if kept is None:
@@ -186,7 +186,7 @@ class Store:
             )
 
     def check(self, dataset: Dataset, content: Content) -> None:
-        """Raise unless the store holds votes on this dataset's candidates, or none at all."""
+        """Raise unless the store has votes on this dataset's candidates, or none at all."""
         with self.database.read() as connection:
             if meta(connection, "candidates_of") != content[0]:
                 self._check(connection, dataset)
@@ -201,14 +201,14 @@ class Store:
         return digest
 
     def secret(self) -> bytes:
-        """What opaque names are made with; never leaves the server."""
+        """The key of opaque names. It never leaves the server."""
         with self.database.write() as connection:
             return _secret(connection)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def append(self, answer: Answer) -> bool:
-        """Keep an answer as it is; False if it was already there. The queue follows."""
+        """Store an answer unchanged and update the queue. Return False if it already exists."""
         with self.database.write() as connection:
             return self._keep(connection, answer)
 
@@ -219,9 +219,9 @@ class Store:
         return fresh
 
     def extend(self, answers: Iterable[Answer]) -> int:
-        """Keep answers made elsewhere, all or none; how many were new comes back.
+        """Store answers given elsewhere, all or none, and return how many were new.
 
-        Those without a time get one in the order they come in, after those taken in before: the last word counts.
+        Answers without a time get one in their order, after those imported before, so that the last one counts.
         """
         log = self.question.log
         with self.database.write() as connection, roomy(connection):
@@ -231,7 +231,7 @@ class Store:
         return fresh
 
     def cast(self, answers: Sequence[Answer]) -> list[Saved]:
-        """Keep the answers of one decision, all or none, stamped with the server's time; replays change nothing."""
+        """Store the answers of one decision, all or none, with the server's time. Repeated ones change nothing."""
         (outcome,) = self.cast_each([answers])
         if isinstance(outcome, Conflict):
             raise outcome
@@ -240,10 +240,10 @@ class Store:
     def cast_each(
         self, decisions: Sequence[Sequence[Answer]], *, check: Check | None = None
     ) -> list[list[Saved] | Conflict]:
-        """Keep several decisions with one commit, each all or none; one that is refused leaves the others be.
+        """Store several decisions with one commit, each all or none. A refused one does not affect the others.
 
-        `check` raises Conflict where the answers of a decision must not be taken (`leases.expect_asked`).
-        Stamps never run backwards, even where the clock does, so that the latest word is the last to arrive.
+        `check` raises Conflict if the answers of a decision must not be accepted (`leases.expect_asked`). Times never
+        decrease, even if the clock does, so that the latest answer is the last to arrive.
         """
         out: list[list[Saved] | Conflict] = []
         with self.database.write() as connection:
@@ -270,7 +270,7 @@ class Store:
         return out
 
     def all(self) -> Iterator[Any]:
-        """Every answer ever given to this question, oldest first."""
+        """Return every answer to this question, oldest first."""
         with self.database.read() as connection:
             found = self.question.log.select(connection, "1 = 1", {})
         yield from found
@@ -278,9 +278,9 @@ class Store:
     def history(
         self, annotator: str, *, before: int | None = None, limit: int = 50
     ) -> list[tuple[int, Any, ReviewTask]]:
-        """What an annotator said last of each task, newest first: what undo walks back through.
+        """Return an annotator's last answer to each task, newest first, for undo.
 
-        An answer that a later one overtook, whatever the round, is not shown as theirs.
+        An answer that a later one replaced, in any round, is not included.
         """
         log = self.question.log
         where = "" if before is None else "AND v.seq < :before"
@@ -305,7 +305,10 @@ class Store:
         return [(int(row["seq"]), answers[row["id"]], tasks[row["of_task"]]) for row in rows]
 
     def names(self) -> list[str]:
-        """Everyone who takes part or ever answered, also answers made elsewhere; who takes part first."""
+        """Return everyone who takes part or ever answered, including imported answers.
+
+        People who take part come first.
+        """
         with self.database.read() as connection:
             people = sorted(execute(connection, "SELECT name FROM annotators").values())
             said: set[str] = set()
@@ -314,19 +317,19 @@ class Store:
         return list(dict.fromkeys([*people, *sorted(said)]))
 
     def answers_on(self, where: str, values: Mapping[str, Any]) -> list[Any]:
-        """Every answer to this question of which that is true, oldest first."""
+        """Return every answer to this question that matches the condition, oldest first."""
         with self.database.read() as connection:
             return self.question.log.select(connection, where, values)
 
     def task_of(self, answer: Answer) -> ReviewTask | None:
-        """The task an answer is about."""
+        """Return the task of an answer."""
         with self.database.read() as connection:
             own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"
             row = execute(connection, own, row_of(answer)).first()
         return None if row is None else record_of(ReviewTask, row)
 
     def task(self, task_id: str) -> ReviewTask | None:
-        """A task by its opaque name."""
+        """Return a task by its opaque name."""
         with self.database.read() as connection:
             row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).first()
         return None if row is None else record_of(ReviewTask, row)
@@ -339,15 +342,15 @@ _SPOKE = """WITH RECURSIVE spoke(name) AS (SELECT min(annotator) FROM {table} UN
 
 
 def _task_row(task: ReviewTask, names: Sequence[str]) -> list[Any]:
-    """The values of a task's columns; its kin is itself where it has no other."""
+    """Return the values of a task's columns. A task without a kin is its own kin."""
     return [getattr(task, name) or (task.task_id if name == "kin" else getattr(task, name)) for name in names]
 
 
 _LAYOUT = 1
-"""Which way tasks are laid out and counted: another number where that changes, so that all is done anew once."""
+"""The version of planning and counting. A new number makes every store do both again once."""
 
 _NO_MATTER = ("lease_s", "show_votes", "limit_s", "at_once", "hints", "examples", "goal", "guidelines")
-"""Settings by which neither the tasks nor what is open differ."""
+"""Settings that change neither the tasks nor which of them are open."""
 
 
 def _laid_out(content: Content | None, settings: ReviewOptions) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the votes say of the review: progress, agreement, attention, pace. Pure: votes in, figures out."""
+"""Compute the figures of a review: progress, agreement, attention, pace. A pure function of the votes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ __all__ = ["summarise"]
 def summarise(
     dataset: Dataset, verdicts: Sequence[Verdict], *, conduct: Conduct | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """The figures `strobe review status` prints and review.json holds; every estimate with its n and interval.
+    """Return the figures of `strobe review status` and review.json, each estimate with its n and interval.
 
-    `conduct` is how the review is run, where that is known: what is waited for, and which votes are independent.
+    `conduct` is how the review is run, if known: it decides the pending work and which votes are independent.
     """
     dataset = replace(dataset, verdicts=tuple(verdicts))
     derivation = derive(dataset) if verdicts else None
@@ -87,7 +87,7 @@ def _annotators(verdicts: Sequence[Verdict], found: PairVotes) -> list[dict[str,
 
 
 def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, Any]]:
-    """Per class of the anchors: sets and pairs there are, reviewed, accepted. A set counts in each of its classes."""
+    """Return sets and pairs per class of the anchors: all, reviewed, accepted. A set counts in each of its classes."""
     sets, space = dataset.sets, dataset.info.label_space
     n_sets, member, labels = dataset.n_sets, ~sets.is_anchor, dataset.labels
     if derivation is not None:
@@ -120,9 +120,9 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
 
 
 def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct | None, seed: int) -> dict[str, Any]:
-    """Agreement of the latest votes cast alone; what was decided together is not independent and is left out.
+    """Return the agreement of the latest independent votes. Joint decisions are excluded.
 
-    Nor is a vote of round two that was cast with the earlier votes in sight: what that person said before it counts.
+    A vote of round two with earlier votes shown is not independent either. The person's vote before it counts instead.
     """
     alone = is_alone if conduct is None else conduct.is_alone
     found = ratings_of(dataset, on_pairs, alone)
@@ -154,7 +154,7 @@ def _reasons(on_pairs: Sequence[Verdict]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for votes in latest_votes(on_pairs).values():
         against = [v for v in votes.values() if v.decision == "dissimilar"]
-        # A bad anchor is what was said against its pair: no other reason is missing.
+        # A bad anchor is the reason against its pair, so no other reason is missing.
         found.update(v.reason or "none given" for v in against if v.reason or not v.bad_anchor)
         found.update("wrong label" for v in votes.values() if v.label_right is False)
         found.update("bad anchor" for v in votes.values() if v.bad_anchor)

@@ -1,7 +1,7 @@
-"""How many tasks there are and how many are open, kept in the database: a claim must not count a million rows.
+"""Stored counts of all and of open tasks, so that a claim does not count a million rows.
 
-What a change touches is taken off before it and put on again after it, so that a vote costs what it touches. Like all
-counters these only repeat what the tasks and the latest words say: `renew` makes them anew.
+Before a change, the affected tasks are subtracted, and added again after it, so that a vote costs only what it affects.
+Like all counters, these repeat what the tasks and the latest answers contain. `renew` computes them again.
 """
 
 from collections import defaultdict
@@ -16,28 +16,27 @@ from strobe.review.database import Statement, StatementResult, execute, execute_
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
 KIN = "kin"
-"""The kind under which kins are counted that have an open image."""
+"""The kind for the count of kins with an open image."""
 
 Counts = Mapping[str, Mapping[str, int]]
-"""Counts by kind and name; what was never counted is 0."""
+"""Counts by kind and name. A missing count is 0."""
 
 
 def less(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
-    """What takes the tasks of which `where` is true, and what was said of them, off the counts: before they change.
+    """Return the statements that subtract the tasks matching `where`, and their answers, before they change.
 
-    `where` must be true of the same tasks when they are put on again (`more`). With `kins` the open kins are counted
-    too.
+    `where` must match the same tasks when they are added again (`more`). With `kins`, open kins are counted too.
     """
     return _added(settings, where, values, sign="-", kins=kins)
 
 
 def more(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
-    """What puts them on the counts again, as they are then."""
+    """Return the statements that add them again in their new state."""
     return _added(settings, where, values, sign="", kins=kins)
 
 
 def renew(connection: Connection, settings: ReviewOptions, question: str, *, kins: bool = False) -> None:
-    """Count all tasks of a question anew."""
+    """Count all tasks of a question again."""
     own = {"question": question}
     # In the order the tasks lie in; by an index the file would be read in jumps.
     counted = more(settings, "question || '' = :question", own, kins=kins)
@@ -46,7 +45,7 @@ def renew(connection: Connection, settings: ReviewOptions, question: str, *, kin
 
 
 def whole_counts(connection: Connection, question: str) -> Counts:
-    """Of a question's tasks by kind: `tasks` that are asked, `open1`, `open2`, `waiting` for their anchor's labels."""
+    """Return counts of a question's tasks by kind: `tasks`, `open1`, `open2`, and `waiting` for anchor labels."""
     rows = execute(
         connection,
         f"SELECT kind, {', '.join(f'sum({name}) AS {name}' for name in _WHOLE_NAMES)} FROM counts "
@@ -57,10 +56,10 @@ def whole_counts(connection: Connection, question: str) -> Counts:
 
 
 def own_counts(connection: Connection, question: str, who: str) -> Counts:
-    """What one annotator said of a question's tasks, by kind: `said` their latest words, `first` those of round one.
+    """Return one annotator's answers by kind: `said` counts their latest answers, `first` those of round one.
 
-    `open1` and `waiting` count the words of round one whose task is open or waits; `open2` those of round two whose
-    task is open there.
+    `open1` and `waiting` count answers of round one whose task is open or waits. `open2` counts those of round two
+    whose task is open there.
     """
     own = {"question": question, "who": who}
     rows = execute(connection, "SELECT * FROM own_counts WHERE annotator = :who AND question = :question", own)
@@ -68,7 +67,7 @@ def own_counts(connection: Connection, question: str, who: str) -> Counts:
 
 
 def open_conditions(connection: Connection, question: str, kind: str) -> list[str]:
-    """The conditions that have an open task of that kind."""
+    """Return the conditions with an open task of that kind."""
     own = {"question": question, "kind": kind}
     still = "SELECT condition FROM counts WHERE question = :question AND kind = :kind AND open1 > 0"
     return list(execute(connection, still, own).values())
@@ -86,7 +85,7 @@ def _added(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, si
 
 
 def _put(table: str, key: str, names: tuple[str, ...], found: str) -> str:
-    """A statement that adds what is found to the counts of a table."""
+    """Return a statement that adds a query's result to the counts of a table."""
     added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
     into = f"INSERT INTO {table} ({key}, {', '.join(names)}) {found}"
     return f"{into} ON CONFLICT ({key}) DO UPDATE SET {added}".replace("{waits}", _WAITS)

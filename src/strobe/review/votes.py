@@ -1,4 +1,4 @@
-"""Votes made elsewhere: the papers' own annotation JSON, and CSV."""
+"""Read votes given elsewhere: the papers' annotation JSON, and CSV."""
 
 import csv
 import hashlib
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MAX_SECONDS = 86_400
-"""The longest time a decision can have taken, as on the page: a day."""
+"""The longest accepted time of a decision, as on the page: a day."""
 
 _YES, _NO = {"1", "true", "yes", "right", "correct"}, {"0", "false", "no", "wrong", "incorrect"}
 _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "bad_anchor", "labels", "note", "seconds")
@@ -38,13 +38,13 @@ _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedAnswers:
-    """The answers of a file that speak of this dataset, in its order, and how many lines speak of other frames."""
+    """The answers of a file about this dataset, in file order, and the number of lines about other frames."""
 
     answers: tuple[Any, ...]
     elsewhere: int
 
     def checked(self, path: Path, dataset: Dataset) -> "ImportedAnswers":
-        """Itself, or InvalidFile where nothing of the file speaks of this dataset."""
+        """Return self. Raise InvalidFile if no line is about this dataset."""
         if not self.answers:
             raise InvalidFile(
                 path,
@@ -55,7 +55,7 @@ class ImportedAnswers:
 
 
 class NameLookup:
-    """The sets and frames of a dataset by every name a file may use: id, key, last two parts of the key."""
+    """Finds the sets and frames of a dataset by any name in a file: id, key, last two parts of the key."""
 
     def __init__(self, dataset: Dataset) -> None:
         ids = dataset.frame_ids()
@@ -77,11 +77,11 @@ class NameLookup:
         }
 
     def frame(self, name: str) -> int | None:
-        """A frame's row by any of its names."""
+        """Return a frame's row by any of its names."""
         return self.row.get(name, self.row.get(normalise_key(name)))
 
     def set(self, name: str) -> int | None:
-        """A set by its id or by any name of its anchor."""
+        """Return a set by its id or by any name of its anchor."""
         if name in self.sets:
             return self.sets[name]
         row = self.frame(name)
@@ -89,9 +89,9 @@ class NameLookup:
 
 
 def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedAnswers:
-    """The votes in a .json (the papers' schema) or .csv file; `annotator` names who cast those that do not say.
+    """Read the votes of a .json (the papers' schema) or .csv file. `annotator` cast those without a name.
 
-    `known` are the names already in use: another spelling of one of them is refused.
+    `known` are the names in use. Another spelling of one of them is refused.
     """
     spellings = Spellings(known)
     if path.suffix.lower() == ".json":
@@ -129,11 +129,11 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
 
 
 class Turns:
-    """The answers of a file in its order: the last line of a person on a task is the one that counts.
+    """The answers of a file in its order. A person's last line on a task counts.
 
-    A line that says again what the person's line before it said is that answer. One that comes back to something said
-    earlier is an answer of its own, with an id that is the same whenever the file is read. Of lines with the same time
-    each is a microsecond later than the one before it (the store does that for those without any).
+    A line that repeats the person's previous line on the task is the same answer. A line that returns to an earlier
+    answer is a new answer, with an id that is the same whenever the file is read. Of lines with the same time, each is
+    a microsecond later than the one before it (the store does that for lines without a time).
     """
 
     def __init__(self, key: str) -> None:
@@ -144,7 +144,7 @@ class Turns:
         self._at: dict[tuple[object, ...], int] = {}
 
     def add(self, answer: Any, *about: object) -> None:
-        """Take the next line's answer, which is `about` this task."""
+        """Add the answer of the next line, which is `about` this task."""
         content = getattr(answer, self._key)
         task = (answer.annotator, *about)
         if self._last.get(task) == content:
@@ -175,7 +175,10 @@ def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
 
 
 def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of a CSV file by number, each with its values by lower-case column; the `wanted` columns are there."""
+    """Yield the lines of a CSV file with their numbers and values by lower-case column.
+
+    The `wanted` columns are required.
+    """
     with reading(path):
         lines = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
         header = [name.strip().lower() for name in lines.fieldnames or ()]
@@ -191,7 +194,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
 def picture_rows(
     path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str], int | None]]:
-    """The lines of a .csv file about single images: number, values, and the frame's row where it is `asked` about."""
+    """Yield the lines of a .csv file on single images: number, values, and the frame's row if it is in `asked`."""
     if path.suffix.lower() != ".csv":
         raise StrobeError(f"{printable(path)}: expected a .csv file with the columns {', '.join(columns)}")
     for place, row in csv_rows(path, columns, wanted=("label",)):
@@ -267,7 +270,7 @@ def _yes_no(field: str, value: str) -> bool | None:
 
 
 def seconds_of(value: str) -> float | None:
-    """A time in seconds as a file writes it; nothing means unknown."""
+    """Parse a time in seconds. Empty means unknown."""
     if not value:
         return None
     try:
@@ -280,7 +283,7 @@ def seconds_of(value: str) -> float | None:
 
 
 def moment_of(value: str) -> str:
-    """A time as the store writes it; no zone means UTC, nothing means unknown."""
+    """Parse a time to the store's format. Without a zone it is UTC, and empty means unknown."""
     if not value:
         return NO_TIME
     try:
