@@ -64,7 +64,7 @@ def _pairs(figures: dict[str, Any]) -> str:
 
 
 def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
-    """What is still waited for, a line per round; of a review nobody began, how to begin it."""
+    """Return the pending work, a line per round, or how to start if nobody has begun."""
     one, two = waiting["round_one"], waiting["round_two"]
     if not one["pairs"]:
         first = "every pair has its votes" if one["votes"] is not None else "every pair has a vote"
@@ -91,7 +91,7 @@ def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
 
 
 def leaving(ask: str, figures: dict[str, Any]) -> str:
-    """How many sets without a vote leave the study, or stay in it as built; nothing where every set has one."""
+    """Return how many sets without a vote leave the study or stay as built, or nothing if every set has a vote."""
     n = figures["table"].get("sets_without_votes", 0) if ask == "pairs" else 0
     if not n:
         return ""
@@ -102,7 +102,7 @@ def leaving(ask: str, figures: dict[str, Any]) -> str:
 
 
 def unfinished(ask: str, figures: dict[str, Any]) -> str:
-    """What the reviewed sets or boxes lack, in a line; nothing where they lack nothing."""
+    """Return in one line what the reviewed sets or boxes lack, or nothing."""
     if ask not in ("pairs", "box"):
         return ""
     waiting = figures["waiting"]
@@ -120,7 +120,7 @@ def unfinished(ask: str, figures: dict[str, Any]) -> str:
 
 
 def _name(figures: dict[str, Any]) -> str:
-    """Images, what was said of them, controls, conditions, people."""
+    """Return images, answers, controls, conditions and people."""
     pictures, said, controls = figures["pictures"], figures["said"], figures["controls"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
@@ -186,7 +186,7 @@ def _estimate(data: dict[str, Any], scale: float) -> str:
 
 
 def _box(figures: dict[str, Any]) -> str:
-    """Images kept and discarded, what is waited for, how far people agree, people."""
+    """Return kept and discarded images, pending work, agreement and people."""
     table, one, two = figures["table"], figures["waiting"]["round_one"], figures["waiting"]["round_two"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",

@@ -79,7 +79,7 @@ class SingleImageQuestion:
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
         """Return how many images, one per kin, could still be given to this person."""
-        del own  # of kins they were given, what they said does not tell
+        del own  # their answers do not show all kins that they were given
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)

@@ -102,7 +102,7 @@ def _recounted(values: dict[str, Any], where: str) -> Statement:
 
 
 def _reopened(settings: ReviewOptions, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
-    """What says anew which tasks are open in round one and in round two, and before that which of `hold` are held."""
+    """Return the statements that recompute which of `hold` are held, and then which tasks are open in each round."""
     values = {**values, "labels": int(settings.labels)}
     held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)
     opened = (
@@ -122,7 +122,7 @@ _OPEN2 = """CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes 
     AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END"""
 
 _EVERY = "question || '' = 'pairs'"
-"""All tasks in the order they lie in: by an index the file would be read in jumps, ten times as long."""
+"""All tasks in storage order: an index would cause random reads, which take ten times as long."""
 
 _ACCUSED = f"SELECT set_id FROM tasks WHERE {_EVERY} AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"
 

@@ -205,7 +205,7 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
         # The driver's own transactions start too late for us; from here on BEGIN is ours (see below).
         connection.isolation_level = None
         cursor = connection.cursor()
-        # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
+        # WAL: readers never wait. FULL: acknowledged votes survive a power cut, not only a crash.
         for pragma in (
             "journal_mode=WAL",
             f"synchronous={synchronous}",
@@ -230,7 +230,7 @@ def _postgres(url: URL, begin: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         connection.autocommit = True
-        # What is asked lies in memory: otherwise a few hundred leases are gone through once for each task that is held.
+        # Temporary tables in memory: otherwise a few hundred leases are scanned once for each held task.
         connection.execute("SET random_page_cost = 1.1")
 
     @event.listens_for(engine, "begin")

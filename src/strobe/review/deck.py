@@ -66,7 +66,7 @@ class PairDeck(Deck):
         return self._labels_now(anchors | {self._places.frame(task.frame_id) for task in tasks if self._by_own(task)})
 
     def _by_own(self, task: ReviewTask) -> bool:
-        # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
+        # Members that are scored with their own labels show them. A control shows its anchor's labels as usual.
         return self._dataset.info.label_source == "frame" and task.kind == "pair"
 
     def _card(self, claimed: Claimed, annotator: str | None, labels_of: Mapping[int, list[int]]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def _control(
         return None
     of_set, named = ("AND t.set_id = :set", {"set": set_id}) if set_id else ("", {})
     first = []
-    for kind in hidden:  # each by itself: of several kinds no index has the order, and all would be sorted
+    for kind in hidden:  # one kind at a time: no index has the order over several kinds, so all rows would be sorted
         rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named})
         first += [record_of(ReviewTask, row) for row in rows]
     return min(first, key=lambda task: (task.position, task.kind), default=None)

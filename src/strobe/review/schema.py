@@ -42,7 +42,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             PRIMARY KEY (task_id, annotator))""",
         "CREATE INDEX leases_of_annotator ON leases (annotator, expires)",
     ),
-    # Sessions and keys are sealed by the server from here on; those made before cannot be told from a stranger's.
+    # From here on, the server seals sessions and keys. Earlier ones cannot be verified.
     2: (
         "DELETE FROM sessions",
         "DELETE FROM access_keys",
@@ -50,8 +50,8 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "ALTER TABLE sessions ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE access_keys ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
     ),
-    # Three questions in one store. A task is of one question, and the answers to each lie in a table of their own, so
-    # that none can be counted as another's. What was there is about pairs.
+    # Three questions in one store. A task belongs to one question, and each question has its own table of answers, so
+    # that no answer is counted for another question. Earlier rows are about pairs.
     3: (
         "ALTER TABLE tasks ADD COLUMN question TEXT NOT NULL DEFAULT 'pairs'",
         "ALTER TABLE tasks ADD COLUMN kin TEXT NOT NULL DEFAULT ''",
@@ -84,7 +84,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
         ),
     ),
-    # Which image of a kin a person was given, for good: a lease ends, what was seen stays seen.
+    # The image of a kin that a person was given, permanently: a lease ends, but a seen image stays seen.
     4: (
         """CREATE TABLE given (
             annotator TEXT NOT NULL, kin TEXT NOT NULL, task_id TEXT NOT NULL, PRIMARY KEY (annotator, kin))""",
@@ -92,7 +92,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "INSERT INTO given SELECT annotator, kin, min(task_id) FROM leases l WHERE kin <> '' AND NOT EXISTS "
         "(SELECT 1 FROM given g WHERE g.annotator = l.annotator AND g.kin = l.kin) GROUP BY annotator, kin",
     ),
-    # Counts kept beside the tasks (`tally`), filled when the tasks are next laid out; what a claim looks for by index.
+    # Stored counts of tasks (`tally`), filled when the tasks are next planned, and an index for claims.
     5: (
         """CREATE TABLE counts (
             question TEXT NOT NULL, kind TEXT NOT NULL, condition TEXT NOT NULL, tasks INTEGER NOT NULL,
@@ -105,8 +105,8 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX latest_by_time ON latest (annotator, at)",
         "CREATE INDEX leases_by_end ON leases (expires)",
     ),
-    # Who was asked what, in which round, for good: an answer is taken from nobody else. What an older page may still
-    # hold counts as asked: its leases, and round two, which is asked of everyone.
+    # Permanent assignments of tasks to people by round: only they may answer. Tasks that an older page may still hold
+    # count as assigned: its leases, and round two, which everyone gets.
     6: (
         """CREATE TABLE asked (
             task_id TEXT NOT NULL, annotator TEXT NOT NULL, round INTEGER NOT NULL,

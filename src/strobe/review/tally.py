@@ -38,7 +38,7 @@ def more(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins
 def renew(connection: Connection, settings: ReviewOptions, question: str, *, kins: bool = False) -> None:
     """Count all tasks of a question again."""
     own = {"question": question}
-    # In the order the tasks lie in; by an index the file would be read in jumps.
+    # In storage order: an index would cause random reads.
     counted = more(settings, "question || '' = :question", own, kins=kins)
     emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]
     execute_all(connection, [*emptied, *counted])

@@ -1,8 +1,8 @@
-"""What lies beside the tables of a generator search, and each found image made again from it.
+"""The record of a generator search next to its tables, and how to render each finding again from it.
 
-`generator/` holds `latents.npy` (a row for each source), `sources.json` (their names and classes, and how many of the
-images drawn each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row for
-each search) and `changes/` (what was changed, half precision, in standard deviations).
+`generator/` has `latents.npy` (a row per source), `sources.json` (their names and classes, and how many of the drawn
+images each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row per search)
+and `changes/` (the changes in half precision, in standard deviations).
 """
 
 import io
@@ -85,8 +85,10 @@ def write_record(
     searches: Sequence[GeneratorSearchPlan],
     found: Mapping[tuple[int, int], Searched],
 ) -> None:
-    """A row for each search. `magnitude` is M of what was found, else where the search gave up; `random_reach` is where
-    the model first erred along a random direction, null where it never did; `source` is the row of the latent.
+    """Write a row for each search.
+
+    `magnitude` is M of the finding, else the limit of the search. `random_reach` is where the model first erred along a
+    random direction, or null if it never did. `source` is the row of the latent.
     """
     rows = [
         {
