@@ -26,13 +26,13 @@ def test_it_ends_in_a_report_and_goes_on_where_it_was(tmp_path, monkeypatch):
         done.append(job.name)
         return real(job)
 
-    monkeypatch.setattr(ladder, "train_rung", killed)
+    monkeypatch.setattr(ladder, "train_one", killed)
     wanted = {"size": "toy", "seeds": 2, "device": "cpu", "workers": 1, "only": ("pmk",)}
     with pytest.raises(KeyboardInterrupt):
         demo_training(tmp_path / "demo", Silent(), **wanted)
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "demo/models").glob("*/model.safetensors")}
     assert len(stamps) == 2
-    monkeypatch.setattr(ladder, "train_rung", real)
+    monkeypatch.setattr(ladder, "train_one", real)
     found = demo_training(tmp_path / "demo", Silent(), **wanted)
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}, "what was trained is not trained again"
     assert sorted(found.results.models) == ["pmk~0", "pmk~1", "stills~0", "stills~1"]

@@ -50,9 +50,9 @@ class SeriesTraining:
 
 RUNGS = (
     SeriesTraining(name="stills", recipe="stills", about="anchors only, from scratch: the start of the others"),
-    SeriesTraining(name="finetune", recipe="finetune", start="stills", about="any frame of a set, from stills"),
+    SeriesTraining(name="finetune", recipe="finetune", start="stills", about="every frame of a set, from stills"),
     SeriesTraining(
-        name="finetune-scratch", recipe="finetune", about="any frame, from scratch, as long as both together"
+        name="finetune-scratch", recipe="finetune", about="every frame, from scratch, as long as both together"
     ),
     SeriesTraining(
         name="noise", recipe="noise", start="stills", about="any frame, half of them with noise, from stills"
@@ -196,7 +196,7 @@ def train_series(
     """Train all, several at once, each as soon as the training it starts from is done. Results keep the jobs' order.
 
     The same call again resumes: finished trainings are kept, others start from their last checkpoint. `work` replaces
-    `train_rung`.
+    `train_one`.
     """
     done: dict[str, SeriesResult] = {}
     with progress.task("trainings", len(jobs)) as advance:
