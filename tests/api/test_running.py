@@ -275,7 +275,7 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
         found["aliv"]
     with pytest.raises(StrobeError, match="give the folder, and videos=FILE for a part"):
         strobe.evaluate(dataset.keep_rows(dataset.sets.set == 0), net, tmp_path / "part", transform=SIZE)
-    with pytest.raises(StrobeError, match=r"lies in no folder; write it with strobe\.save_dataset"):
+    with pytest.raises(StrobeError, match=r"is in no folder; write it with strobe\.save_dataset"):
         strobe.evaluate(strobe.example_dataset(), net, tmp_path / "none")
 
 

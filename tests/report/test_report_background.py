@@ -56,7 +56,7 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     number = r"(−?[\d.]+) points \[(−?[\d.]+), (−?[\d.]+)\]"
     looks = re.fullmatch(
         rf"ground-net looks at the ground: it loses {number} when only the ground is exchanged for that of another "
-        rf"class \(by estimated masks\); magnifying the object alone changes nothing beyond chance \({number}\)\.",
+        rf"class \(by estimated masks\); magnifying the object alone changes nothing significantly \({number}\)\.",
         said["ground-net"],
     )  # fmt: skip
     assert looks, said["ground-net"]
@@ -72,7 +72,7 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     assert few == {variant: f"n {N - N // 8}" if variant == "same" else "" for variant in few}
     head, lede = lead(view)
     assert text(head).startswith("ground-net looks at the ground: it loses")
-    assert text(lede).startswith("For ground-net, magnifying the object alone changes nothing beyond chance (")
+    assert text(lede).startswith("For ground-net, magnifying the object alone changes nothing significantly (")
     assert "object-net is not shown" in lede
     # The other way round: what gains from another ground, and what magnifying costs.
     turned = {
@@ -96,7 +96,7 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
     found = ladder(view)
     assert found.main() is None
     assert verdict(found, "object-net").startswith("For object-net, cropping to the object, which magnifies it too,")
-    assert intro(found).endswith("cannot be told apart: that takes masks.")
+    assert intro(found).endswith("cannot be separated: that takes masks.")
     assert isinstance(figures_background.background_area.answer(view), Missing)
     assert isinstance(figures_background.background_models.answer(view), Missing)
     assert not found.has_estimates

@@ -160,7 +160,7 @@ def test_a_contrast_that_cannot_be_drawn_counts_where_it_is_beyond_chance(whole)
     real = sum(one.p_holm < 0.05 for one in rows)
     assert real > 0
     said = figures_variants.contrasts_targets.figures(View(results=results))[0].sentence
-    assert said == f"{real} of {len(rows)} differ beyond chance after Holm's correction (p < 0.05)."
+    assert said == f"{real} of {len(rows)} differ significantly after Holm's correction (p < 0.05)."
     first = next(one for one in rows if one.p_holm < 0.05)
     lost = replace(first, value=replace(first.value, value=None, low=None, high=None, reason="no end"))
     fewer = replace(results, contrasts=tuple(lost if one is first else one for one in results.contrasts))

@@ -189,7 +189,7 @@ def test_without_pictures_without_predictions_without_gallery(lean, painted, tmp
         frame["i"] == -1 for one in json.loads(Page(bare).scripts["application/json"])["sets"] for frame in one["f"]
     )
     none = write_report(tmp_path / "b", lean, dataset, {}, None).read_text(encoding="utf-8")
-    assert "No predictions are at hand" in none
+    assert "No predictions are available" in none
     off = write_report(tmp_path / "c", lean, dataset, predictions, None, PageOptions(gallery_sets=0))
     assert "The gallery was switched off" in off.read_text(encoding="utf-8")
 
@@ -218,7 +218,7 @@ def test_missing_findings_leave_figures_out_with_a_sentence(models, left_out, pa
     assert "Nothing was scored." in text
     assert not list((tmp_path / "figures").glob("*"))
     assert text.count("<li>") >= left_out
-    assert "Left out, for want of data" in text
+    assert "Left out for lack of data" in text
 
 
 def test_labels_only_and_one_model(painted, tmp_path, make_results):

@@ -79,7 +79,7 @@ def test_a_page_of_people_alone_asks_nothing_of_models(alone, tmp_path: Path):
     page = write_report(tmp_path, results, dataset, {}, None, PageOptions(gallery_sets=4)).read_text()
     assert 'id="people"' in page
     assert 'href="#people">People</a>' in page
-    for absent in ('id="headline"', 'id="flickers"', 'id="compare"', "Left out, for want of data", "0 models"):
+    for absent in ('id="headline"', 'id="flickers"', 'id="compare"', "Left out for lack of data", "0 models"):
         assert absent not in page
     assert "· 4 people</p>" in page
     drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}

@@ -372,7 +372,7 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     drawn = figure(figures_accuracy.comparison, found)
     assert "b99 − a99" in drawn.drawing.svg  # the one with more first, as its sentence has it
     assert "1 of 81 pairs differ" in drawn.sentence
-    assert "15 are drawn, those beyond chance first" in drawn.sentence
+    assert "15 are drawn, significant ones first" in drawn.sentence
     listed, left_out = comparisons(found)
     assert (listed[0].a, listed[0].difference.value, left_out) == ("b99", 0.3, 21)  # as its sentence has it
 

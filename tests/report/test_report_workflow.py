@@ -154,7 +154,7 @@ def test_more_than_can_be_told_apart_are_refused(scored, monkeypatch):
     from strobe.workflows import report
 
     monkeypatch.setattr(report, "MOST_SHOWN", 1)
-    with pytest.raises(StrobeError, match="2 models; at most 1 can be told apart"):
+    with pytest.raises(StrobeError, match="2 models; at most 1 can be distinguished"):
         report_run(scored[2], ReportOptions(show=("quick-net", "steady-net")))
 
 

@@ -266,7 +266,7 @@ def test_other_bad_imports_are_one_line(small, tmp_path):
         ("c.json", "{", "not JSON"),
         ("d.json", "{}", "expected"),
         ("e.txt", "x", "expected a .json file"),
-        ("f.csv", "set,frame,decision,at\nset0,vid0:1,similar,2999-01-01\n", "lies in the future"),
+        ("f.csv", "set,frame,decision,at\nset0,vid0:1,similar,2999-01-01\n", "is in the future"),
         ("g.csv", "set,frame,decision,at\nset0,vid0:1,similar,yesterday\n", "expected a time"),
     ):
         file = tmp_path / name

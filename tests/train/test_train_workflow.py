@@ -392,7 +392,7 @@ def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
     assert written.load(device="cpu") is not None
     for place in [0, 30, 60, *np.random.default_rng(0).integers(0, len(whole), 40).tolist()]:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
-        with pytest.raises(InvalidFile, match="remove it to begin anew"):
+        with pytest.raises(InvalidFile, match="remove it to start again"):
             written.load(device="cpu")
     with pytest.raises(InvalidFile, match="it is not what was written"):
         trained(material, tmp_path / "run", quick("stills"))
@@ -442,10 +442,10 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
     path = tmp_path / "run/checkpoint.pt"
     whole = path.read_bytes()
     path.write_bytes(whole[:1000])
-    with pytest.raises(StrobeError, match=r"not what was written \(its digest differs\); remove it to begin anew"):
+    with pytest.raises(StrobeError, match=r"not what was written \(its digest differs\); remove it to start again"):
         trained(material, tmp_path / "run", quick("stills"))
     path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest
-    with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to begin anew"):
+    with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to start again"):
         trained(material, tmp_path / "run", quick("stills"))
 
 

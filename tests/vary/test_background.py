@@ -168,7 +168,7 @@ def test_hostile_recipes_are_refused_in_a_line(world: tuple[Any, Any, Any], brok
 
 
 def test_a_recipe_without_a_folder_gets_no_mask(world: tuple[Any, Any, Any]) -> None:
-    with pytest.raises(StrobeError, match="lies in no folder"):
+    with pytest.raises(StrobeError, match="is in no folder"):
         rendered(world[0], recipe("grey", mask=MASK))
 
 

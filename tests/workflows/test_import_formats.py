@@ -99,7 +99,7 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty/dog").symlink_to(tmp_path / "flat", target_is_directory=True)
     with pytest.raises(StrobeError, match=r"no images under .*; links to folders, as .*dog, are not followed"):
         from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
-    with pytest.raises(StrobeError, match="lies in no video's folder"):
+    with pytest.raises(StrobeError, match="is in no video's folder"):
         from_frames(tmp_path / "flat", tmp_path / "dst", files=FrameFiles(label=("dog",)))
     source = frame_folders(tmp_path / "src")
     (source / "labels.csv").unlink()

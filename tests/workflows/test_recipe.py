@@ -151,7 +151,7 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
         SpecWorker(replace(made, frames_digest="f" * 64))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="does not see the dataset /nowhere: every machine needs it under this path"):
         SpecWorker(replace(made, dataset=Path("/nowhere")))(shards(dataset)[0])
-    with pytest.raises(StrobeError, match="lies in no folder"):
+    with pytest.raises(StrobeError, match="is in no folder"):
         worker_spec(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
 
 

@@ -99,7 +99,7 @@ class LadderScorer:
         sets = dataset.sets
         groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
         self.sets: Ints = first
-        """A set of each image: its source is the picture's."""
+        """A set of each image: its source is the image's."""
         self.cluster: Ints = plan.cluster[first]
         self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
         self.rungs: list[LadderRung] = [LadderRung(rung=ANCHOR, variant=ANCHOR, level=None)]

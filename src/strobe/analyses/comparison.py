@@ -224,7 +224,7 @@ def said(c: Comparison) -> str:
     a, b = printable(c.a), printable(c.b)
     what, difference = _WORDS[c.metric], c.difference
     if c.difference.value is None or (c.p_holm is None and not c.n_sets):
-        return f"{a} and {b} share no scored set; nothing can be said."
+        return f"{a} and {b} share no scored set; no comparison is possible."
     if c.p_holm is None:
         why = difference.reason or "no test was made"
         return f"{a} and {b} differ by {_points(100 * c.difference.value)} points in {what}; not tested: {why}."

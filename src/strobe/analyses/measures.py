@@ -69,7 +69,7 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     ),
     Measure(
         "localization_pmk",
-        "map_pmk with all classes merged, worst frames chosen anew.",
+        "map_pmk with all classes merged, worst frames chosen again.",
         lambda one: one.localization.map_pmk,
     ),
     Measure(

@@ -152,7 +152,7 @@ class VariantPlan:
             levels.append(
                 LevelScore(
                     level=level,
-                    at=self._share(marks.right[at], self.cluster[sets.set[at]], "no member lies at this level"),
+                    at=self._share(marks.right[at], self.cluster[sets.set[at]], "no member is at this level"),
                     upto=self._share(within[use, number], self.cluster[use], "no set is predicted whole"),
                     given=self._share(within[use & orig, number], self.cluster[use & orig], "no anchor is right"),
                 )
@@ -237,7 +237,7 @@ class VariantPlan:
         """Return the mean of shares; variants without data at the level are skipped, also in draws."""
         kept = [(a, b) for a, b in zip(top, bottom, strict=True) if b.sum()]
         if not kept:
-            return nothing("no member lies at this level")
+            return nothing("no member is at this level")
         value = float(np.mean([a.sum() / b.sum() for a, b in kept]))
         draws = self.bootstrap
         if draws.replicates == 0 or draws.n_clusters == 1:

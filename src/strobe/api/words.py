@@ -98,7 +98,7 @@ def root_of(dataset: Dataset) -> Path:
     """Return the folder of a dataset. Raise StrobeError if the dataset is only in memory."""
     if dataset.root is None:
         raise StrobeError(
-            f"{printable(dataset.name)} lies in no folder; write it with strobe.save_dataset(dataset, FOLDER) and load "
+            f"{printable(dataset.name)} is in no folder; write it with strobe.save_dataset(dataset, FOLDER) and load "
             "it from there"
         )
     return dataset.root

@@ -41,7 +41,7 @@ def _rules(
     from strobe.build.hints import DropRules
 
     if not drop_cuts:
-        not_said("cut_threshold", "--cut-threshold drops nothing by itself; give --drop-cuts too")
+        not_said("cut_threshold", "--cut-threshold drops nothing on its own; give --drop-cuts too")
     cut = cut_threshold if drop_cuts else None
     return DropRules(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate)
 

@@ -211,9 +211,9 @@ def _listed(folder: Path, listing: Path) -> tuple[list[str], list[str]]:
     try:
         put, gone = list(content["put"]), list(content["gone"])
     except (KeyError, TypeError) as error:
-        raise InvalidFile(listing, "not a list of files to swap", hint="remove the folder it lies in") from error
+        raise InvalidFile(listing, "not a list of files to swap", hint="remove the folder that contains it") from error
     if not all(isinstance(name, str) for name in (*put, *gone)):
-        raise InvalidFile(listing, "not a list of files to swap", hint="remove the folder it lies in")
+        raise InvalidFile(listing, "not a list of files to swap", hint="remove the folder that contains it")
     for name in (*put, *gone):
         inside(folder, name, replaced=True)
     return put, gone

@@ -48,7 +48,7 @@ def find_frames(source: Path) -> dict[str, dict[int, str]]:
         )
     if source in by_folder:
         raise StrobeError(
-            f"{printable(by_folder[source][0])} lies in no video's folder; expected <video>/<frame>.jpg below "
+            f"{printable(by_folder[source][0])} is in no video's folder; expected <video>/<frame>.jpg below "
             f"{printable(source)}"
         )
     return {

@@ -103,7 +103,7 @@ def import_corrupted(
         raise StrobeError(f"{printable(clean)}: no clean images in it; expected <class>/<file>")
     flat = next((key for key in originals if "/" not in key), None)
     if flat is not None:
-        raise StrobeError(f"{printable(clean / flat)} lies in no class's folder; expected <class>/<file>")
+        raise StrobeError(f"{printable(clean / flat)} is in no class folder; expected <class>/<file>")
     first = folders[corruptions[0], wanted.severities[0]]
     there = {path.relative_to(first).as_posix() for path in _images(first)}
     keys = sorted(key for key in originals if key in there)

@@ -137,7 +137,7 @@ class Trials:
             near = f"; did you mean {' or '.join(map(printable, error.near))}?" if error.near else ""
             raise InvalidFile(
                 trial.path, f"{column}: {printable(name)!r} is none of the {len(classes)} classes{near}",
-                where=f"line {trial.line}", hint="mend it, or name all classes with --classes or --label-space",
+                where=f"line {trial.line}", hint="fix it, or name all classes with --classes or --label-space",
             ) from error  # fmt: skip
 
     def _answer(self, trial: Trial, classes: LabelSpace, at: str) -> NameAnswer:

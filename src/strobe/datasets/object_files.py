@@ -76,7 +76,7 @@ def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int
     found = matched(keys, boxes, what="--boxes")
     if not found:
         raise InvalidFile(
-            path, f"none of its {len(boxes)} names is a picture's", hint=f"images are named like {printable(keys[0])}"
+            path, f"none of its {len(boxes)} names is an image's", hint=f"images are named like {printable(keys[0])}"
         )
     return {key: boxes[name] for key, name in found.items()}, len(boxes.keys() - set(found.values()))
 

@@ -68,7 +68,7 @@ def class_files(source: Path, *, what: str) -> dict[str, Path]:
         written(key)
         if key.count("/") != 1:
             raise StrobeError(
-                f"{printable(source / key)} lies in no class's folder; expected <class>/<file> right below "
+                f"{printable(source / key)} is in no class folder; expected <class>/<file> right below "
                 f"{printable(source)}: give that folder, or move the file out"
             )
     return found

@@ -18,7 +18,7 @@ from strobe.metrics.intervals import ONE_VIDEO
 __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
 
 _METHOD = "cluster-bootstrap"
-_ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it cannot be told from chance"
+_ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it cannot be distinguished from chance"
 
 
 def rating_counts(ratings: Ints, *, n_classes: int) -> NDArray[np.int64]:

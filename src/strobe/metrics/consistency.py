@@ -18,8 +18,8 @@ from strobe.metrics.intervals import nothing
 __all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
 
 NOTHING_SHARED = "no image was answered by both"
-NEVER_DIFFER = "both are right on every image they share, or both wrong: that cannot be told from chance"
-ONE_CONSTANT = "one of the two is right on every image, or wrong on every one: it is nought whatever the other does"
+NEVER_DIFFER = "both are right on every image they share, or both wrong: that cannot be distinguished from chance"
+ONE_CONSTANT = "one of the two is right on every image, or wrong on every one: it is zero whatever the other does"
 
 FEW_PICTURES = 50
 """Below this number of images, the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py).

@@ -61,7 +61,7 @@ def _variants(view: View) -> list[str]:
     elif len(facts) > 1 and rungs is None:
         out.append(
             "What was done cannot be put on one scale, so there is no worst over all of it: the table counts the "
-            "images as they are, and each variant is told by itself."
+            "images as they are, and each variant is reported on its own."
         )
     if searched:
         targets = list(dict.fromkeys(one.target for one in facts if one.target))

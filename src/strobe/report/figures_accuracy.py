@@ -154,16 +154,16 @@ def comparison(view: View) -> Answer:
 
     real = [row for row in wanted if is_sure(row)]
     pairs = f"{plain_number(len(wanted))} pairs differ"
-    text = f"{plain_number(len(real)) if real else 'None'} of {pairs} beyond chance after Holm’s correction (p < 0.05)."
+    text = f"{plain_number(len(real)) if real else 'None'} of {pairs} significantly after Holm’s correction (p < 0.05)."
     if len(wanted) == 1:
-        text = f"The two {'differ' if real else 'do not differ'} beyond chance (p < 0.05)."
+        text = f"The two {'differ' if real else 'do not differ'} significantly (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
         said = view.words.say(printable(top.sentence, limit=400), names=(top.a, top.b))
         text += f" {said}" if said else ""
     if len(shown) < len(wanted):
         part = f" of the {len(listed)} pairs of models shown" if len(listed) < len(wanted) else ""
-        text += f" {len(shown)}{part} are drawn, those beyond chance first; all are in tables/."
+        text += f" {len(shown)}{part} are drawn, significant ones first; all are in tables/."
     height = 1.0 + 0.34 * len(shown)
     return FigureContent(
         sentence=text,

@@ -383,10 +383,10 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
     ahead = [step for step, row in rows if is_real(row) and value_of(row.value) > 0]
     behind = [step for step, row in rows if is_real(row) and value_of(row.value) < 0]
     whole = next((row for step, row in rows if step.level is None), None)
-    text = f"Neither model is ahead beyond chance on any of {len(rows)} rungs"
+    text = f"Neither model is significantly ahead on any of {len(rows)} rungs"
     if ahead or behind:
         counts = f"{len(ahead) or 'none'} of {len(rows)} rungs, {printable(b)} on {len(behind) or 'none'}"
-        text = f"{printable(a)} is ahead beyond chance on {counts}"
+        text = f"{printable(a)} is significantly ahead on {counts}"
     if whole is not None:
         first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
             b, a, -value_of(whole.value))  # fmt: skip

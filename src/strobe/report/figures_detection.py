@@ -150,7 +150,7 @@ def errors(view: View) -> Answer:
     height = 1.1 + (0.2 + 0.2 * len(found)) * max(len(kinds), 1)
     return FigureContent(
         sentence=text + ".",
-        how="On the worst frame of each such set: the kind of error whose mending would raise the frame’s AP most.",
+        how="On the worst frame of each such set: the kind of error whose repair would raise the frame’s AP most.",
         paint=paint if kinds else None,
         inches=(height, height),
     )

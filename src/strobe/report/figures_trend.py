@@ -99,7 +99,7 @@ def trend(view: View) -> Answer:
     # On a phone the legend is below; the more it holds, the taller the figure, or the plot would shrink.
     return FigureContent(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
-        how=f"Each coloured point is a model of this run{ends}; the lower it lies under the dashed line, the more "
+        how=f"Each coloured point is a model of this run{ends}; the lower it is below the dashed line, the more "
         "right answers it loses."
         + (
             ""

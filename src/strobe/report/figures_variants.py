@@ -312,7 +312,7 @@ def means(view: View) -> Answer:
     text += f"; on {percent(one.acc_pmk)} of the images it is right under every one of them up to there."
     return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
-        how="In the mean each variant counts alike and each image by itself, as in ImageNet-C (before any "
+        how="In the mean each variant counts alike and each image on its own, as in ImageNet-C (before any "
         "normalisation). In the worst an image is lost as soon as one variant of it, at any level so far, is answered "
         "wrongly.",
         paint=paint,
@@ -385,11 +385,11 @@ def _contrasts(kind: str, title: str) -> FigureSpec:
         rows.sort(key=lambda one: (not is_real(one), -_size(one)))
         shown, real = rows[:_MOST_ROWS], [one for one in every if is_real(one)]
         ratio = rows[0].form == "ratio"
-        text = f"{len(real)} of {len(every)} differ beyond chance after Holm's correction (p < 0.05)."
+        text = f"{len(real)} of {len(every)} differ significantly after Holm's correction (p < 0.05)."
         if len(rows) < len(every):
             text += f" {len(every) - len(rows)} cannot be drawn: searches that found nothing leave it open."
         if len(shown) < len(rows):
-            text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/contrasts.csv."
+            text += f" {len(shown)} are drawn, significant ones first; all are in tables/contrasts.csv."
         sides = "First − second: right of zero the first is right more often"
         if ratio:
             sides = "First ÷ second: right of 1 the first needed more"

@@ -21,7 +21,7 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
     intro = _stills_text(choice, gallery, view) if still else _flickers_text(choice, gallery, view)
     has_pictures = any(gallery.pictures.values())
     if not has_pictures:
-        intro += " There are no images: this data has none at hand."
+        intro += " There are no images: this data has none."
     if gallery.left_out:
         intro += f" {gallery.left_out} more were left out to keep the file small."
     if choice.thinned:
@@ -33,7 +33,7 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
     said = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
     thing = "nothing" if still or view.variants else "no flicker"
     if not choice.counts:
-        why = f"No predictions are at hand, so {thing} can be shown."
+        why = f"No predictions are available, so {thing} can be shown."
     elif limit == 0:
         why = "The gallery was switched off."
     else:

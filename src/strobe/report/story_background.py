@@ -243,7 +243,7 @@ def _chance(row: Contrast, when: str) -> str:
 
 def _bigger(row: Contrast, what: str) -> str:
     if not is_real(row):
-        return f"{what} changes nothing beyond chance ({measured(row.value, 'points')})"
+        return f"{what} changes nothing significantly ({measured(row.value, 'points')})"
     if value_of(row.value) > 0:
         return f"{what} gains it {measured(row.value, 'points')}"
     return f"{what} costs it {measured(turned(row.value), 'points')}"
@@ -254,7 +254,7 @@ def intro(found: LadderView) -> str:
     rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
     text = "Cropping an image to its object takes the background away, and magnifies the object."
     if not rungs & {*AT_SCALE}:
-        return f"{text} Here images were cropped and nothing else, so the two cannot be told apart: that takes masks."
+        return f"{text} Here images were cropped and nothing else, so the two cannot be separated: that takes masks."
     cropped = ", cropped to its object," if rungs & {"crop", "tight"} else ""
     return (
         f"{text} The ladder does the one without the other: every image is shown whole{cropped} and at its own scale "
@@ -403,7 +403,7 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
     small = sum(row.small for row, _ in rows)
     if small == len(rows):
         return f"{who}: every class has fewer than ten images, too few to say which lean on the ground."
-    text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” lies above nought"
+    text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” is above zero"
     if sure:
         text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"
     text += f"; {small} have fewer than ten images and are not counted" if small else ""

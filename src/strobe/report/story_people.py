@@ -49,7 +49,7 @@ _WORDS = (
     ("most", "The answer more than half of those asked give; images without one are not right."),
     (
         "Fleiss’ κ",
-        "How far people say the same beyond chance; “none of these”, “cannot tell” and “too late” are answers.",
+        "How far people agree more than chance; “none of these”, “cannot tell” and “too late” are answers.",
     ),
     ("error consistency", "Cohen’s κ of being right: do two err on the same images, beyond what chance has it?"),
     ("controls", "Images shown to see who looks; they count nowhere else."),

@@ -23,7 +23,7 @@ def _variant_lines(view: View) -> list[Lines]:
     if (found := ladder(view)) is not None:
         name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
         notes = [
-            "points [95 % interval]; * beyond chance after Holm's correction",
+            "points [95 % interval]; * significant after Holm's correction",
             *(verdict(found, one) for one in models),
         ]
         notes += [text for text in [covered_text(found, *models)] if text]

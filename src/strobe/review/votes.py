@@ -292,7 +292,7 @@ def moment_of(value: str) -> str:
     except (ValueError, OverflowError) as error:
         raise InvalidValue(f"at: expected a time like 2026-01-31T09:30:00Z, got {printable(value)!r}") from error
     if parsed > datetime.now(UTC):
-        raise InvalidValue(f"at: {printable(value)} lies in the future")
+        raise InvalidValue(f"at: {printable(value)} is in the future")
     if parsed.year < 1970:
         raise InvalidValue(f"at: {printable(value)} lies before 1970; leave it empty where the time is not known")
     return moment_text(parsed)

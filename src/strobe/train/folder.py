@@ -103,7 +103,7 @@ class TrainFolder:
         about = inside(self.path, _ABOUT)
         if about.is_file():
             told = read_json(about)
-            with in_file(about, hint="remove the folder to train anew"):
+            with in_file(about, hint="remove the folder to train again"):
                 if not isinstance(told, dict) or not isinstance(told.get("facts"), dict):
                     raise StrobeError("not what strobe train writes")
             if told["facts"] != self.facts:
@@ -140,7 +140,7 @@ class TrainFolder:
         path = inside(self.path, _CHECKPOINT)
         if not path.is_file():
             return None
-        broken = InvalidFile(path, "not a checkpoint that can be read", hint="remove it to begin anew")
+        broken = InvalidFile(path, "not a checkpoint that can be read", hint="remove it to start again")
         try:
             state = torch.load(io.BytesIO(_content(path)), map_location=device, weights_only=True)
         except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
@@ -188,7 +188,7 @@ def _content(path: Path) -> bytes:
         return whole
     digest, _, content = whole[len(_HEAD) :].partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != digest:
-        raise InvalidFile(path, "it is not what was written (its digest differs)", hint="remove it to begin anew")
+        raise InvalidFile(path, "it is not what was written (its digest differs)", hint="remove it to start again")
     return content
 
 

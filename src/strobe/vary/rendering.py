@@ -48,15 +48,15 @@ class NoSiblings:
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names a mask, and its image lies in no folder")
+        raise StrobeError("a frame's recipe names a mask, and its image is in no folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names another image, and its own lies in no folder")
+        raise StrobeError("a frame's recipe names another image, and its own is in no folder")
 
     def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names a photograph of ice, and its image lies in no folder")
+        raise StrobeError("a frame's recipe names a photograph of ice, and its image is in no folder")
 
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:

@@ -55,7 +55,7 @@ def _there_already(
         done = make(replace(how, look_only=True))
         done = _with_hints(done, target, how.progress) if how.hints else done
     except StrobeError as error:
-        reason = f"{printable(target)} already holds a dataset, and this import cannot be held against it ({error})"
+        reason = f"{printable(target)} already holds a dataset, and this import cannot be compared with it ({error})"
         raise StrobeError(f"{reason}; choose another folder or remove it first") from error
     new = done.dataset
     same = replace(old, verdicts=new.verdicts, info=replace(old.info, reviewed=new.info.reviewed))

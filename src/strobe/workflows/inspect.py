@@ -96,7 +96,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
         f"{media[key]:,} {text}"
         for key, text in (
             ("stored", "stored"), ("rendered", "rendered when read"), ("in_videos", "in their videos"),
-            ("nowhere", "not at hand"),
+            ("nowhere", "not available"),
         )
         if media.get(key)
     ]  # fmt: skip

@@ -96,7 +96,7 @@ def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str
         names = ", ".join(printable(name) for name in known) or "none"
         raise StrobeError(f"{option}: {printable(run)} has no results of {printable(strange)}; it has {names}")
     if len(set(show)) > MOST_SHOWN:
-        raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be told apart in a figure")
+        raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be distinguished in a figure")
 
 
 def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: Sequence[str]) -> tuple[str, str] | None:

@@ -30,7 +30,7 @@ def check_stopping(dataset: Dataset) -> None:
     """Refuse data whose figures need every frame."""
     if dataset.variants is not None:
         raise StrobeError(
-            f"--stop-early: {printable(dataset.name)} has variants, and what is said of each needs every image; "
+            f"--stop-early: {printable(dataset.name)} has variants, and the figures of each need every image; "
             "leave it out"
         )
 

@@ -50,7 +50,7 @@ def worker_spec(
     specs of models that were loaded before.
     """
     if dataset.root is None:
-        raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
+        raise StrobeError(f"{printable(dataset.name)} is in no folder, so no other process can be sent to it")
     specs: dict[str, str] = {}
     for name, spec in models.items():
         specs[name], load = sendable(spec, load)

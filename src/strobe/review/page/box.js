@@ -10,7 +10,7 @@ const REASONS = {
   absent: "it is not there",
   several: "there are several",
   whole: "it fills the picture",
-  unclear: "where it ends cannot be told",
+  unclear: "where it ends is unclear",
   other: "another reason",
 };
 
@@ -20,7 +20,7 @@ export default class Box {
     absent: ["1", "Discard: it is not there"],
     several: ["2", "Discard: there are several"],
     whole: ["3", "Discard: it fills the picture"],
-    unclear: ["4", "Discard: where it ends cannot be told"],
+    unclear: ["4", "Discard: where it ends is unclear"],
     other: ["5", "Discard: another reason"],
     left: ["ArrowLeft", "Box one pixel left; with Shift one narrower"],
     right: ["ArrowRight", "Box one pixel right; with Shift one wider"],
