@@ -76,7 +76,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from strobe.build import extract
-from strobe.build.sample import Sampling
+from strobe.build.sample import AnchorOptions
 from strobe.workflows.build import BuildOptions, build
 
 # A build slow enough to be killed in the middle: it rests after every frame it stores, in worker processes, too.
@@ -89,7 +89,7 @@ extract._Storing._store = slowly
 
 if __name__ == "__main__":
     videos, out, workers = sys.argv[3:], Path(sys.argv[1]), int(sys.argv[2])
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2), workers=workers)
+    options = BuildOptions(label=("dog",), sampling=AnchorOptions(k=3, anchors_per_video=2), workers=workers)
     build([Path(video) for video in videos], out, options)
 """
 

@@ -174,7 +174,7 @@ from pathlib import Path
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import Engine, away
+from strobe.workflows.engines import ExecutorOptions, away
 
 class Said(Silent):
     def note(self, text):
@@ -182,7 +182,7 @@ class Said(Silent):
 
 def door(text="ray"):
     try:
-        with away(Engine.of(text), "cpu", Said()):
+        with away(ExecutorOptions.of(text), "cpu", Said()):
             pass
     except StrobeError as error:
         print(error)

@@ -104,9 +104,9 @@ def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
 
 CHILD = """
 import pickle, sys
-from strobe.workflows.worker_specs import RecipeWorker
+from strobe.workflows.worker_specs import SpecWorker
 recipe, shards = pickle.load(sys.stdin.buffer)
-worker = RecipeWorker(recipe)
+worker = SpecWorker(recipe)
 found = [worker(shard) for shard in shards]
 worker.close()
 sys.stdout.buffer.write(pickle.dumps(found))

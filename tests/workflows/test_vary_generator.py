@@ -33,7 +33,7 @@ DYING = """
 import os, signal
 from pathlib import Path
 from strobe.models.options import LoadOptions
-from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
 many, rename = 0, os.replace
 
