@@ -80,12 +80,12 @@ from strobe.build.sample import AnchorOptions
 from strobe.workflows.build import BuildOptions, build
 
 # A build slow enough to be killed in the middle: it rests after every frame it stores, in worker processes, too.
-store = extract._Storing._store
+store = extract._FrameWriter._store
 def slowly(self, frame):
     row = store(self, frame)
     time.sleep(0.05)
     return row
-extract._Storing._store = slowly
+extract._FrameWriter._store = slowly
 
 if __name__ == "__main__":
     videos, out, workers = sys.argv[3:], Path(sys.argv[1]), int(sys.argv[2])
