@@ -182,7 +182,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(root)
         run("build named/dog.mp4 named/cockatoo.mp4 data --labels labels.csv --label-space imagenet-vid --k 1 -q")
         run("synthesize world --videos 24 --size 32 --k 1 -q")
-        run("import photos releases/imagenet-c/clean images -q")
+        run("import photos releases/imagenet-c/clean pictures -q")
     keys = [row["key"] for row in rows_of(root / "data")]
     write_json(root / "scores.json", {key: [float(len(key) % 7 == one) for one in range(30)] for key in keys})
     return root
@@ -371,7 +371,9 @@ SHOWN = [page for page in PAGES if any(not reason(line) for line in commands(pag
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in SHOWN if page not in ("README.md", "docs/fuzz.md")])
+@pytest.mark.parametrize(
+    "page", [page for page in SHOWN if page not in ("README.md", "docs/fuzz.md", "docs/mutants.md")]
+)
 def test_what_a_page_shows_can_be_run(
     page: str, stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
