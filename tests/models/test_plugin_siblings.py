@@ -273,3 +273,16 @@ def test_generators_have_their_own_modules_too(tmp_path: Path) -> None:
     for number, path in enumerate(_two(tmp_path, {"model.py": GENERATOR, "parts.py": "LEVEL = @N\n"}), start=1):
         with pytest.raises(ModelFailed, match=f"level {number}"):
             load_generator(f"py:{path}:make", LoadOptions(device="cpu"))
+
+
+def test_the_facts_of_installed_packages_do_not_count(tmp_path: Path) -> None:
+    """importlib.metadata reads them whenever a library looks for entry points; an editable install has its own in src."""
+    from strobe.models.opened_files import watching
+
+    (tmp_path / "mine.egg-info").mkdir()
+    for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
+        (tmp_path / name).write_text("1")
+    with watching() as watch:
+        for name in ("mine.egg-info/entry_points.txt", "weights.txt"):
+            (tmp_path / name).read_text()
+    assert watch.files(tmp_path / "plugin") == [tmp_path / "weights.txt"]

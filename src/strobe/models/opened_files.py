@@ -64,6 +64,8 @@ class Watch:
         if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # modules are tracked elsewhere
             return
         whole = str(Path(name).resolve())
+        if Path(whole).parent.suffix in (".egg-info", ".dist-info"):  # libraries read these to find other packages
+            return
         writes = any(sign in mode for sign in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
         if writes:
             self._written.add(whole)
