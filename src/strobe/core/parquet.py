@@ -13,6 +13,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile
 from strobe.core.files import regular
 from strobe.core.late import load
+from strobe.core.varints import read_varint
 
 __all__ = ["IN_LISTS", "IN_PYTHON", "open_bounded", "read_bounded", "written_out"]
 
@@ -173,7 +174,7 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
     if kind in (4, 5, 6):
         return _signed(content, place)
     if kind == 8:
-        length, place = _unsigned(content, place)
+        length, place = read_varint(content, place)
         if place + length > len(content):
             raise ValueError("a text longer than the file")
         return bytes(content[place : place + length]), place + length
@@ -190,7 +191,7 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
 
 def _list(content: Content, place: int) -> tuple[list[Any], int]:
     head = content[place]
-    many, place = (head >> 4, place + 1) if head >> 4 < 15 else _unsigned(content, place + 1)
+    many, place = (head >> 4, place + 1) if head >> 4 < 15 else read_varint(content, place + 1)
     if many > len(content) - place:  # each takes at least a byte
         raise ValueError("a list longer than the file")
     out = []
@@ -200,17 +201,6 @@ def _list(content: Content, place: int) -> tuple[list[Any], int]:
     return out, place
 
 
-def _unsigned(content: Content, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[place]
-        value, place, shift = value | (byte & 127) << shift, place + 1, shift + 7
-        if byte < 128:
-            return value, place
-        if shift > 63:
-            raise ValueError("no footer of Parquet")
-
-
 def _signed(content: Content, place: int) -> tuple[int, int]:
-    value, place = _unsigned(content, place)
+    value, place = read_varint(content, place)
     return (value >> 1) ^ -(value & 1), place

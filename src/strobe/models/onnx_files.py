@@ -12,6 +12,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
+from strobe.core.varints import read_varint
 from strobe.models.options import LoadOptions
 
 __all__ = ["digest_of_onnx", "external_files", "open_session"]
@@ -89,30 +90,19 @@ def _locations(content: Content, start: int, end: int, kind: str) -> Iterator[st
 def _fields(content: Content, place: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield number, begin and end of every length-delimited field. Other fields are skipped."""
     while place < end:
-        tag, place = _varint(content, place)
+        tag, place = read_varint(content, place)
         wire = tag & 7
         if wire == 0:
-            _, place = _varint(content, place)
+            _, place = read_varint(content, place)
         elif wire == 1:
             place += 8
         elif wire == 5:
             place += 4
         elif wire == 2:
-            length, place = _varint(content, place)
+            length, place = read_varint(content, place)
             if place + length > end:
                 raise ValueError("a field reaches past its message")
             yield tag >> 3, place, place + length
             place += length
         else:
-            raise ValueError("no protobuf")
-
-
-def _varint(content: Content, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[place]
-        value, place, shift = value | (byte & 127) << shift, place + 1, shift + 7
-        if byte < 128:
-            return value, place
-        if shift > 63:
             raise ValueError("no protobuf")

@@ -150,7 +150,7 @@ export class Strip {
     return votes.map((member) => ({ verdict_id: newId(), task: member.task, stage: member.stage, ...PLAIN, decision: "dissimilar", bad_anchor: true, ...page }));
   }
 
-  // What undo shows of it: what was said of every image that was decided.
+  // What undo shows: the decision on every image of the set.
   outcome(votes) {
     const said = new Map([...(this.before || []), ...votes.map((vote) => [vote.task, Object.fromEntries(Object.keys(PLAIN).map((name) => [name, vote[name]]))])]);
     return { votes: Object.fromEntries(said) };
