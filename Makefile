@@ -1,23 +1,24 @@
-# Each target makes its own .venv; nothing needs to be prepared by hand. CONSTRAINTS=constraints.txt takes exact versions.
+# Each target makes .venv if needed. CONSTRAINTS=constraints.txt installs exact versions.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants bench
 
 help:
-	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
-	@echo "make test   all tests, doctests and the ring contracts"
-	@echo "make quick  the tests that take a second or less each"
-	@echo "make check  format, lint, types, contracts, tests"
-	@echo "make dist   source archive and wheel, into dist/"
-	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
-	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
-	@echo "make simulate-faults   people, two servers, commands; kills, power cuts, full disks, clocks; SEEDS=1000"
-	@echo "make mutants   small faults put into metrics and scoring: do the tests find them? 1,000 of them, resumable"
-	@echo "make site   the documentation as a site, into site/; it needs no server and no network"
-	@echo "make constraints   constraints.txt: the versions installed here, for CONSTRAINTS=constraints.txt"
+	@echo "make demo   run real models on a real clip and make a report; DEMO=--training runs the training recipes"
+	@echo "make test   run all tests, doctests and import contracts"
+	@echo "make quick  run the tests that take at most a second each"
+	@echo "make check  check format, lint, spelling, types and contracts, and run all tests"
+	@echo "make dist   build the source archive and the wheel in dist/"
+	@echo "make matrix test the wheel on every installed Python, with the newest and lowest dependencies"
+	@echo "make fuzz   run every verb on damaged inputs and kill it at every step; CASE=1234 repeats one case"
+	@echo "make simulate-faults   simulate reviews with kills, power cuts, full disks and wrong clocks; SEEDS=1000"
+	@echo "make mutants   count how many of 1,000 small faults in metrics and scoring the tests find; resumable"
+	@echo "make bench  the short benchmarks, their ratios beside the recorded ones; RECORD=1 records them"
+	@echo "make site   build the documentation in site/, readable without a server or a network"
+	@echo "make constraints   write the installed versions to constraints.txt, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -48,29 +49,34 @@ quick: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 check: lint test
 
-# The short form, one environment, is among the tests (tests/test_packaging.py). MATRIX="--torch 3.12" adds the demo there.
+# tests/test_packaging.py runs the short form, with one environment. MATRIX="--torch 3.12" adds the demo on that Python.
 dist: $(VENV)/.dev
 	$(BIN)/python scripts/matrix.py --wheel dist
 
 matrix: $(VENV)/.dev
 	$(BIN)/python scripts/matrix.py $(MATRIX)
 
-# 1,000 cases and every kill; FUZZ="--cases 10000" for more. A stopped run goes on; a short one is tests/test_fuzz.py.
+# Runs 1,000 cases and every kill; FUZZ="--cases 10000" runs more. A stopped run resumes. tests/test_fuzz.py is a short run.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz $(if $(CASE),--case $(CASE)) $(FUZZ)
 
-# SEEDS=1000 for more; SIMULATE="--seed 17" replays one seed. 20 seeds are in tests/test_simulate_faults.py.
+# SEEDS=1000 runs more; SIMULATE="--seed 17" replays one seed. tests/test_simulate_faults.py runs 20 seeds.
 simulate-faults: $(VENV)/.dev
 	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
 
-# A seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" for another. A stopped run goes on. docs/mutants.md explains what survives.
+# Tests a seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" takes another. A stopped run resumes. See docs/mutants.md.
 mutants: $(VENV)/.dev
 	$(BIN)/python scripts/mutants.py $(MUTANTS)
+
+# Ratios of one run, not seconds; exit code 1 if one fell by more than a tenth. About five minutes on two cores.
+bench: $(VENV)/.dev
+	$(BIN)/python scripts/bench.py $(if $(RECORD),--record)
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

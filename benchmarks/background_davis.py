@@ -1,12 +1,14 @@
-"""Real video with true masks: the ladder, and whether cropping makes a classifier flicker less (docs/background.md).
+"""Run the background ladder on real video with true masks, and test whether cropping reduces flicker
+(docs/background.md).
 
     PYTHONPATH=src python benchmarks/background_davis.py CLIPS OUT [--model efficientnet-lite0] [--device cuda]
 
-CLIPS holds clips of DAVIS as `NAME/frames/*.jpg` and `NAME/masks/*.png`. Labels are ImageNet-Vid's, which the bundled
-ILSVRC classifiers are asked through the published projection (dog: 118 breeds; cattle: ox; car and bicycle: their
-kinds). The mask of bmx-trees holds the rider too, so its box does. Whole frames are asked twice, through the model's
-own preprocessing (which cuts their sides off) and squashed as crops are: the second is what crops are held against.
-OUT gets davis.json and davis.md. Four clips are four sources: no interval here says much of other videos.
+CLIPS contains DAVIS clips as `NAME/frames/*.jpg` and `NAME/masks/*.png`. Labels are those of ImageNet-Vid. The answers
+of the bundled ILSVRC classifiers are projected to them by the published map (dog: 118 breeds; cattle: ox; car and
+bicycle: their kinds). The mask and the box of bmx-trees include the rider. Each model sees full frames in two ways:
+through its own preprocessing, which cuts off their sides, and squashed like the crops. Crops are compared with the
+squashed frames. The script writes davis.json and davis.md to OUT. Four clips are only four sources, so the intervals
+say little about other videos.
 """
 
 import argparse
@@ -40,44 +42,44 @@ VIEWS = {
     "crop 2": "crop:truth,context=2:{}", "crop 1.5": "crop:truth,context=1.5:{}", "crop 1": "crop:truth,context=1:{}",
     "crop 1.5, padded": "crop:truth,context=1.5,fit=pad:{}",
 }  # fmt: skip
-"""What each model is shown of a frame; a context of 100 takes all of it."""
+"""The views of a frame that each model gets. A context of 100 is the full frame."""
 
 
 class Talk(Silent):
-    """Notes as they come."""
+    """Prints notes immediately."""
 
     def note(self, text: str) -> None:
         print(text, flush=True)
 
 
 def prepare(source: Path, target: Path, most: int | None) -> Dataset:
-    """A dataset folder of the clips: frames of 320 rows, the box of every mask, an anchor every five frames."""
-    vid, made = space("imagenet-vid"), DatasetBuilder()
+    """Make a dataset folder of the clips: frames of 320 rows, the box of every mask, an anchor every five frames."""
+    vid, builder = space("imagenet-vid"), DatasetBuilder()
     for name, label in CLIPS.items():
         if not (source / name).is_dir():
             continue
         place, rows = vid.names.index(label), []
         files = sorted((source / name / "frames").iterdir())[:most]
-        video = made.video(video_id=name, name=name, fps=Fraction(24), n_frames=len(files))
+        video = builder.video(video_id=name, name=name, fps=Fraction(24), n_frames=len(files))
         for index, path in enumerate(files):
             key = f"{name}/{index:06d}.png"
             image, mask = _small(path, source / name / "masks" / f"{path.stem}.png")
             write_bytes(target / "media" / key, png_bytes(np.asarray(image)))
             write_bytes(target / "masks" / key, png_bytes(mask.astype(np.uint8) * 255))
             content = (target / "media" / key).read_bytes()
-            row = made.frame(
+            row = builder.frame(
                 video=video, index=index, key=key, pts=index, time_s=(index, 24), size_wh=image.size,
                 sha256=hashlib.sha256(content).hexdigest(), media=f"media/{key}", labels=[place],
             )  # fmt: skip
             if mask.any():
                 across, down = np.flatnonzero(mask.any(axis=0)), np.flatnonzero(mask.any(axis=1))
                 box = (float(across[0]), float(down[0]), float(across[-1] + 1), float(down[-1] + 1))
-                made.box(frame=row, label=place, xyxy=box, track=0, crowd=False)
+                builder.box(frame=row, label=place, xyxy=box, track=0, crowd=False)
             rows.append(row)
         for anchor in range(K, len(rows) - K, EVERY):
             members = [(rows[anchor + step], float(step)) for step in range(-K, K + 1) if step]
-            made.set(set_id=f"{name}@{anchor}", anchor=rows[anchor], members=members)
-    dataset = made.build(DatasetInfo(name="davis", label_space=vid, k=K), with_boxes=True)
+            builder.set(set_id=f"{name}@{anchor}", anchor=rows[anchor], members=members)
+    dataset = builder.build(DatasetInfo(name="davis", label_space=vid, k=K), with_boxes=True)
     dataset_folder.write(dataset, target, overwrite=True)
     return dataset
 
@@ -90,18 +92,18 @@ def _small(frame: Path, mask: Path) -> tuple[Image.Image, Any]:
 
 
 def video(dataset: Dataset, run: Path, model: str, options: PredictOptions) -> Iterator[dict[str, Any]]:
-    """How often anchors are right, whole sets, and neighbouring frames differ in being right, view by view."""
+    """Yield, for each view, the right anchors, the sets that hold, and the changes between neighbouring frames."""
     names = [f"{word}={view.format(model)}" for word, view in VIEWS.items()]
     predict(dataset, names, run, options, Talk())
     sets = dataset.sets
     starts = np.searchsorted(sets.set, np.arange(dataset.n_sets))
     clip = dataset.videos.name[dataset.video_of_set]
-    used = np.unique(sets.frame)  # the last frames of a clip are in no set, and nobody was asked about them
+    used = np.unique(sets.frame)  # the last frames of a clip are in no set, so they have no answers
     frame_clip = dataset.videos.name[dataset.frames.video[used]]
     for held in Run(run).models_as_asked(dataset):
         label = held.load().label
         right = dataset.right_rows(label)
-        whole, first = np.logical_and.reduceat(right, starts), right[sets.is_anchor]
+        sets_held, first = np.logical_and.reduceat(right, starts), right[sets.is_anchor]
         each = _frames_right(dataset, label)[used]
         for name in [*CLIPS, "all"]:
             chosen = np.ones(dataset.n_sets, bool) if name == "all" else clip == name
@@ -110,7 +112,11 @@ def video(dataset: Dataset, run: Path, model: str, options: PredictOptions) -> I
             pairs = [each[frame_clip == one] for one in CLIPS if name in ("all", one) and (frame_clip == one).any()]
             flips = sum(int((part[1:] != part[:-1]).sum()) for part in pairs)
             told = {"frames": sum(map(len, pairs)), "right": int(sum(part.sum() for part in pairs)), "flips": flips}
-            counts = {"sets": int(chosen.sum()), "anchors": int(first[chosen].sum()), "held": int(whole[chosen].sum())}
+            counts = {
+                "sets": int(chosen.sum()),
+                "anchors": int(first[chosen].sum()),
+                "held": int(sets_held[chosen].sum()),
+            }
             yield {"model": model, "view": held.name, "clip": name, **counts, **told}
 
 
@@ -121,7 +127,7 @@ def _frames_right(dataset: Dataset, label: Any) -> Any:
 
 
 def ladder(data: Path, out: Path, run: Path, model: str, options: PredictOptions) -> Iterator[dict[str, Any]]:
-    """How many anchors are right on each rung, clip by clip."""
+    """Yield the number of right anchors on each rung, for each clip."""
     vary_background(data, out, VaryBackgroundOptions(masks=data / "masks", name="davis-ladder"), progress=Talk())
     predict(dataset_folder.read(out), [model], run, options, Talk())
     for rung, right in right_of(out, run)[model].items():
@@ -132,7 +138,7 @@ def ladder(data: Path, out: Path, run: Path, model: str, options: PredictOptions
 
 
 def tables(told: dict[str, list[dict[str, Any]]]) -> str:
-    """What came out, as Markdown."""
+    """Return the results as Markdown."""
     lines = ["| model | view | clip | anchors right | sets held (pm-10) | frames right | changes between frames |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     lines += [
@@ -154,25 +160,25 @@ def tables(told: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the options and run the study."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clips", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--most", type=int, default=None, help="frames of a clip")
+    parser.add_argument("--most", type=int, default=None, help="maximum number of frames per clip")
     args = parser.parse_args()
     make_folder(args.out)
     data, options = args.out / "data", PredictOptions(load=LoadOptions(device=args.device))
     if not (data / "dataset.json").is_file():
         prepare(args.clips, data, args.most)
     dataset = dataset_folder.read(data)
-    told: dict[str, list[dict[str, Any]]] = {"video": [], "ladder": []}
+    results: dict[str, list[dict[str, Any]]] = {"video": [], "ladder": []}
     for model in args.model or ["efficientnet-lite0"]:
-        told["ladder"] += ladder(data, args.out / "ladder", args.out / f"run-ladder-{model}", model, options)
-        told["video"] += video(dataset, args.out / f"run-{model}", model, options)
-        write_text(args.out / "davis.json", json.dumps(told, indent=1) + "\n")
-        write_text(args.out / "davis.md", tables(told))
+        results["ladder"] += ladder(data, args.out / "ladder", args.out / f"run-ladder-{model}", model, options)
+        results["video"] += video(dataset, args.out / f"run-{model}", model, options)
+        write_text(args.out / "davis.json", json.dumps(results, indent=1) + "\n")
+        write_text(args.out / "davis.md", tables(results))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ Told = Mapping[str, Any]
 
 
 def draw(told: Told, out: Path) -> None:
-    """Both figures."""
+    """Draw both figures."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -33,7 +33,7 @@ def draw(told: Told, out: Path) -> None:
 
 
 def sheet(scales: Mapping[str, tuple[float, float]], path: Path, *, seed: int) -> None:
-    """Some objects at every size, at home and away: what differs from image to image is one thing."""
+    """Draw some objects at every size, at home and away. Neighbouring images differ in one property."""
     from PIL import Image
 
     from strobe.synthetic.sets import SyntheticOptions, balanced_clip
@@ -54,7 +54,7 @@ def sheet(scales: Mapping[str, tuple[float, float]], path: Path, *, seed: int) -
 
 
 def _ladder(plt: Any, told: Told, path: Path) -> None:
-    """What each model gets right on every rung: sizes side by side, grounds one below the other."""
+    """Draw each model's accuracy on every rung, with one column per size and one row per background."""
     rungs = list(told["accuracy"]["home small"])
     models = list(told["accuracy"]["home small"]["whole"])
     figure, axes = plt.subplots(2, 3, figsize=(10, 9.4), sharex=True, sharey=True)
@@ -85,7 +85,7 @@ def _ladder(plt: Any, told: Told, path: Path) -> None:
 
 
 def _published(plt: Any, told: Told, path: Path) -> None:
-    """By how much the detector is ahead, of whom, at each size."""
+    """Draw the detector's lead over each other model, at each size."""
     words = [word for word in told["published"]["small"] if " − " in word]
     if not words:
         return
@@ -112,7 +112,7 @@ def _published(plt: Any, told: Told, path: Path) -> None:
 
 
 def tables(told: Told) -> str:
-    """Everything with its intervals, as Markdown."""
+    """Return all figures with their intervals, as Markdown."""
     lines = [f"{told['images']} images of each size and ground.", ""]
     for name, shown in told["accuracy"].items():
         models = list(shown["whole"])

@@ -1,12 +1,13 @@
-"""Train what the background study ships and compares: one small backbone as classifier and as detector, twice.
+"""Train the models of the background study: one small backbone as classifier and as detector, on two kinds of images.
 
     PYTHONPATH=src python benchmarks/background_models.py OUT                                # one thread of a CPU
     PYTHONPATH=src python benchmarks/background_models.py OUT --pictures 60000 --epochs 20 --device cuda
 
-`ground` is trained where nineteen images in twenty show a class at its home, `object` where the ground says nothing;
-the same recipe, as many images, the same backbone, as classifier (`stills`) and as detector (`detector`). OUT gets
-weights in half precision, the trainings' folders, and for each a JSON with what it got right on images it never
-saw. The same call again goes on where it was. Several calls with --only share the work and the rendered images.
+`ground` is trained on images of which nineteen in twenty show a class on its usual background. `object` is trained on
+images whose background does not depend on the class. Recipe, number of images and backbone are the same. Each is
+trained as classifier (`stills`) and as detector (`detector`). The script writes to OUT the weights in half precision,
+the trainings' folders, and a JSON file with each model's accuracy on held-out images. Run the same command again to
+resume. Several calls with --only share the rendered images.
 """
 
 import argparse
@@ -33,11 +34,11 @@ from strobe.workflows.train_detector import train_detector
 from strobe.workflows.train_job import Material, Trained, TrainOptions
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8))
-"""Objects of every size, up to one thing of no class beside them, nothing in front of them."""
+"""Objects of every size, with at most one distractor next to them and no occlusion."""
 
 CORRELATION = {"ground": 0.95, "object": 0.0}
 SEEDS = {"ground": 61, "object": 62, "ground-held": 63, "object-held": 64}
-"""No image is in two of these."""
+"""Seeds of disjoint groups of images."""
 
 MODELS = {
     "strobe-ground": ("ground", "strobe-net-small"), "strobe-object": ("object", "strobe-net-small"),
@@ -47,7 +48,7 @@ MODELS = {
 
 
 class Talk(Silent):
-    """Notes with the time since the whole began."""
+    """Prints notes with the time since the start."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -57,7 +58,7 @@ class Talk(Silent):
 
 
 def material(out: Path, part: str, count: int, *, cores: int, say: Progress) -> Material:
-    """The images of a part, rendered once: tables in a folder, pixels in one array."""
+    """Render the images of a part once. Tables go to a folder, pixels to one array."""
     path = out / "pictures" / f"{part}-{count}"
     if not (path / "frames.npy").is_file():
         world = replace(WORLD, background_correlation=CORRELATION[part.partition("-")[0]])
@@ -74,10 +75,10 @@ def material(out: Path, part: str, count: int, *, cores: int, say: Progress) -> 
 
 
 def trained(name: str, args: argparse.Namespace, say: Progress) -> Trained:
-    """One model; both kinds see every image as often."""
+    """Train one model. Both kinds see every image equally often."""
     part, network = MODELS[name]
     pictures = material(args.out, part, args.pictures, cores=args.cores, say=say)
-    held = material(args.out, f"{part}-held", args.held, cores=args.cores, say=say)
+    held_out = material(args.out, f"{part}-held", args.held, cores=args.cores, say=say)
     options = TrainOptions(
         seed=args.seed, device=args.device, evaluations=2, threads=1 if args.device == "cpu" else None,
         from_scratch=True,
@@ -85,19 +86,21 @@ def trained(name: str, args: argparse.Namespace, say: Progress) -> Trained:
     where = args.out / "trainings" / name
     if network == "strobe-net-boxes":
         batch = 64
-        said = [f"batch={batch}", f"steps={args.epochs * args.pictures // batch}"]
+        changes = [f"batch={batch}", f"steps={args.epochs * args.pictures // batch}"]
         return train_detector(
-            find("detector", changes=said, model=network), pictures, network, where, options, say, held_out=held
+            find("detector", changes=changes, model=network), pictures, network, where, options, say, held_out=held_out
         )
-    said = [f"epochs={args.epochs}", "batch=128"]
-    return train(find("stills", changes=said, model=network), pictures, network, where, options, say, held_out=held)
+    changes = [f"epochs={args.epochs}", "batch=128"]
+    return train(
+        find("stills", changes=changes, model=network), pictures, network, where, options, say, held_out=held_out
+    )
 
 
 def halved(path: Path, out: Path) -> None:
-    """The weights of a training in half precision, with what they were trained by."""
+    """Write the weights of a training in half precision, with its metadata."""
     header = read_header(path)
     if header is None:
-        raise SystemExit(f"{path}: not weights of strobe train")
+        raise SystemExit(f"{path}: not a weights file of strobe train")
     state = {key: value for key, value in read_state(path).items() if not key.endswith("num_batches_tracked")}
     about = json.loads((path.parent / "training.json").read_text(encoding="utf-8"))
     told = {key: about[key] for key in ("name", "facts", "versions")}
@@ -105,7 +108,7 @@ def halved(path: Path, out: Path) -> None:
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the options and train the models."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--pictures", type=int, default=12_000)
@@ -113,19 +116,19 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--cores", type=int, default=1, help="processes that render")
+    parser.add_argument("--cores", type=int, default=1, help="number of processes that render")
     parser.add_argument("--only", action="append", choices=MODELS, default=[])
     args = parser.parse_args()
     say = Talk()
     make_folder(args.out)
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name in args.only or MODELS:
         done = trained(name, args, say)
         last = done.history[-1]
         halved(done.weights, args.out / f"{name}.safetensors")
-        told[name] = {"step": last.step, "seconds": round(done.seconds, 1), "held out": last.acc_orig}
-        say.note(f"{name}: {json.dumps(told[name])}")
-        (args.out / f"{name}.json").write_text(json.dumps(told[name], indent=1), encoding="utf-8")
+        results[name] = {"step": last.step, "seconds": round(done.seconds, 1), "held out": last.acc_orig}
+        say.note(f"{name}: {json.dumps(results[name])}")
+        (args.out / f"{name}.json").write_text(json.dumps(results[name], indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

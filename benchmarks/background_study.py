@@ -1,13 +1,13 @@
-"""How much the ground decides, where the truth is known (docs/background.md).
+"""Measure how much the background decides an answer, on rendered images (docs/background.md).
 
     PYTHONPATH=src python benchmarks/background_study.py OUT --images 240                        # a CPU
     PYTHONPATH=src python benchmarks/background_study.py OUT --images 6000 --device cuda --cores 16 --models MODELS
 
-The same objects are rendered at three sizes, each over the home of its class and over another ground: six folders that
-differ in one thing at a time. Each becomes a ladder (`strobe vary background`) that classifiers trained with and
-without a telling ground, and detectors with their backbone, answer. OUT gets study.json (what is right, with
-intervals; the contrasts, paired by image), tables.md and two figures. MODELS is what background_models.py wrote;
-without it the shipped ones are asked. The same call again does what is missing.
+The same objects are rendered at three sizes, each on the usual background of its class and on another one. These six
+folders differ in one property at a time. Each becomes a ladder (`strobe vary background`). The models are classifiers
+trained with and without an informative background, and detectors with the same backbone. The script writes study.json
+(accuracies with intervals, and contrasts paired by image), tables.md and two figures to OUT. MODELS is the output
+folder of background_models.py; without it, the shipped models are used. Run the same command again to resume.
 """
 
 import argparse
@@ -35,27 +35,27 @@ from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 SIZES = {"small": (0.2, 0.3), "medium": (0.35, 0.5), "large": (0.6, 0.8)}
-"""Diameters as shares of the picture's side; the draws are the same, so that an object stays itself."""
+"""Diameters as shares of the image's side. The random draws are the same for each, so objects differ only in size."""
 
 GROUNDS = {"home": 1.0, "away": -1.0}
 SEED = 71
-"""Other images than any that was trained on."""
+"""The first seed, which differs from those of all training images."""
 
 RUNGS = (
     "whole", "zoom", "random", "crop-1", "crop-1.25", "crop-1.5", "crop-2", "tight", "grey", "blur", "plain", "same",
     "other", "object", "removed", "ground",
 )  # fmt: skip
 NAMES = ("ground", "object", "ground boxes", "object boxes")
-"""Classifiers trained with and without a telling ground, and detectors with the same backbone on the same images."""
+"""Classifiers trained with and without an informative background, and detectors with the same backbone."""
 
 Marks = dict[str, bool]
-"""Whether a model is right on a rung, by image; an image may lack a rung."""
+"""Whether a model is right on a rung, for each image that has the rung."""
 Right = dict[str, dict[str, Marks]]
-"""The same by rung and model."""
+"""The same for each rung and model."""
 
 
 class Talk(Silent):
-    """Notes with the time since the whole began."""
+    """Prints notes with the time since the start."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -65,20 +65,20 @@ class Talk(Silent):
 
 
 def models(made: Path | None) -> list[str]:
-    """What is asked, as NAME=SPEC."""
+    """Return the models, as NAME=SPEC."""
     if made is None:
         return ["ground=strobe-ground", "object=strobe-object", "ground boxes=boxes:strobe-ground-boxes"]
-    found = []
+    specs = []
     for name in NAMES:
         file = made / f"strobe-{name.replace(' ', '-')}.safetensors"
         if file.is_file():
             spec = f"boxes:strobe-net-boxes@{file}" if "boxes" in name else f"strobe-net-small@{file}"
-            found.append(f"{name}={spec}")
-    return found
+            specs.append(f"{name}={spec}")
+    return specs
 
 
 def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) -> Right:
-    """Render the images of a ground and a size, make their ladder, and ask every model."""
+    """Render the images of a background and a size, make their ladder, and run every model."""
     world = WorldOptions(
         size=64, frames=1, distractors=1, occluders=0, object_scale=SIZES[size], background_correlation=GROUNDS[ground]
     )
@@ -91,39 +91,39 @@ def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) ->
     failed = [one for one in predict(folder.read(ladder), models(args.models), run, options, say) if not one.ok]
     if failed:
         raise SystemExit(f"{failed[0].name}: {failed[0].error}")
-    say.note(f"{name}: asked")
-    found: Right = {}
+    say.note(f"{name}: all models done")
+    marks: Right = {}
     for model, by_rung in right_of(ladder, run).items():
         for rung, right in by_rung.items():
-            found.setdefault(rung, {})[model] = right
-    return found
+            marks.setdefault(rung, {})[model] = right
+    return marks
 
 
 def right_of(ladder: Path, run: Path) -> dict[str, dict[str, Marks]]:
-    """Whether every model was right on every image: by model, rung (crops with their context) and image."""
+    """Return whether every model is right, by model, rung (crops with their context) and image."""
     dataset = folder.read(ladder)
     sets, keys = dataset.sets, dataset.frames.key
-    found: dict[str, dict[str, Marks]] = {}
+    by_model: dict[str, dict[str, Marks]] = {}
     for held in Run(run).models_as_asked(dataset):
         right = dataset.right_rows(held.load().label)
         for row in range(len(sets.frame)):
             picture = str(sets.set_id[sets.set[row]]).rpartition("@")[0]
             key = str(keys[sets.frame[row]])
             rung = "whole" if sets.is_anchor[row] else key.removesuffix(picture).rstrip("/")
-            found.setdefault(held.name, {}).setdefault(rung, {})[picture] = bool(right[row])
-    return found
+            by_model.setdefault(held.name, {}).setdefault(rung, {})[picture] = bool(right[row])
+    return by_model
 
 
 # -- figures with intervals ------------------------------------------------------------------------------------------
 
 
 def share(right: Marks) -> Estimate:
-    """How many are right, with its interval; an image is a source of its own."""
+    """Return the share of right answers with its interval. Each image is a separate source."""
     return clopper_pearson(sum(right.values()), len(right))
 
 
 def gap(a: Marks, b: Marks) -> Estimate:
-    """How much more is right in `a` than in `b` on the images that have both, with the interval of the exact test."""
+    """Return the accuracy of `a` minus that of `b` on images that have both, with the exact test's interval."""
     less = np.array([int(a[picture]) - int(b[picture]) for picture in a if picture in b])
     each = np.arange(len(less))
     p = paired_test(less, each).p
@@ -131,13 +131,13 @@ def gap(a: Marks, b: Marks) -> Estimate:
 
 
 def contrasts(of: Mapping[tuple[str, str], Right], model: str, size: str) -> dict[str, Estimate]:
-    """What changing one thing does to a model, in shares right: rendered anew, and down the ladder."""
+    """Return how changing one property changes a model's accuracy, in rendered images and along the ladder."""
     home, away = of["home", size], of["away", size]
-    found = {"ground, rendered: away − home": gap(away["whole"][model], home["whole"][model])}
+    estimates = {"ground, rendered: away − home": gap(away["whole"][model], home["whole"][model])}
     if size != "large":
         large = of["home", "large"]["whole"][model]
-        found["magnified, rendered: large − this, at home"] = gap(large, home["whole"][model])
-        found["magnified, rendered: large − this, away"] = gap(
+        estimates["magnified, rendered: large − this, at home"] = gap(large, home["whole"][model])
+        estimates["magnified, rendered: large − this, away"] = gap(
             of["away", "large"]["whole"][model], away["whole"][model]
         )
     pairs = {
@@ -149,37 +149,37 @@ def contrasts(of: Mapping[tuple[str, str], Right], model: str, size: str) -> dic
     for word, (first, second) in pairs.items():
         for where, right in (("home", home), ("away", away)):
             if first in right and second in right:
-                found[f"{word}, {where}"] = gap(right[first][model], right[second][model])
-    return found
+                estimates[f"{word}, {where}"] = gap(right[first][model], right[second][model])
+    return estimates
 
 
 def published(of: Mapping[tuple[str, str], Right], size: str) -> dict[str, Estimate]:
-    """The published comparison on unusual ground, and what is left of it against crops and magnification."""
+    """Return the published comparison on unusual backgrounds, and the same against crops and magnified objects."""
     away = of["away", size]
     if "ground boxes" not in away["whole"]:
         return {}
     plain, boxes = away["whole"]["ground"], away["whole"]["ground boxes"]
-    found = {"classifier": share(plain), "detector as classifier": share(boxes)}
-    found["detector − classifier"] = gap(boxes, plain)
+    estimates = {"classifier": share(plain), "detector as classifier": share(boxes)}
+    estimates["detector − classifier"] = gap(boxes, plain)
     for word, rung in (
         ("classifier on oracle crops, context 1", "crop-1"), ("classifier on oracle crops, context 1.5", "crop-1.5"),
         ("classifier on oracle crops, context 2", "crop-2"), ("classifier on the centre magnified", "zoom"),
         ("classifier, ground greyed at the original scale", "grey"), ("classifier, box and mask", "tight"),
     ):  # fmt: skip
         if rung in away:
-            found[word] = share(away[rung]["ground"])
-            found[f"detector − {word}"] = gap(boxes, away[rung]["ground"])
+            estimates[word] = share(away[rung]["ground"])
+            estimates[f"detector − {word}"] = gap(boxes, away[rung]["ground"])
     if size != "large":
         magnified = of["away", "large"]["whole"]["ground"]
-        found["classifier, object rendered large"] = share(magnified)
-        found["detector − classifier, object rendered large"] = gap(boxes, magnified)
-    found["object classifier"] = share(away["whole"]["object"])
-    found["detector − object classifier"] = gap(boxes, away["whole"]["object"])
-    return found
+        estimates["classifier, object rendered large"] = share(magnified)
+        estimates["detector − classifier, object rendered large"] = gap(boxes, magnified)
+    estimates["object classifier"] = share(away["whole"]["object"])
+    estimates["detector − object classifier"] = gap(boxes, away["whole"]["object"])
+    return estimates
 
 
 def told(of: Mapping[tuple[str, str], Right], asked: Sequence[str], images: int) -> dict[str, Any]:
-    """Everything as plain JSON."""
+    """Return all results as plain JSON."""
     accuracy = {
         f"{ground} {size}": {rung: {name: _json(share(one)) for name, one in of[ground, size][rung].items()}
                              for rung in RUNGS if rung in of[ground, size]}
@@ -207,16 +207,16 @@ def _json(found: Estimate) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the options and run the study."""
     from background_figures import draw, sheet, tables
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--images", type=int, default=240, help="of each size and ground")
-    parser.add_argument("--models", type=Path, default=None, help="what background_models.py wrote")
+    parser.add_argument("--images", type=int, default=240, help="number of images per size and background")
+    parser.add_argument("--models", type=Path, default=None, help="output folder of background_models.py")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--cores", type=int, default=1, help="processes that render")
+    parser.add_argument("--cores", type=int, default=1, help="number of processes that render")
     args = parser.parse_args()
     say = Talk()
     make_folder(args.out)

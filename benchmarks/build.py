@@ -1,14 +1,15 @@
-"""What exact seeking saves, and what a whole-video build costs beside a bare PyAV loop.
+"""Measure how much exact seeking saves, and the cost of building a complete video compared with a bare PyAV loop.
 
     python benchmarks/build.py [--json FILE]
 
-1. One anchor (k = 10) in a 12-second 720p H.264 clip with 2-second GOPs: frames decoded and time to have the pixels,
-   as a median over anchors all along the clip, against decoding the whole clip in the same run.
-2. A build of every frame of the clip (hashes, hints, packed frames, fsync, tables) against a bare loop that decodes,
+1. One anchor (k = 10) in a 12-second 720p H.264 clip with 2-second GOPs: the decoded frames and the time until the
+   pixels are available, as a median over anchors along the clip, compared with decoding the full clip in the same run.
+2. A build of every frame of the clip (hashes, hints, packed frames, fsync, tables), compared with a bare loop that
+decodes,
    converts and packs the same frames, each on the same number of processes (one).
 
-Wall time and processor time are both printed. The whole build is held against the clock, as people wait for it; on a
-busy machine look at the processor time, which other work does not stretch.
+The script prints wall time and CPU time. The target for the build is in wall time, because users wait for it. On a busy
+machine, use the CPU time, which other programs do not affect.
 """
 
 import argparse
@@ -35,7 +36,7 @@ FPS, SECONDS, SIZE, K = 30, 12, (1280, 720), 10
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds on the clock and of the processor."""
+    """Wall seconds and CPU seconds."""
 
     wall: float
     cpu: float
@@ -52,7 +53,7 @@ def median(costs: list[Cost]) -> Cost:
 
 
 def make_clip(path: Path) -> Path:
-    """A textured scene under a moving camera with grain, in H.264 with B frames and a key frame every 2 seconds."""
+    """Write a textured scene with a moving camera and grain, in H.264 with B frames and a key frame every 2 seconds."""
     rng = np.random.default_rng(0)
     width, height = SIZE
     from PIL import Image
@@ -79,7 +80,7 @@ def make_clip(path: Path) -> Path:
 
 
 def whole_clip(path: Path, *, rgb: bool) -> None:
-    """Decode every frame with plain PyAV on one thread, and convert it where `rgb`."""
+    """Decode every frame with plain PyAV on one thread, and convert it if `rgb`."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type, stream.codec_context.thread_count = "SLICE", 1
@@ -89,7 +90,7 @@ def whole_clip(path: Path, *, rgb: bool) -> None:
 
 
 def one_anchor(path: Path, anchor: int, decoded: list[int]) -> None:
-    """Have the pixels of an anchor's set, opening and indexing included; `decoded` takes how many frames that took."""
+    """Read the pixels of an anchor's set, including opening and indexing. Appends the number of decoded frames."""
     with Reader.open(path) as reader:
         wanted = range(max(0, anchor - K), min(len(reader.index), anchor + K + 1))
         if [frame.index for frame in reader.frames(wanted)] != list(wanted):
@@ -109,17 +110,17 @@ def bare_loop(path: Path, folder: Path) -> None:
 
 
 def whole_build(path: Path, folder: Path, workers: int) -> None:
-    """A build in which every frame belongs to exactly one set."""
+    """Build a dataset in which every frame belongs to exactly one set."""
     options = BuildOptions(label=("thing",), sampling=AnchorOptions(k=K, every=2 * K + 1), workers=workers)
     dataset = build([path], folder, options).dataset
     if len(dataset.frames) < FPS * SECONDS - 2 * K:
-        raise SystemExit("the build left frames out")
+        raise SystemExit("the build omitted frames")
 
 
 def main() -> None:
-    """Measure, print, and say whether the targets hold."""
+    """Measure, and print whether the targets are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     figures = measure(options.rounds)
@@ -128,7 +129,7 @@ def main() -> None:
     targets = {
         "at most a quarter of the frames decoded, every anchor": figures["decoded share, worst anchor"] <= 0.25,
         "one anchor at least 4x faster than decoding the clip": figures["speed-up over decoding (cpu)"] >= 4,
-        "whole build within 1.15x of the bare loop, on the clock": figures["build over bare loop (wall)"] <= 1.15,
+        "full build within 1.15x of the bare loop, wall time": figures["build over bare loop (wall)"] <= 1.15,
     }
     for text, held in targets.items():
         print(f"{'ok    ' if held else 'MISSED'} {text}")
@@ -138,7 +139,7 @@ def main() -> None:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """All figures; what is compared is measured in turns, so that a busy moment hits both sides."""
+    """Return all figures. Compared variants are measured in turn, so that load from other programs affects both."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = make_clip(folder / "clip.mp4")

@@ -1,14 +1,14 @@
-"""How long many models over many frames take on a cluster, from measured rates, and what the limit is.
+"""Estimate from measured rates how long many models on many frames take on a cluster, and what limits them.
 
     python benchmarks/cluster_cost.py [--models 1000] [--frames 10000000] [--at-once 8] [--machines 1,8,64]
                                       [--read MB/s] [--price H200=PER_HOUR] [--measure]
 
-Machine-hours are the result; a price is yours to give (`--price`, once for each kind of machine), and so is what a
-machine reads from the shared file system (`--read`). Rates come from docs/performance-method.md; `--measure` takes
-those of storing anew: bytes a frame and model, and frames that one process writes in a second.
+The result is in machine-hours. You can give a price for each kind of machine (`--price`, repeatable), and the rate at
+which a machine reads from the shared file system (`--read`). Rates come from docs/performance-method.md. `--measure`
+measures the rates of storage again: bytes per frame and model, and frames that one process writes per second.
 
-A machine works on `--at-once` models: frames are read and decoded once for them. What a further model adds is its bare
-forward, next to decoding where both share a device, and behind it where decoding has cores of its own.
+A machine runs `--at-once` models, for which frames are read and decoded once. Each further model adds its bare forward.
+If decoding and forwards share a device, their times add up. If decoding has separate cores, they overlap.
 """
 
 import argparse
@@ -24,9 +24,9 @@ KB = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way to predict on one machine, as measured: frames a second with `one` model, and of the bare forward.
+    """A measured way to predict on one machine: frames per second with `one` model, and of the bare forward.
 
-    `shared`: decoding takes time from the forward; else it has cores of its own.
+    `shared`: decoding takes time from the forward. Otherwise it has separate cores.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Way:
     kilobytes: float
 
     def seconds(self, models: int) -> float:
-        """Of one frame through so many models."""
+        """Return the seconds for one frame through this many models."""
         more = (models - 1) / self.forward
         return 1 / self.one + more if self.shared else max(1 / self.one, models / self.forward)
 
@@ -65,16 +65,16 @@ WAYS = (
 """docs/performance-method.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of your own videos."""
 
 BYTES = 119.7
-"""Stored of a frame and model of 30 classes (--measure)."""
+"""Stored bytes per frame and model with 30 classes (--measure)."""
 WRITTEN = 80_000.0
-"""Frames of one model that one process stores in a second, syncing every shard (--measure)."""
+"""Frames of one model that one process stores per second, syncing every shard (--measure)."""
 SCORED = 89 / 10.5e6
-"""Seconds of one core to score a frame of one model (docs/performance-method.md, How scoring grows)."""
+"""Core-seconds to score a frame of one model (docs/performance-method.md, How scoring grows)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is asked: so many models over so many frames, and what a machine reads a second."""
+    """The workload: the number of models and frames, and the read rate of a machine."""
 
     models: int = 1_000
     frames: int = 10_000_000
@@ -83,43 +83,43 @@ class Study:
 
     @property
     def pairs(self) -> float:
-        """Frames times models."""
+        """The number of frames times the number of models."""
         return float(self.models) * self.frames
 
     def hours(self, way: Way) -> float:
-        """Of one machine, for all of it."""
+        """Return the machine-hours of the complete workload."""
         whole, rest = divmod(self.models, self.at_once)
         passes = [self.at_once] * whole + [rest] * bool(rest)
         return sum(max(way.seconds(many), self.reading(way)) for many in passes) * self.frames / 3600
 
     def reading(self, way: Way) -> float:
-        """Seconds to read a frame."""
+        """Return the seconds to read a frame."""
         return way.kilobytes * KB / (self.read * 1e6)
 
     def terabytes(self, way: Way) -> float:
-        """Read in all."""
+        """Return the terabytes read in total."""
         return math.ceil(self.models / self.at_once) * self.frames * way.kilobytes * KB / 1e12
 
     def limit(self, way: Way, machines: int) -> str:
-        """What takes the longest with so many machines."""
+        """Return the slowest part with this many machines."""
         forward = min(self.at_once, self.models) / way.forward
-        whole = way.seconds(min(self.at_once, self.models))
+        per_frame = way.seconds(min(self.at_once, self.models))
         parts = {
             "read": self.reading(way) / machines,
             "forward": forward / machines,
-            "decode": (whole - forward if way.shared else 1 / way.one) / machines,
+            "decode": (per_frame - forward if way.shared else 1 / way.one) / machines,
             "write": min(self.at_once, self.models) / WRITTEN,
         }
         return max(parts, key=lambda part: parts[part])
 
     def days(self, way: Way, machines: int) -> float:
-        """By the clock: what predicts works side by side, one process writes beside them."""
+        """Return the days of wall time. Machines predict in parallel, and one process writes."""
         return max(self.hours(way) / machines, self.pairs / WRITTEN / 3600) / 24
 
 
 def table(study: Study, machines: Sequence[int], prices: Mapping[str, float]) -> str:
-    """The table of docs/scale.md."""
-    head = ["way", "machine", "machine-hours", "read, TB (MB/s a machine)"]
+    """Return the table of docs/scale.md."""
+    head = ["way", "machine", "machine-hours", "read, TB (MB/s per machine)"]
     head += [f"{many} machine{'s' if many > 1 else ''}: days, limit" for many in machines]
     head += ["cost"] if prices else []
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -133,8 +133,8 @@ def table(study: Study, machines: Sequence[int], prices: Mapping[str, float]) ->
     stored, scored = study.pairs * BYTES / 1e12, study.pairs * SCORED / 3600
     lines += [
         "",
-        f"In addition, each row needs {stored:,.1f} TB of storage, {study.pairs / WRITTEN / 3600:,.1f} hours of the "
-        f"one process that writes, and {scored:,.0f} core-hours of scoring.",
+        f"In addition, each row takes {stored:,.1f} TB of storage, {study.pairs / WRITTEN / 3600:,.1f} hours of the "
+        f"single writing process, and {scored:,.0f} core-hours of scoring.",
     ]
     return "\n".join(lines)
 
@@ -142,7 +142,7 @@ def table(study: Study, machines: Sequence[int], prices: Mapping[str, float]) ->
 def measure(
     folder: Path, *, frames: int = 102_400, shard: int = 2_048, classes: int = 30
 ) -> tuple[float, float, float]:
-    """Bytes stored of a frame and model, frames stored a second and a second of one core: a run made here."""
+    """Make a run, and return the bytes per frame and model, and the frames stored per second and per core-second."""
     import sys
 
     sys.path.insert(0, str(Path(__file__).parent))
@@ -181,15 +181,15 @@ def main() -> None:
     parser.add_argument("--machines", default="1,8,64")
     parser.add_argument("--price", action="append", default=[], metavar="MACHINE=PER_HOUR")
     parser.add_argument("--measure", action="store_true")
-    given = parser.parse_args()
-    if given.measure:
+    options = parser.parse_args()
+    if options.measure:
         with tempfile.TemporaryDirectory() as name:
             size, rate, worked = measure(Path(name))
-        print(f"{size:.1f} bytes a frame and model, {rate:,.0f} frames a second, {worked:,.0f} in one of a core")
+        print(f"{size:.1f} bytes per frame and model, {rate:,.0f} frames per second, {worked:,.0f} per core-second")
         return
-    study = Study(models=given.models, frames=given.frames, at_once=given.at_once, read=given.read)
-    prices = {name: float(price) for name, _, price in (text.partition("=") for text in given.price)}
-    print(table(study, [int(many) for many in given.machines.split(",")], prices))
+    study = Study(models=options.models, frames=options.frames, at_once=options.at_once, read=options.read)
+    prices = {name: float(price) for name, _, price in (text.partition("=") for text in options.price)}
+    print(table(study, [int(many) for many in options.machines.split(",")], prices))
 
 
 if __name__ == "__main__":

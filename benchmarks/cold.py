@@ -1,11 +1,11 @@
-"""How long one `strobe score` takes from the start of the process to its end, beside what it cannot do without.
+"""Measure how long one `strobe score` takes from process start to end, compared with its unavoidable imports.
 
     python benchmarks/cold.py [--rounds 7] [--before PATH] [--run RUN --dataset DATASET] [--model NAME]
 
-PATH is another checkout (the folder that holds src/), timed in the same rounds. Without RUN, one model on data of the
-demo's shape (53 sets, 1,113 frames, 1,000 classes) is made here. Files are in the page cache and modules compiled: a
-round before the first does that. Printed are medians of seconds on the clock and of the processor, and how many times
-`import numpy, pyarrow` that is, as the median over the rounds. Exit code 1 where a score takes a second or more.
+PATH is another checkout (the folder with src/), timed in the same rounds. Without RUN, the script makes one model's run
+on data of the demo's shape (53 sets, 1,113 frames, 1,000 classes). A warm-up round fills the page cache and compiles
+modules. The script prints medians over the rounds: wall seconds, CPU seconds, and both as multiples of `import numpy,
+pyarrow`. Exits with 1 if a score takes a second or more.
 """
 
 import argparse
@@ -28,7 +28,7 @@ LIMIT_S = 1.0
 
 
 def make_run(place: Path) -> tuple[Path, Path]:
-    """A dataset of the demo's shape, and a run with one model on it."""
+    """Make a dataset of the demo's shape, and a run with one model on it."""
     rng = np.random.default_rng(0)
     world = vid_world(rng, n_sets=53, n_classes=1000, n_frames=1113)
     dataset = dataset_of(world)
@@ -44,7 +44,7 @@ def make_run(place: Path) -> tuple[Path, Path]:
 
 
 def turn(tree: Path, words: list[str], cache: Path) -> tuple[float, float]:
-    """Seconds on the clock and of the processor that Python takes with these words."""
+    """Return the wall and CPU seconds that Python takes with these arguments."""
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)}
     used = python(*words, environment={"PYTHONPATH": str(tree / "src"), **compiled})
     return used.wall_s, used.cpu_s
@@ -84,7 +84,7 @@ def main() -> int:
     for name, _ in commands:
         wall, cpu = (statistics.median(one[name][place] for one in rounds) for place in (0, 1))
         times = [statistics.median(one[name][place] / one[UNIT][place] for one in rounds) for place in (0, 1)]
-        print(f"{name:48} {wall:6.3f} s ({times[0]:5.2f}×)   processor {cpu:6.3f} s ({times[1]:5.2f}×)")
+        print(f"{name:48} {wall:6.3f} s ({times[0]:5.2f}×)   cpu {cpu:6.3f} s ({times[1]:5.2f}×)")
     return 0 if statistics.median(one["strobe score"][0] for one in rounds) < LIMIT_S else 1
 
 

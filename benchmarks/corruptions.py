@@ -1,12 +1,14 @@
-"""Our corruptions beside those of imagecorruptions-imaug: how much each changes an image, and what it does to a model.
+"""Compare strobe's corruptions with imagecorruptions-imaug: how much each changes an image and a model's accuracy.
 
     python benchmarks/corruptions.py PHOTOS --oracle PYTHON [--model NAME] [--kind NAME] [--json FILE] [--sheet FILE]
 
-PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away environment of its own: it needs numba,
-opencv and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute
-change over all photos, of 0–1, theirs and ours, and ours in per cent of theirs. `--model` prints accuracy and the mean
-probability of the right class as well, for photos named like foolbox's, `imagenet_PLACE_CLASS.jpg`. `--speed` prints
-images a second. Frost is theirs with the five photographs that ImageNet-C draws from; their package draws a sixth.
+PYTHON is an interpreter with imagecorruptions-imaug 1.1.5 (in a temporary environment, because it needs numba, opencv
+and scikit-image). Photos are cropped to their centre square and resized to 224 pixels. The script prints the mean
+absolute change over all photos (range 0–1) of both packages, and strobe's in per cent of the other's. `--model` also
+prints the accuracy and the mean probability of the right class, for photos named like foolbox's,
+`imagenet_PLACE_CLASS.jpg`. `--speed` prints images per second. Both use the five frost photographs of ImageNet-C; the
+package itself uses a sixth. `--sheet docs/images/corruptions.jpg` without photos draws the sheet of the documentation,
+of an image of the synthetic world.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from strobe.core.ports import Silent
 from strobe.datasets.media import decode_image
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.synthetic.world import World, WorldOptions
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from strobe.workflows.vary_corruption import frost_photographs
 
@@ -44,7 +47,7 @@ for name in names:
     np.save(f"{out}-{name}.npy", np.asarray(made).astype(np.uint8))
     print(name, file=sys.stderr)
 """
-"""Makes images (severity, draw, photo, height, width, 3) of every kind."""
+"""Program that makes images (severity, draw, photo, height, width, 3) of every kind with the other package."""
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +61,7 @@ def square(path: Path, side: int) -> Array:
 
 
 def ours(images: Array, kind: str, draws: int, panes: list[Array]) -> Array:
-    """Images (severity, draw, photo, height, width, 3) of one kind."""
+    """Return strobe's images (severity, draw, photo, height, width, 3) of one kind."""
 
     def one(image: Array, severity: int, draw: int, place: int) -> Array:
         rng = np.random.default_rng([draw, place])
@@ -74,7 +77,7 @@ def ours(images: Array, kind: str, draws: int, panes: list[Array]) -> Array:
 
 
 def theirs(images: Array, python: str, kinds: list[str], draws: int, folder: Path) -> None:
-    """Write their images of these kinds to a folder."""
+    """Write the other package's images of these kinds to a folder."""
     np.save(folder / "in.npy", images)
     words = [python, "-c", _THEIRS, str(folder / "in.npy"), json.dumps(kinds), str(folder / "out"), str(draws)]
     subprocess.run(words, check=True)
@@ -88,7 +91,7 @@ class Judge:
         self._labels = np.array(labels)
 
     def __call__(self, pictures: Array) -> tuple[float, float]:
-        """Of images (draw, photo, height, width, 3)."""
+        """Return both for images (draw, photo, height, width, 3)."""
         right, probability = [], []
         for draw in pictures:
             scores = np.asarray(self._model.forward([self._model.prepare_input(picture) for picture in draw]))
@@ -100,7 +103,7 @@ class Judge:
 
 
 def sheet(image: Array, rows: dict[str, Any], path: Path, *, cell: int = 84, columns: int = 2) -> None:
-    """The image and its five severities in a row for every corruption; theirs beside ours where there are both."""
+    """Draw a row for every corruption: the image and its five severities, of both packages if available."""
     names, title = list(CORRUPTIONS), 13
     wide, high = cell * (1 + len(SEVERITIES) * len(rows)) + 12, cell + title + 4
     deep = -(-len(names) // columns)
@@ -122,12 +125,12 @@ def speed(side: int) -> None:
     image = np.asarray(base)
     for name in CORRUPTIONS:
         pane = np.asarray(base.resize((900, 600))) if CORRUPTIONS[name].has_pane else None
-        corrupt(image, name, 1, rng, pane=pane)  # what is imported late is imported now
+        corrupt(image, name, 1, rng, pane=pane)  # triggers late imports before timing
         begin, count = time.process_time(), 0
         while time.process_time() - begin < 0.5:
             corrupt(image, name, 1 + count % 5, rng, pane=pane)
             count += 1
-        print(f"{side} px {name:18} {count / (time.process_time() - begin):8.0f} images a second of one core")
+        print(f"{side} px {name:18} {count / (time.process_time() - begin):8.0f} images per second on one core")
 
 
 def main() -> None:
@@ -145,10 +148,15 @@ def main() -> None:
     if args.speed:
         speed(args.side)
         return
-    images = np.stack([square(path, args.side) for path in args.photos])
+    world = World(WorldOptions(size=args.side, occluders=0))
+    images = (
+        np.stack([square(path, args.side) for path in args.photos])
+        if args.photos
+        else np.asarray(world.clip(2, label=0, background="leaves", offsets=(0,)).frames)
+    )
     panes = [decode_image(content, name=Path(file)) for file, (_, content) in frost_photographs(Silent()).items()]
     kinds = list(dict.fromkeys(args.kind)) or list(CORRUPTIONS)
-    shared = [kind for kind in kinds if kind not in ("glass_scatter", "frost_feathers")]
+    shared = [kind for kind in kinds if kind not in ("glass_scatter", "frost_feathers", "fog_bank")]
     judge = Judge(args.model, [int(path.stem.split("_")[2]) for path in args.photos]) if args.model else None
     found: dict[str, dict[str, list[Any]]] = {"ours": {}, "theirs": {}}
     shown: dict[str, dict[str, Any]] = {"ours": {}}
@@ -175,7 +183,7 @@ def main() -> None:
 
 
 def _row(row: list[float]) -> str:
-    """The change of a severity, the accuracy in per cent and the probability."""
+    """Return the change at a severity, the accuracy in per cent and the probability, as text."""
     return f"{row[0]:.4f}" + (f" {100 * row[1]:5.1f} {row[2]:.3f}" if len(row) > 1 else "")
 
 

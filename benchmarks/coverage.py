@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of proportions hold the truth, by simulation: 1, 3 and 10 sets per video.
+"""Simulate how often the 95 % intervals of proportions contain the true value, with 1, 3 and 10 sets per video.
 
     python benchmarks/coverage.py [--draws 4000]
     python benchmarks/coverage.py --detection [--draws 150] [--full] [--lanes 4]
@@ -6,19 +6,19 @@
     python benchmarks/coverage.py --alternatives [--draws 4000]
     python benchmarks/coverage.py --unequal [--draws 4000]
 
-Videos differ: each has its own chance of being right (beta-distributed around the truth, half of the variance between
-videos), and its sets share it. The intervals are those the score uses: Clopper–Pearson with one set per video,
-Korn–Graubard with several. Clopper–Pearson on shared videos and the percentile bootstrap are printed beside them, to
-show why they are not used there. Exit code 1 where the score's interval covers less than 95 %, beyond the error of the
-simulation. A last table shows where Korn–Graubard falls short: few videos with several sets each and accuracies of 90 %
-and more, or five videos; it is printed and not asked for.
+Each video has its own probability of being right, and its sets share it. The probabilities are beta-distributed around
+the true value, with half of the variance between videos. The intervals are those of `strobe score`: Clopper–Pearson
+with one set per video, Korn–Graubard with several. For comparison, the script also prints Clopper–Pearson on shared
+videos and the percentile bootstrap, to show why the score does not use them there. It exits with 1 if the score's
+interval covers less than 95 %, beyond the simulation error. The last table shows where Korn–Graubard falls short: few
+videos with several sets each and accuracies of 90 % and more, or five videos. There is no target for that table.
 
-With --detection: the intervals of mAP and of its drop (coverage_detection.py), at least 93 % from 50 videos on; --full
-takes every combination (half an hour and more).
-With --comparison: the intervals of a difference between two models, at least 94 %; both feel a video's difficulty.
+With --detection: the intervals of mAP and of its drop (coverage_detection.py), at least 93 % with 50 or more videos;
+--full takes every combination (half an hour or more).
+With --comparison: the intervals of a difference between two models, at least 94 %. A video's difficulty affects both.
 With --unequal: videos of unequal size, a dominant one, long videos that are harder (coverage_unequal.py), at least 91 %
-from 20 effective videos on, and 93 % in most cells.
-With --alternatives: what else was tried for shares, beside Korn–Graubard (coverage_alternatives.py).
+with 20 or more effective videos, and 93 % in most cells.
+With --alternatives: other methods for shares, compared with Korn–Graubard (coverage_alternatives.py).
 """
 
 import argparse
@@ -43,28 +43,28 @@ ASKED = (*product((10, 30, 100), (0.5, 0.7)), *product((100, 300), (0.85, 0.9, 0
 LIMITS = (*product((5,), (0.5, 0.7)), *product((10, 30), (0.9, 0.95)))
 """Pairs of (videos, truth)."""
 CORRELATION = 0.5
-"""Of two sets of one video: the share of the variance that lies between videos."""
+"""The correlation of two sets of one video: the share of the variance between videos."""
 
 
 def outcomes(rng: np.random.Generator, *, truth: float, videos: int, sets: int, draws: int) -> NDArray[np.bool_]:
-    """Simulated right/wrong, (draws, videos × sets); sets of a video share its chance."""
+    """Return simulated outcomes, (draws, videos × sets). Sets of a video share its probability."""
     strength = (1 - CORRELATION) / CORRELATION
     chance = rng.beta(truth * strength, (1 - truth) * strength, size=(draws, videos, 1))
     return np.asarray(rng.random((draws, videos, sets)) < chance).reshape(draws, videos * sets)
 
 
 def covered(right: NDArray[np.bool_], cluster: NDArray[np.int64], truth: float, interval: Interval) -> float:
-    """The share of draws whose interval holds the truth."""
+    """Return the share of draws whose interval contains the true value."""
     draws, n = right.shape
     group = np.repeat(np.arange(draws), n)
-    # Every draw has videos of its own, so that all draws go through in one pass.
+    # Every draw gets separate video numbers, so that one call handles all draws.
     videos = (np.tile(cluster, (draws, 1)) + np.arange(draws)[:, None] * (int(cluster.max()) + 1)).ravel()
     shares = Grouping(group, videos, n_groups=draws, interval=interval).shares(right.ravel())
     return float(((shares.low <= truth) & (truth <= shares.high)).mean())
 
 
 def covered_by_bootstrap(right: NDArray[np.bool_], cluster: NDArray[np.int64], truth: float) -> float:
-    """The same for the percentile bootstrap over videos, with 400 draws."""
+    """Return the same for the percentile bootstrap over videos, with 400 draws."""
     boot = Bootstrap(cluster, replicates=400)
     share = boot.sums(right.T.astype(np.float64)) / right.shape[1]
     low, high = np.percentile(share, [2.5, 97.5], axis=0)
@@ -75,7 +75,7 @@ Row = tuple[int, int, float, float, float, float]
 
 
 def table(settings: tuple[tuple[int, float], ...], *, draws: int, seed: int) -> Iterator[Row]:
-    """(sets per video, videos, truth, ours, Clopper–Pearson, bootstrap) for every setting."""
+    """Yield (sets per video, videos, truth, ours, Clopper–Pearson, bootstrap) for every setting."""
     rng = np.random.default_rng(seed)
     for sets, (videos, truth) in product(SETS_PER_VIDEO, settings):
         right = outcomes(rng, truth=truth, videos=videos, sets=sets, draws=draws)
@@ -91,14 +91,14 @@ def table(settings: tuple[tuple[int, float], ...], *, draws: int, seed: int) -> 
 
 
 def tolerance(draws: int) -> float:
-    """Two standard errors of a simulated coverage of 95 %."""
+    """Return two standard errors of a simulated coverage of 95 %."""
     return float(2 * np.sqrt(0.95 * 0.05 / draws))
 
 
 def detection(draws: int, seed: int, *, full: bool, lanes: int) -> int:
-    """The table of mAP's intervals; 1 where one that is asked for covers too little, beyond the simulation's error."""
+    """Print the table of mAP's intervals. Returns 1 if one with a target covers too little, beyond simulation error."""
     cells = (*(coverage_detection.full() if full else coverage_detection.SHORT), *coverage_detection.UNEQUAL)
-    print(f"coverage of 95 % intervals of mAP, {draws} samples a cell (the bootstrap: a quarter of them), seed {seed}")
+    print(f"coverage of 95 % intervals of mAP, {draws} samples per cell (bootstrap: a quarter), seed {seed}")
     print("videos  classes  shape      mAP    mAP_orig  mAP_pm-k   drop  bootstrap  width  no interval  asked")
     worst = 1.0
     for found in coverage_detection.rows(cells, draws=draws, seed=seed, lanes=lanes):
@@ -114,21 +114,21 @@ def detection(draws: int, seed: int, *, full: bool, lanes: int) -> int:
             worst = min(worst, found.before, found.after, found.drop)
     asked = coverage_detection.ASKED
     allowed = float(2 * np.sqrt(asked * (1 - asked) / draws))
-    print(f"\nleast coverage where asked: {worst:.3f} ({asked}, simulated to ±{allowed:.3f})")
+    print(f"\nlowest coverage with a target: {worst:.3f} ({asked}, simulated to ±{allowed:.3f})")
     return 0 if worst >= asked - allowed else 1
 
 
 def comparison(draws: int, seed: int) -> int:
-    """The table of the intervals of one difference; 1 where one covers less than 94 %, beyond the simulation error."""
+    """Print the table for a difference. Returns 1 if an interval covers less than 94 %, beyond simulation error."""
     rng = np.random.default_rng(seed)
-    print(f"coverage of 95 % intervals of a difference, {draws} samples a cell")
+    print(f"coverage of 95 % intervals of a difference, {draws} samples per cell")
     print("videos  sets/video  accuracies   ours  percentile bootstrap")
     worst = 1.0
     for videos, sets, (a, b) in product((5, 10, 20, 50, 200), (1, 5), ((0.9, 0.9), (0.9, 0.8), (0.95, 0.6))):
         cluster, held, by_draws = np.repeat(np.arange(videos), sets), 0, 0
         boot = Bootstrap(cluster, replicates=400)
         for _ in range(draws):
-            # Half of the variance of both models' answers is the video's, and they share it.
+            # Half of the variance of both models' answers comes from the video, and is shared.
             hard = np.repeat(rng.normal(size=videos), sets)
             right = [hard + rng.normal(size=len(cluster)) < np.sqrt(2) * ndtri(share) for share in (a, b)]
             gap = right[0].astype(np.int64) - right[1]
@@ -142,12 +142,15 @@ def comparison(draws: int, seed: int) -> int:
         print(f"{videos:6d}  {sets:10d}  {a:.2f}, {b:.2f}  {held / draws:.3f}  {by_draws / draws:.3f}", flush=True)
         worst = min(worst, held / draws)
     allowed = float(2 * np.sqrt(0.94 * 0.06 / draws))
-    print(f"\nleast coverage: {worst:.3f} (0.94, simulated to ±{allowed:.3f})")
+    print(f"\nlowest coverage: {worst:.3f} (0.94, simulated to ±{allowed:.3f})")
     return 0 if worst >= 0.94 - allowed else 1
 
 
 def unequal(draws: int, seed: int) -> int:
-    """The table of videos of unequal size; 1 where an asked cell covers too little, beyond the simulation's error."""
+    """Print the table for unequal videos.
+
+    Returns 1 if a cell with a target covers too little, beyond simulation error.
+    """
     print(f"coverage and mean width of 95 % intervals, videos of unequal size, {draws} draws, seed {seed}")
     print("sizes      harder  videos  effective  truth  corr    G - 1  width    ours  width    mean  asked")
     asked = []
@@ -163,7 +166,7 @@ def unequal(draws: int, seed: int) -> int:
     least, most = min(asked), float(np.mean(np.array(asked) >= coverage_unequal.MOSTLY))
     limit = coverage_unequal.ASKED
     allowed = float(2 * np.sqrt(limit * (1 - limit) / draws))
-    print(f"\nleast coverage from 20 effective videos on: {least:.3f} ({limit}, simulated to ±{allowed:.3f})")
+    print(f"\nlowest coverage with 20 or more effective videos: {least:.3f} ({limit}, simulated to ±{allowed:.3f})")
     print(f"at least {coverage_unequal.MOSTLY} in {100 * most:.0f} % of {len(asked)} figures")
     return 0 if least >= limit - allowed and most > 0.5 else 1
 
@@ -171,17 +174,17 @@ def unequal(draws: int, seed: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--draws", type=int, help="samples a cell; default 4000; 150 with --detection, 500 with --comparison"
+        "--draws", type=int, help="samples per cell; default 4000; 150 with --detection, 500 with --comparison"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--detection", action="store_true", help="the intervals of mAP instead")
+    parser.add_argument("--detection", action="store_true", help="test the intervals of mAP instead")
     parser.add_argument("--full", action="store_true", help="with --detection: every combination")
     parser.add_argument(
-        "--comparison", action="store_true", help="the intervals of a difference between models instead"
+        "--comparison", action="store_true", help="test the intervals of a difference between models instead"
     )
-    parser.add_argument("--lanes", type=int, default=1, help="with --detection: processes")
-    parser.add_argument("--alternatives", action="store_true", help="what else was tried for shares")
-    parser.add_argument("--unequal", action="store_true", help="videos that hold unequally many sets")
+    parser.add_argument("--lanes", type=int, default=1, help="with --detection: number of processes")
+    parser.add_argument("--alternatives", action="store_true", help="test other methods for shares")
+    parser.add_argument("--unequal", action="store_true", help="test videos with different numbers of sets")
     arguments = parser.parse_args()
     if arguments.alternatives:
         tried = coverage_alternatives.table(draws=arguments.draws or 4000, seed=arguments.seed)
@@ -196,14 +199,14 @@ def main() -> int:
     draws = arguments.draws or 4000
     print(f"coverage of 95 % intervals, {draws} draws, correlation {CORRELATION} within videos")
     worst = 1.0
-    for title, settings in (("asked", ASKED), ("known limits, not asked", LIMITS)):
+    for title, settings in (("with a target", ASKED), ("known limits, no target", LIMITS)):
         print(f"\n{title}\nsets/video  videos  truth   ours  clopper-pearson  percentile bootstrap")
         for sets, videos, truth, ours, plain, boot in table(settings, draws=draws, seed=arguments.seed):
             print(f"{sets:10d}  {videos:6d}  {truth:5.2f}  {ours:5.3f}  {plain:15.3f}  {boot:20.3f}")
             if settings is ASKED:
                 worst = min(worst, ours)
     allowed = tolerance(draws)
-    print(f"\nleast coverage of ours where asked: {worst:.3f} (0.95, simulated to ±{allowed:.3f})")
+    print(f"\nlowest coverage of the score's intervals with a target: {worst:.3f} (0.95, simulated to ±{allowed:.3f})")
     return 0 if worst >= 0.95 - allowed else 1
 
 

@@ -1,11 +1,11 @@
-"""What else was tried for shares of videos with several sets, held against Korn–Graubard: coverage and width.
+"""Compare other interval methods with Korn–Graubard, for videos with several sets: coverage and width.
 
     python benchmarks/coverage.py --alternatives [--draws 4000]
 
-`half video`: the design effect of the sample with one more video in it that is half right (or a quarter of one), where
-it is larger. `tail df`: Korn–Graubard with the degrees of freedom of a variance whose terms have heavy tails,
-3(Σz²)²/Σz⁴ − 1. `event df`: with as many as there are videos with the rarer outcome. `logit`: the t interval of that
-variance on the logit scale.
+`half video`: the design effect of the sample plus one half-right video (or a quarter of one), if that is larger.
+`tail df`: Korn–Graubard with the degrees of freedom of a variance with heavy-tailed terms, 3(Σz²)²/Σz⁴ − 1. `event df`:
+Korn–Graubard with as many degrees of freedom as videos with the rarer outcome. `logit`: the t interval of that variance
+on the logit scale.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats]
 
 CELLS = tuple(product((0.02, 0.1, 0.3, 0.5, 0.9), (3, 10), (10, 30, 50, 100), (0.5, 0.9, 0.95, 0.97)))
-"""Correlation within videos, sets per video, videos, truth."""
+"""The correlation within videos, sets per video, videos and true value of each cell."""
 
 
 class Sample:
-    """Right sets of each video in many draws, `right` (draws, videos), of `sets` each."""
+    """The number of right sets of each video in many draws, `right` (draws, videos), out of `sets` each."""
 
     def __init__(self, right: Floats, sets: int) -> None:
         self.right, self.sets, self.videos = right, sets, right.shape[1]
@@ -37,7 +37,7 @@ class Sample:
         self.variance = self.videos / (self.videos - 1) * (self.residual**2).sum(axis=1) / self.n**2
 
     def bounds(self, *, variance: Floats | None = None, df: Floats | None = None) -> Bounds:
-        """Clopper–Pearson at the effective size, by another variance or other degrees of freedom where given."""
+        """Return Clopper–Pearson at the effective size, with another variance or other degrees of freedom if given."""
         used, videos = self.variance if variance is None else variance, np.full(len(self.share), float(self.videos))
         mean_square = used * (videos - 1) / videos
         size = effective_n(self.share, np.full(len(self.share), float(self.n)), videos, videos, mean_square)
@@ -48,7 +48,7 @@ class Sample:
         return clopper_pearson_bounds(self.share * size, size)
 
     def half_video(self, weight: float) -> Bounds:
-        """With the larger of two design effects: the sample's, and that with a half-right video of this weight."""
+        """Return bounds with the larger design effect: the sample's, or that with a half-right video of this weight."""
         sets, n = self.sets * weight, self.n + self.sets * weight
         share = (self.right.sum(axis=1) + sets / 2) / n
         squares = ((self.right - share[:, None] * self.sets) ** 2).sum(axis=1)

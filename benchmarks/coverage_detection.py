@@ -1,11 +1,12 @@
-"""How often the 95 % intervals of mAP and of its drop hold the truth, by simulation.
+"""Simulate how often the 95 % intervals of mAP and of its drop contain the true value.
 
     python benchmarks/coverage.py --detection [--draws 500] [--full]
 
-A made-up detector on videos with one set each, or with unequally many (coverage_unequal.py). A set has two frames, the
-anchor and a worse one, with 1–4 objects of mostly one class, hits and misses by a skill of the video, false positives
-of its own class and of others. Classes are equal or long-tailed. The truth is the expected mAP of data of this size,
-from ten times as many samples. The percentile bootstrap is printed beside ours to show why it is not used.
+A simulated detector runs on videos with one set each, or with different numbers of sets (coverage_unequal.py). A set
+has two frames, the anchor and a worse one, with 1–4 objects of mostly one class. A skill per video determines hits and
+misses. False positives have the video's class or another one. Classes are equally frequent or long-tailed. The true
+value is the expected mAP of data of this size, from ten times as many samples. The script also prints the percentile
+bootstrap, to show why it is not used.
 """
 
 from collections.abc import Iterator
@@ -35,15 +36,15 @@ Floats = NDArray[np.float64]
 
 ASKED_VIDEOS = 50
 ASKED = 0.93
-"""At least this much from so many videos on, where most classes have more than one video."""
+"""The lowest coverage, with at least this many videos, if most classes have more than one video."""
 DRAWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting: how many videos and classes, the mAP aimed at, whether classes are equally frequent, and sizes.
+    """One setting: the numbers of videos and classes, the target mAP, whether classes are equally frequent, and sizes.
 
-    `sizes` is how many sets the videos hold: one each, or as coverage_unequal draws them.
+    `sizes` is the number of sets per video: one, or the distributions of coverage_unequal.
     """
 
     videos: int
@@ -67,14 +68,14 @@ UNEQUAL = tuple(
 
 
 def full() -> tuple[Cell, ...]:
-    """Every combination of 20–300 videos, 1–80 classes, three levels and both shapes of class frequencies."""
+    """Return every combination of 20–300 videos, 1–80 classes, three levels and both class distributions."""
     cells = product((20, 50, 100, 300), (1, 5, 10, 30, 80), (0.3, 0.6, 0.9), (True, False))
     return tuple(Cell(*cell) for cell in cells if cell[1] > 1 or cell[3])
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A made-up data set with its detections already matched; frames 2s and 2s + 1 are those of set s of a `video`."""
+    """A simulated dataset with matched detections. Frames 2s and 2s + 1 belong to set s of a `video`."""
 
     truth: TruthTable
     found: BoxAnswers
@@ -84,7 +85,7 @@ class Data:
 
 
 def sample(cell: Cell, rng: np.random.Generator) -> Data:
-    """One data set of the cell."""
+    """Return one random dataset of the cell."""
     n_classes = cell.classes
     share = np.ones(n_classes) if cell.equal else 1.0 / np.arange(1, n_classes + 1)
     class_of_video = rng.choice(n_classes, size=cell.videos, p=share / share.sum())
@@ -134,12 +135,12 @@ def sample(cell: Cell, rng: np.random.Generator) -> Data:
 
 
 def values(data: Data) -> Floats:
-    """mAP on the anchors and on the worse frames, (2,)."""
+    """Return mAP on the anchors and on the worse frames, (2,)."""
     return mean_over_classes(class_ap(data.truth, data.found, data.matches, data.chosen))
 
 
 def intervals(data: Data) -> tuple[Estimate, Estimate, Estimate]:
-    """Both, and the drop, as the score has them."""
+    """Return the score's estimates of both, and of the drop."""
     n = len(data.chosen)
     at, video = values(data), data.video
     without = mean_over_classes(class_ap_without(data.truth, data.found, data.matches, data.chosen, video))
@@ -150,7 +151,7 @@ def intervals(data: Data) -> tuple[Estimate, Estimate, Estimate]:
 
 
 def bootstrap_bounds(data: Data, seed: int) -> Floats:
-    """The percentile bootstrap of mAP on the anchors, (2,)."""
+    """Return the percentile bootstrap of mAP on the anchors, (2,)."""
     draws = Bootstrap(data.video, replicates=DRAWS, seed=seed).weights[:, data.video]
     index = curve_index(data.truth, data.found, data.matches[0], data.chosen[:, 0])
     return np.asarray(np.percentile(mean_over_classes(index.ap(draws.T)), [2.5, 97.5]))
@@ -158,7 +159,7 @@ def bootstrap_bounds(data: Data, seed: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What came of one cell: the expected mAP, coverage of both and of the drop, of the bootstrap, and mean width."""
+    """The result of one cell: expected mAP, coverage of both mAPs, the drop and the bootstrap, and mean width."""
 
     cell: Cell
     truth: float
@@ -172,12 +173,12 @@ class Row:
 
     @property
     def asked(self) -> bool:
-        """Whether the target is asked of this cell."""
+        """Whether this cell has a target."""
         return self.cell.videos >= ASKED_VIDEOS and not self.marked and self.cell.sizes == "one"
 
 
 def row(cell: Cell, *, draws: int, seed: int) -> Row:
-    """Simulate one cell; the same seed gives the same row."""
+    """Simulate one cell. The same seed gives the same row."""
     rng = np.random.default_rng(
         [seed, cell.videos, cell.classes, int(100 * cell.skill), int(cell.equal), len(cell.sizes) - 3]
     )
@@ -209,7 +210,7 @@ def _holds(found: Estimate, truth: float) -> bool:
 
 
 def rows(cells: tuple[Cell, ...], *, draws: int, seed: int, lanes: int = 1) -> Iterator[Row]:
-    """Every cell's row, in their order; the same in any number of processes."""
+    """Yield every cell's row, in order. The number of processes does not change them."""
     one = partial(row, draws=draws, seed=seed)
     if lanes == 1:
         yield from map(one, cells)

@@ -1,13 +1,13 @@
-"""How often the 95 % intervals of shares and means hold the truth where videos hold unequally many sets, by simulation.
+"""Simulate how often 95 % intervals of shares and means contain the true value if videos have unequal numbers of sets.
 
     python benchmarks/coverage.py --unequal [--draws 4000]
 
-Sizes: `equal` (5 sets each), `lognormal` (σ 1.2, median 5), `fifth` (a fifth of the videos hold 20 sets, the others
-one), `half` (one video holds half of all sets) and `dominant` (one video holds nine tenths). Every video has its own
-chance of being right, beta-distributed around the truth. `harder` makes long videos harder: the odds of a video fall
-with the 0.3rd power of its size, and the truth is that of all sets. Sizes are drawn anew in every sample. `mean` is the
-interval of a mean of numbers from 0 to 1 (quarters, as flip rates are); where sizes are equal the score has a bootstrap
-for it. `G - 1` is Korn–Graubard without regard to sizes.
+Sizes: `equal` (5 sets each), `lognormal` (σ 1.2, median 5), `fifth` (a fifth of the videos have 20 sets, the others
+one), `half` (one video has half of all sets) and `dominant` (one video has nine tenths). Every video has its own
+probability of being right, beta-distributed around the true value. `harder` makes long videos harder: the odds of a
+video fall with the 0.3rd power of its size, and the true value is that of all sets. Every sample draws new sizes.
+`mean` is the interval of a mean of numbers from 0 to 1 (quarters, like flip rates). For equal sizes, the score uses a
+bootstrap for it. `G - 1` is Korn–Graubard without the correction for sizes.
 """
 
 from collections.abc import Iterator
@@ -17,20 +17,20 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.metrics.intervals import clopper_pearson_bounds, effective_n
+from strobe.metrics.intervals import clopper_pearson_bounds, effective_n, mean_bounds
 
 __all__ = ["ASKED", "CELLS", "MOSTLY", "UnequalCell", "UnequalRow", "bounds", "row", "rows"]
 
 Floats = NDArray[np.float64]
 
 ASKED_EFFECTIVE, ASKED, MOSTLY = 20, 0.91, 0.93
-"""From so many effective videos on every cell covers at least 91 %, and most cover 93 %."""
+"""With at least this many effective videos, every cell covers at least 91 %, and most cover 93 %."""
 HARDER = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class UnequalCell:
-    """One setting: how sizes are drawn, how many videos, the truth of a video of median size, and the correlation."""
+    """One setting: the distribution of sizes, the number of videos, the true value at median size, the correlation."""
 
     sizes: str
     videos: int
@@ -52,7 +52,7 @@ CELLS = tuple(_cells())
 
 
 def sizes_of(kind: str, videos: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How many sets each video holds in every draw, (draws, videos)."""
+    """Return the number of sets of each video in every draw, (draws, videos)."""
     if kind == "lognormal":
         drawn = np.exp(rng.normal(np.log(5), 1.2, (draws, videos)))
         return np.maximum(1, np.rint(drawn)).astype(np.int64)
@@ -65,31 +65,29 @@ def sizes_of(kind: str, videos: int, draws: int, rng: np.random.Generator) -> ND
 
 
 def chances(cell: UnequalCell, sizes: NDArray[np.int64]) -> Floats:
-    """The expected share of right sets of each video, (draws, videos)."""
+    """Return the expected share of right sets of each video, (draws, videos)."""
     if not cell.harder:
         return np.full(sizes.shape, cell.truth)
     odds = cell.truth / (1 - cell.truth) * (sizes / np.median(sizes)) ** -HARDER
     return np.asarray(odds / (1 + odds))
 
 
-def bounds(
-    total: Floats, sizes: NDArray[np.int64], *, published: bool = False, mean: bool = False
-) -> tuple[Floats, Floats]:
-    """The ends of every draw's interval from sums and sizes of videos, (draws, videos): those of the score.
+def bounds(total: Floats, sizes: NDArray[np.int64], *, published: bool = False) -> tuple[Floats, Floats]:
+    """Return the bounds of every draw's share from totals and sizes of videos, (draws, videos), as in the score.
 
-    `published` takes G − 1 degrees of freedom; `mean` is of numbers from 0 to 1 and not of right and wrong.
+    With `published`, use G − 1 degrees of freedom.
     """
     n, videos = sizes.sum(axis=1).astype(np.float64), np.full(len(sizes), float(sizes.shape[1]))
     share = total.sum(axis=1) / n
     square = ((total - share[:, None] * sizes) ** 2).sum(axis=1) / n**2
     effective = videos if published else n**2 / (sizes.astype(np.float64) ** 2).sum(axis=1)
-    size = effective_n(share, n, videos, effective, square, most=np.full(len(n), np.inf) if mean else None)
+    size = effective_n(share, n, videos, effective, square)
     return clopper_pearson_bounds(share * size, size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnequalRow:
-    """What came of one cell: effective videos, coverage and mean width by G − 1 and by ours, coverage of a mean."""
+    """The result of one cell: effective videos, coverage and mean width of G − 1 and of ours, coverage of a mean."""
 
     cell: UnequalCell
     effective: float
@@ -101,12 +99,12 @@ class UnequalRow:
 
     @property
     def asked(self) -> bool:
-        """Whether the target is asked of this cell."""
+        """Whether this cell has a target."""
         return self.effective >= ASKED_EFFECTIVE
 
 
 def row(cell: UnequalCell, *, draws: int, seed: int) -> UnequalRow:
-    """Simulate one cell; the same seed gives the same row."""
+    """Simulate one cell. The same seed gives the same row."""
     rng = np.random.default_rng([seed, CELLS.index(cell)])
     many = sizes_of(cell.sizes, cell.videos, max(400_000 // cell.videos, 1), rng)
     truth = float((many * chances(cell, many)).sum() / many.sum())
@@ -128,10 +126,10 @@ def row(cell: UnequalCell, *, draws: int, seed: int) -> UnequalRow:
         published_width=float((old[1] - old[0]).mean()),
         ours=covered(new),
         width=float((new[1] - new[0]).mean()),
-        mean=covered(bounds(quarters, sizes, mean=True)),
+        mean=covered(mean_bounds(quarters, sizes.astype(np.float64))),
     )
 
 
 def rows(*, draws: int, seed: int) -> Iterator[UnequalRow]:
-    """Every cell's row, in their order."""
+    """Yield every cell's row, in order."""
     return (row(cell, draws=draws, seed=seed) for cell in CELLS)

@@ -1,14 +1,14 @@
-"""Would another runtime be faster on a CPU? ONNX Runtime, OpenVINO and torch.compile beside the engine's own forward.
+"""Compare ONNX Runtime, OpenVINO and torch.compile with the engine's own forward on a CPU.
 
     python benchmarks/cpu_backends.py [--frames 48] [--rounds 9] [--models efficientnet-lite0 …]
                                        [--candidates openvino …] [--pictures FOLDER]
 
-For every model, on frames already decoded and prepared, in batches of the model's own size, float32 everywhere: our
-forward in its lanes as the engine runs it, and each candidate in its best form of two (lanes of one thread each, or one
-forward on all cores). Rounds alternate, so that a busy machine hits all alike; a time is the least over the rounds, a
-ratio ours over theirs (above 1: theirs is faster). `cpu` is the same of processor seconds, which other programs disturb
-less. Top-1 is compared on every frame (of a detector the largest difference of its outputs is given instead).
-A candidate that is not installed is left out. Prints one JSON object a model.
+Frames are decoded and prepared before timing, in batches of the model's default size, in float32. strobe's forward runs
+in its lanes, as in the engine. Each candidate runs in the better of two forms: lanes of one thread each, or one forward
+on all cores. Rounds alternate, so that load from other programs affects all candidates. A time is the minimum over the
+rounds. A ratio is strobe's time over the candidate's (above 1, the candidate is faster). `cpu` is the same in CPU
+seconds, which other programs affect less. Top-1 is compared on every frame (for a detector, the largest difference of
+its outputs). Candidates that are not installed are skipped. The script prints one JSON object per model.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Forward = Callable[[torch.Tensor], np.ndarray[Any, Any]]
 
 
 def resnet50() -> Any:
-    """torchvision's ResNet-50 with random weights, as a thousand classes."""
+    """Return torchvision's ResNet-50 with random weights and a thousand classes."""
     from torchvision.models import resnet50 as network
 
     torch.manual_seed(0)
@@ -52,7 +52,7 @@ def resnet50() -> Any:
 
 
 def frames(n: int, folder: Path | None) -> list[np.ndarray[Any, Any]]:
-    """Images of a folder, or noise at two scales."""
+    """Return the images of a folder, or noise at two scales."""
     paths = sorted(
         path for path in (folder.rglob("*") if folder else ()) if path.is_file() and path.suffix in (".jpg", ".png")
     )
@@ -68,7 +68,7 @@ def frames(n: int, folder: Path | None) -> list[np.ndarray[Any, Any]]:
 
 
 def outputs(found: Any) -> np.ndarray[Any, Any]:
-    """A network's outputs as one matrix, image by image."""
+    """Return a network's outputs as one matrix, with a row per image."""
     parts = found if isinstance(found, tuple | list) else [found]
     return np.concatenate([np.asarray(part).reshape(len(part), -1) for part in parts], axis=1)
 
@@ -76,7 +76,7 @@ def outputs(found: Any) -> np.ndarray[Any, Any]:
 def candidates(
     names: Sequence[str], module: Any, sample: torch.Tensor, folder: Path
 ) -> Iterator[tuple[str, int, Forward]]:
-    """(name, lanes, forward of normalised pixels) of those runtimes that are here."""
+    """Yield (name, lanes, forward of normalised pixels) for every installed runtime."""
     if "torch.compile" in names:
         for lanes in (1, cpu_lanes()):
             yield "torch.compile", lanes, compiled(module)
@@ -98,7 +98,7 @@ def candidates(
     except ImportError:
         pass
     try:
-        openvino = importlib.import_module("openvino")  # no requirement of ours: measured where somebody has it
+        openvino = importlib.import_module("openvino")  # not a dependency, measured only if installed
         network = openvino.convert_model(str(path))
         for lanes in (1, cpu_lanes()) if "openvino" in names else ():
             said = {
@@ -121,13 +121,13 @@ def candidates(
 
 
 def compiled(module: Any) -> Forward:
-    """The module through torch.compile."""
+    """Return the module compiled by torch.compile."""
     quick = torch.compile(module)
     return lambda x: outputs(quick(x))
 
 
 def in_lanes(forward: Forward, batches: list[torch.Tensor], lanes: int) -> np.ndarray[Any, Any]:
-    """Every batch, so many at once."""
+    """Run every batch, with this many batches in parallel."""
     with torch.inference_mode():
         if lanes == 1:
             return np.concatenate([forward(one) for one in batches])
@@ -141,8 +141,8 @@ def in_lanes(forward: Forward, batches: list[torch.Tensor], lanes: int) -> np.nd
 
 
 def inputs(model: Any, pictures: list[np.ndarray[Any, Any]]) -> torch.Tensor:
-    """What the network is given, (N, 3, H, W), channels last."""
-    if not hasattr(model, "plan"):  # the bundled detector normalises in a step of its own
+    """Return the network's input, (N, 3, H, W), channels last."""
+    if not hasattr(model, "plan"):  # the bundled detector normalises in a separate step
         return model.module.to_input(torch.from_numpy(np.stack([model.prepare(one)[0] for one in pictures])))
     plan = model.plan
     pixels = torch.from_numpy(np.stack([plan.prepare(one) for one in pictures])).permute(0, 3, 1, 2).float()
@@ -151,7 +151,7 @@ def inputs(model: Any, pictures: list[np.ndarray[Any, Any]]) -> torch.Tensor:
 
 
 def measured(name: str, names: Sequence[str], pictures: list[np.ndarray[Any, Any]], rounds: int) -> dict[str, Any]:
-    """Ours and every candidate on one model."""
+    """Measure the engine's forward and every candidate on one model."""
     model: Any = resnet50() if name == "resnet50" else load_model(name, LoadOptions(device="cpu"))
     module, size = model.module, model.spec.batch_size
     pixels = inputs(model, pictures)
@@ -186,7 +186,7 @@ def measured(name: str, names: Sequence[str], pictures: list[np.ndarray[Any, Any
 
 
 def main() -> None:
-    """A line for every model."""
+    """Print a line for every model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frames", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=9)

@@ -1,14 +1,15 @@
-"""How fast is the detection metric? Per-frame AP and pm-k mAP against pycocotools, the same figures on both sides.
+"""Compare the speed of the detection metric (per-frame AP and pm-k mAP) with pycocotools, for the same figures.
 
     python benchmarks/detection_metric.py
 
-Makes a data set of the size of ImageNet-Vid-Robust (1,109 videos, one set each, 22,179 frames, 30 classes) with 100
-detections a frame by a plausible detector: an object is mostly found several times under its own class and one that
-resembles it, and the rest are low-scored boxes whose classes follow what the detector usually mistakes the scene for.
-Both sides start from unsorted columns of detections and end at the same figures: the AP of every frame (mean over the
-classes present, pycocotools' word on one image), and mAP over the frames of every k. pycocotools loops over frames,
-timed on a sample and scaled, and runs once per k, timed at the last and scaled; it sorts inside its clock, and so do
-we. Data making and reading are outside the clock on both sides, pycocotools' index of its annotations too.
+The script makes a dataset of the size of ImageNet-Vid-Robust (1,109 videos, one set each, 22,179 frames, 30 classes)
+with 100 simulated detections per frame. Most objects are found several times, under their own class and a similar one.
+The other boxes have low scores and classes that the detector typically confuses with the scene.
+
+Both sides start from unsorted columns of detections and compute the same figures: the AP of every frame (the mean over
+its classes, as pycocotools computes it for one image), and mAP over the frames of every k. The loop of pycocotools over
+frames is timed on a sample and scaled. Its run per k is timed at the last k and scaled. Both timings include sorting.
+Neither includes making and reading the data, or pycocotools' index of its annotations.
 """
 
 import argparse
@@ -37,7 +38,7 @@ N_SETS, N_FRAMES, N_CLASSES, PER_FRAME, K = 1109, 22_179, 30, 100, 10
 
 
 def make(seed: int) -> dict[str, Any]:
-    """Truth, detections and sets; the generator is fixed, because the ratio depends on the mix of classes."""
+    """Return true boxes, detections and sets. The seed is fixed, because the ratio depends on the mix of classes."""
     rng = np.random.default_rng(seed)
     sizes = np.full(N_SETS, 21)  # 889 full sets and 220 near the ends of their videos, as in the real one
     sizes[889:] = 16
@@ -62,7 +63,7 @@ def make(seed: int) -> dict[str, Any]:
     truth_xyxy = np.concatenate([centre - size / 2, centre + size / 2], axis=1)
     truth = TruthTable.of(frame, label, truth_xyxy, n_frames=N_FRAMES, n_classes=N_CLASSES)
 
-    # Of 100 boxes, 8 lie about each object (fewer where there are many); half of them under its own class.
+    # Of 100 boxes, 8 are around each object (fewer if there are many objects), half of them with its own class.
     pick = rng.integers(0, objects[owner][:, None], (N_FRAMES, PER_FRAME))
     target = np.searchsorted(frame, np.arange(N_FRAMES))[:, None] + pick
     about = np.arange(PER_FRAME)[None, :] < np.minimum(8 * objects[owner], 24)[:, None]
@@ -91,12 +92,12 @@ def make(seed: int) -> dict[str, Any]:
 
 
 def table(data: dict[str, Any]) -> BoxAnswers:
-    """The detection table from columns in the order a file has them: by frame, scores in any order."""
+    """Return the detection table from columns in file order: by frame, scores in any order."""
     return BoxAnswers.of(*data["columns"], n_frames=N_FRAMES, n_classes=N_CLASSES)
 
 
 def ours(data: dict[str, Any], merge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per-frame AP, the chosen frames and pm-k mAP for every k: everything from tables to figures."""
+    """Return per-frame AP, the chosen frames and pm-k mAP for every k, computed from the tables."""
     truth, found = data["truth"], data["found"]
     matches = match(truth, found)
     per_frame = (frame_ap if merge == "pooled" else frame_class_ap)(truth, found, matches)
@@ -105,7 +106,7 @@ def ours(data: dict[str, Any], merge: str) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def coco_objects(data: dict[str, Any], frames: np.ndarray) -> tuple[Any, Any]:
-    """pycocotools' own objects for some frames."""
+    """Return pycocotools' objects for some frames."""
     from pycocotools.coco import COCO
 
     truth, found = data["truth"], data["found"]
@@ -137,7 +138,7 @@ def coco_objects(data: dict[str, Any], frames: np.ndarray) -> tuple[Any, Any]:
 
 
 def coco_run(gt: Any, dt: Any, frames: list[int]) -> np.ndarray:
-    """pycocotools' AP per class over these frames at IoU 0.5; −1 where a class is absent."""
+    """Return pycocotools' AP per class over these frames at IoU 0.5, −1 if a class is absent."""
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
@@ -152,7 +153,7 @@ def coco_run(gt: Any, dt: Any, frames: list[int]) -> np.ndarray:
 
 
 def loop_sample(data: dict[str, Any], sample: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
-    """Seconds per frame of the pycocotools loop, and the largest difference from our per-frame AP."""
+    """Return the seconds per frame of the pycocotools loop, and its largest difference from our per-frame AP."""
     gt, dt = coco_objects(data, sample)
     times, worst = [], 0.0
     for frame in sample.tolist():
@@ -165,7 +166,7 @@ def loop_sample(data: dict[str, Any], sample: np.ndarray, expected: np.ndarray) 
 
 
 def intervals(data: dict[str, Any], chosen: np.ndarray, map_k: np.ndarray) -> list[str]:
-    """mAP at 0 and at K and the drop, with their intervals, as the score has them."""
+    """Return the score's estimates of mAP at 0 and at K, and of the drop, as text."""
     matches, videos = match(data["truth"], data["found"]), np.arange(N_SETS)
     without = mean_over_classes(class_ap_without(data["truth"], data["found"], matches, chosen, videos))
     shown = videos_of_class(data["truth"], matches[0], chosen, videos)
@@ -175,10 +176,12 @@ def intervals(data: dict[str, Any], chosen: np.ndarray, map_k: np.ndarray) -> li
 
 
 def main() -> int:
-    """Run the benchmark and print one JSON object; exit 1 where a target is missed."""
+    """Run the benchmark and print one JSON object. Exits with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sample", type=int, default=300, help="frames of the pycocotools loop that are timed")
+    parser.add_argument(
+        "--sample", type=int, default=300, help="number of frames on which the pycocotools loop is timed"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     data = make(options.seed)

@@ -1,13 +1,14 @@
-"""How long one eval of real metadata takes with two source trees, round by round in one run.
+"""Compare how long one `strobe eval` of real metadata takes with two source trees, in alternating rounds.
 
     python benchmarks/eval_time.py --before PATH --after PATH [--rounds 5] [--data FOLDER]
 
-PATH is a checkout (the folder that holds src/). Both evaluate the same prediction files of random models on the same
-dataset into a fresh run: ImageNet-Vid-Robust's real sets where FOLDER (default ../shared/reference/imagenet-vid-robust)
-holds them, else data of that shape made here. In every round both trees take a turn, the first one changing, so that
-other work on the machine falls on both alike. Printed: processor and wall seconds and peak memory of each, and the
-ratio after/before as the median over the rounds. The results of both must be the same; exit code 1 where they are not,
-or where the ratio of processor time is above --limit.
+PATH is a checkout (the folder with src/). Both evaluate the same prediction files of random models on the same dataset,
+into a new run. The dataset has ImageNet-Vid-Robust's real sets if FOLDER (default
+../shared/reference/imagenet-vid-robust) contains them, otherwise simulated sets of that shape. Both trees run in every
+round, in alternating order, so that load from other programs affects both. The script prints the CPU seconds, wall
+seconds and peak memory of each, and the ratio after/before as the median over the rounds. It exits with 1 if the
+results differ, or if the ratio of CPU time is above
+--limit.
 """
 
 import argparse
@@ -33,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Turn:
-    """One process: processor and wall seconds, and the most memory it held, in MB."""
+    """One process: its CPU seconds, wall seconds and peak memory in MB."""
 
     cpu_s: float
     wall_s: float
@@ -41,17 +42,17 @@ class Turn:
 
 
 def strobe(tree: Path, *words: str) -> Turn:
-    """Run strobe of a source tree in a process of its own."""
+    """Run strobe of a source tree in a separate process."""
     return python("-m", "strobe", *words, environment={"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def python(*words: str, environment: Mapping[str, str]) -> Turn:
-    """Run Python with these words, its environment ours with these changes; "" takes a variable away."""
+    """Run Python with these arguments and changes to the environment. An empty value removes a variable."""
     given = {name: value for name, value in (os.environ | environment).items() if value}
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen([sys.executable, *words], env=given, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, used = os.wait4(process.pid, 0)  # what this one process used, and no other
+        _, status, used = os.wait4(process.pid, 0)  # resources of this process only
         wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
@@ -62,11 +63,11 @@ def python(*words: str, environment: Mapping[str, str]) -> Turn:
 
 
 def _megabytes(used: resource.struct_rusage) -> float:
-    return used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)  # kilobytes but on macOS
+    return used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)  # in kilobytes, except on macOS
 
 
 def make_dataset(tree: Path, source: Path, target: Path) -> str:
-    """A dataset of the real sets, or of their shape; what it is comes back."""
+    """Make a dataset of the real sets, or of their shape, and return its description."""
     if (source / "pmsets.json").is_file() or (source / "metadata" / "pmsets.json").is_file():
         strobe(tree, "import", "imagenet-vid-robust", str(source), str(target), "--no-media", "--quiet")
         return "ImageNet-Vid-Robust's own sets"
@@ -76,11 +77,11 @@ def make_dataset(tree: Path, source: Path, target: Path) -> str:
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     subprocess.run([sys.executable, "-c", code, str(ROOT / "benchmarks"), str(target)], env=environment, check=True)
-    return "made-up sets of ImageNet-Vid-Robust's shape"
+    return "simulated sets of ImageNet-Vid-Robust's shape"
 
 
 def make_predictions(dataset: Path, folder: Path, *, models: int) -> list[str]:
-    """Random models of several accuracies as Parquet files: logits, probabilities and labels in turn."""
+    """Write random models of several accuracies as Parquet files: logits, probabilities and labels in turn."""
     rng = np.random.default_rng(1)
     ids = json.loads((dataset / "dataset.json").read_text(encoding="utf-8"))["label_space"]["ids"]
     frames = pq.read_table(dataset / "frames.parquet", columns=["frame_id", "key"])
@@ -115,19 +116,19 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", type=int, default=4)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/reference/imagenet-vid-robust")
-    parser.add_argument("--report", action="store_true", help="with the report; without it, up to results and tables")
+    parser.add_argument("--report", action="store_true", help="include the report; otherwise only results and tables")
     parser.add_argument("--limit", type=float, default=1.1)
     arguments = parser.parse_args()
     trees = {"before": arguments.before.resolve(), "after": arguments.after.resolve()}
     for tree in trees.values():
-        if not (tree / "src/strobe/__init__.py").is_file():  # an installed strobe would be timed in its stead
-            raise SystemExit(f"{tree} holds no src/strobe")
+        if not (tree / "src/strobe/__init__.py").is_file():  # otherwise an installed strobe would be timed instead
+            raise SystemExit(f"{tree} has no src/strobe")
     turns: dict[str, list[Turn]] = {"before": [], "after": []}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         what = make_dataset(trees["before"], arguments.data, place / "dataset")
         models = make_predictions(place / "dataset", place / "predictions", models=arguments.models)
-        print(f"{what}, {len(models)} models, {arguments.rounds} rounds after one to warm up")
+        print(f"{what}, {len(models)} models, {arguments.rounds} rounds after a warm-up")
         words = [word for model in models for word in ("-m", model)] + ([] if arguments.report else ["--no-report"])
         results: dict[str, Any] = {}
         for number in range(arguments.rounds + 1):
@@ -141,13 +142,13 @@ def main() -> int:
         cpu, wall, peak = (
             statistics.median(getattr(turn, field) for turn in found) for field in ("cpu_s", "wall_s", "peak_mb")
         )
-        print(f"{name}: {cpu:.2f} s of processor, {wall:.2f} s on the clock, peak {peak:.0f} MB (medians)")
+        print(f"{name}: {cpu:.2f} s CPU, {wall:.2f} s wall, peak {peak:.0f} MB (medians)")
     pairs = list(zip(turns["after"], turns["before"], strict=True))
     cpu_ratio = statistics.median(after.cpu_s / before.cpu_s for after, before in pairs)
     wall_ratio = statistics.median(after.wall_s / before.wall_s for after, before in pairs)
-    print(f"after/before: {cpu_ratio:.3f} of processor, {wall_ratio:.3f} on the clock (medians of paired rounds)")
+    print(f"after/before: {cpu_ratio:.3f} CPU, {wall_ratio:.3f} wall (medians of paired rounds)")
     same = results["before"]["models"] == results["after"]["models"]
-    print("the figures are the same" if same else "THE FIGURES DIFFER: scripts/compare_results.py says which")
+    print("the figures are the same" if same else "THE FIGURES DIFFER: run scripts/compare_results.py to list them")
     return 0 if same and cpu_ratio <= arguments.limit else 1
 
 

@@ -1,11 +1,12 @@
-"""MNIST generators and classifiers that others made, as plugins: ten decoders, and the LeNet-5 pair.
+"""Plugins for third-party MNIST models: ten decoders as a generator, and two LeNet-5 classifiers.
 
     strobe vary generator OUT --generator py:benchmarks/foreign_mnist.py:decoders@ABS_0.net \
         -m standard=py:benchmarks/foreign_mnist.py:lenet@mnist_lenet5_clntrained.pt \
         -m robust=py:benchmarks/foreign_mnist.py:lenet@mnist_lenet5_advtrained.pt
 
-The decoders are `ABS_0.net` … `ABS_9.net` of bethgelab/AnalysisBySynthesis (Apache-2.0), all in one folder; the pair
-lies in the sdist of advertorch 0.2.3 (LGPL) on PyPI, as `advertorch_examples/trained_models/mnist_lenet5_*.pt`.
+The decoders are `ABS_0.net` … `ABS_9.net` of bethgelab/AnalysisBySynthesis (Apache-2.0), all in one folder. The
+classifiers are in the sdist of advertorch 0.2.3 (LGPL) on PyPI, as
+`advertorch_examples/trained_models/mnist_lenet5_*.pt`.
 """
 
 from typing import Any
@@ -41,14 +42,14 @@ class Decoder(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 def decoders(options: LoadOptions) -> TorchGenerator:
-    """The ten decoders as one class-conditional generator; the weights after @ are any of theirs."""
+    """Return the ten decoders as one class-conditional generator. The file after @ may be any of the ten."""
     if options.weights is None:
-        raise ValueError("give the weights of one decoder: …:decoders@ABS_0.net; the others lie beside it")
+        raise ValueError("pass the weights of one decoder, …:decoders@ABS_0.net, with the others in the same folder")
     nets = nn.ModuleList([Decoder() for _ in range(10)])
     for digit, net in enumerate(nets):
         state = torch.load(options.weights.with_name(f"ABS_{digit}.net"), map_location="cpu", weights_only=True)
         mine = {key.removeprefix("Decoder."): value for key, value in state.items() if key.startswith("Decoder.")}
-        net.load_state_dict(mine, strict=False)  # it counts no batches
+        net.load_state_dict(mine, strict=False)  # the file has no batch counters
 
     def step(place: int) -> Any:
         def run(x: Any, classes: Any) -> Any:
@@ -67,7 +68,7 @@ def decoders(options: LoadOptions) -> TorchGenerator:
 
 
 class LeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions, two layers, on grey pixels."""
+    """Two convolutions and two linear layers, on grey pixels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,9 +83,9 @@ class LeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 def lenet(options: LoadOptions) -> TorchClassifier:
-    """A LeNet-5 with the weights after @."""
+    """Return a LeNet-5 with the weights after @."""
     if options.weights is None:
-        raise ValueError("give its weights: …:lenet@mnist_lenet5_clntrained.pt")
+        raise ValueError("pass its weights: …:lenet@mnist_lenet5_clntrained.pt")
     net = LeNet()
     net.load_state_dict(torch.load(options.weights, map_location="cpu", weights_only=True))
     plan = ImagePlan(size_hw=(28, 28), fit="squash", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))

@@ -1,20 +1,20 @@
-"""How often `strobe gate --max-loss` fails, by simulation: false alarms, detections, and what it calls detectable.
+"""Simulate how often `strobe gate --max-loss` fails: false alarms, detections, and the detectable loss.
 
     python benchmarks/gate_rates.py [--draws 2000] [--full]
     python benchmarks/gate_rates.py --history [--draws 1000]
 
-Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty is its video's and its own
-in equal parts, and both models feel it; the rest is each model's own, so that two equally good models differ on about a
-tenth of the sets. The old model has 85 % of the anchors right and holds 65 % of the sets. The new one has a true loss
-of nothing (what fails then is a false alarm), of the margin, or of twice the margin. Every draw goes through the exact
-test, its interval and the rule, as in the gate. The last two columns are the detectable loss that the gate prints
-(--fail-on figure, the median over draws) and how often that very loss fails, which is to be 80 %.
+Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty comes from its video and from
+the set itself in equal parts, and affects both models. The rest of the variance is separate for each model, so that two
+equally good models differ on about a tenth of the sets. The old model has 85 % of the anchors right and holds 65 % of
+the sets. The true loss of the new one is zero (a failure is then a false alarm), the margin, or twice the margin. Every
+draw goes through the gate's exact test, interval and rule. The last two columns are the detectable loss that the gate
+prints (--fail-on figure, the median over draws), and how often exactly that loss fails, which should be 80 %.
 
-Exit code 1 where that share is off by more than 12 points, or where another value of --fail-on has fewer wrong
-decisions in the mean than the default. --full prints every measure and margin; docs/ci.md has the short table.
+The script exits with 1 if that share is off by more than 12 points, or if another value of --fail-on has fewer wrong
+decisions on average than the default. --full prints every measure and margin; docs/ci.md has the short table.
 
-With --history: how often `strobe history` calls any of several equally good checkpoints clearly better or worse. The
-best of those before is chosen from the same data, which Holm does not know.
+With --history: how often `strobe history` reports a significant change among several equally good checkpoints. The best
+earlier one is chosen from the same data, which Holm's correction does not take into account.
 """
 
 import argparse
@@ -38,13 +38,13 @@ SHORT_MEASURES, SHORT_MARGINS = ("acc_pmk",), (2.0, 5.0)
 ORIG, PMK = 0.85, 0.65
 """The old model's accuracies."""
 COMMON = 0.95
-"""The share of the variance that both models feel: half of it the video's, half the set's."""
+"""The share of the variance common to both models: half of it from the video, half from the set."""
 FAIL_ON: tuple[FailOn, ...] = get_args(FailOn)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cohort and one rule."""
+    """One group of videos and one rule."""
 
     measure: str
     margin: float
@@ -54,7 +54,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Rates:
-    """How often each value of --fail-on failed, by the true loss in margins; what was called detectable."""
+    """How often each value of --fail-on failed, by the true loss in margins, and the detectable loss."""
 
     fails: dict[tuple[int, FailOn], float]
     detectable: float
@@ -62,11 +62,11 @@ class Rates:
 
 
 def gaps(rng: np.random.Generator, cell: Cell, loss: float) -> NDArray[np.int64]:
-    """What the new model lost on every set of one draw: 1, 0 or −1, (videos × sets,)."""
+    """Return the new model's loss on every set of one draw: 1, 0 or −1, (videos × sets,)."""
     video = np.repeat(rng.normal(size=cell.videos), cell.sets)
     shared = np.sqrt(COMMON / 2) * (video + rng.normal(size=len(video)))
     old, new = (shared + np.sqrt(1 - COMMON) * rng.normal(size=len(video)) for _ in range(2))
-    # A loss on the anchors breaks their sets, too; a drop grows by what whole sets lose.
+    # A loss on anchors also breaks their sets. A loss on sets increases the drop.
     lost_orig = loss if cell.measure == "acc_orig" else 0.0
     orig_old, orig_new = old < ndtri(ORIG), new < ndtri(ORIG - lost_orig)
     pmk_old, pmk_new = old < ndtri(PMK), new < ndtri(PMK - loss)
@@ -78,7 +78,7 @@ def gaps(rng: np.random.Generator, cell: Cell, loss: float) -> NDArray[np.int64]
 
 
 def failed(gap: NDArray[np.int64], cell: Cell) -> dict[FailOn, bool]:
-    """Whether one draw fails, for every value of --fail-on."""
+    """Return whether one draw fails, for every value of --fail-on."""
     cluster = np.repeat(np.arange(cell.videos), cell.sets)
     p = paired_test(gap, cluster).p
     found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
@@ -87,7 +87,7 @@ def failed(gap: NDArray[np.int64], cell: Cell) -> dict[FailOn, bool]:
 
 
 def rates(rng: np.random.Generator, cell: Cell, draws: int) -> Rates:
-    """The rates of one cell."""
+    """Return the rates of one cell."""
     cluster, margin = np.repeat(np.arange(cell.videos), cell.sets), cell.margin / 100
     fails: dict[tuple[int, FailOn], float] = {}
     for times in (0, 1, 2):
@@ -103,14 +103,14 @@ def rates(rng: np.random.Generator, cell: Cell, draws: int) -> Rates:
 
 
 def table(cells: list[Cell], draws: int, seed: int) -> Iterator[tuple[Cell, Rates]]:
-    """Every cell with its rates."""
+    """Yield every cell with its rates."""
     for cell in cells:
         own = [seed, MEASURES.index(cell.measure), int(10 * cell.margin), cell.videos, cell.sets]
         yield cell, rates(np.random.default_rng(own), cell, draws)
 
 
 def called_other(rng: np.random.Generator, steps: int, sets: int) -> bool:
-    """Whether any of so many equally good checkpoints is called better or worse than one before it."""
+    """Return whether any of several equally good checkpoints is called better or worse than an earlier one."""
     shared = np.sqrt(COMMON) * rng.normal(size=sets)
     held = [shared + np.sqrt(1 - COMMON) * rng.normal(size=sets) < ndtri(PMK) for _ in range(steps)]
     share = [one.mean() for one in held]
@@ -122,9 +122,9 @@ def called_other(rng: np.random.Generator, steps: int, sets: int) -> bool:
 
 
 def histories(draws: int, seed: int) -> int:
-    """Print the false alarms of histories; 1 where ten steps or fewer have over 5 %, beyond the simulation error."""
+    """Print the false alarms of histories. Returns 1 if up to ten steps have over 5 %, beyond simulation error."""
     print(
-        f"histories of equal checkpoints in which any is called better or worse, %; {draws} draws a cell, seed {seed}"
+        f"histories of equal checkpoints in which any is called better or worse, %; {draws} draws per cell, seed {seed}"
     )
     print("steps  sets  called")
     worst = 0.0
@@ -137,7 +137,7 @@ def histories(draws: int, seed: int) -> int:
 
 
 def main() -> int:
-    """Print the table; 1 where what the gate prints does not hold."""
+    """Print the table. Returns 1 if the gate's printed values do not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
@@ -148,7 +148,7 @@ def main() -> int:
         return histories(given.draws, given.seed)
     measures, margins = (MEASURES, MARGINS) if given.full else (SHORT_MEASURES, SHORT_MARGINS)
     cells = [Cell(*one) for one in product(measures, margins, VIDEOS, SETS)]
-    print(f"share of draws in which the gate fails, %; {given.draws} draws a cell, seed {given.seed}")
+    print(f"share of draws in which the gate fails, %; {given.draws} draws per cell, seed {given.seed}")
     print("each triple: " + " / ".join(FAIL_ON))
     heads = " | ".join(f"{head:21s}" for head in ("no loss", "the margin", "twice the margin"))
     print(f"measure   margin  videos  sets  | {heads} | detectable  fails")

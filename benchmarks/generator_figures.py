@@ -1,4 +1,4 @@
-"""Figures and tables of the generator study from what it wrote: the report's own figures, and strips as one image."""
+"""Draw the figures and tables of the generator study from its files: the report's figures, and strips as one image."""
 
 import base64
 import gzip
@@ -25,25 +25,25 @@ FIGURES = {
 
 
 def draw(source: Path, target: Path) -> None:
-    """Write the figures of every data into the folder, and print the tables."""
+    """Write the figures of both datasets to the folder, and print the tables."""
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.json.gz")):
         name = path.name.removesuffix(".json.gz")
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            told = json.load(file)
-        results = decode(Results, told["results"])
+            study = json.load(file)
+        results = decode(Results, study["results"])
         view = View(results=results)
         found = granular(view)
         if found is None:
-            raise SystemExit(f"{path}: holds no searches of a generator")
-        print(f"\n## {name}: {told['images']} images, {told['seconds']} on {told['machine']}")
-        print("accepted:", json.dumps(told["provenance"].get("accepted")))
+            raise SystemExit(f"{path}: contains no searches in a generator")
+        print(f"\n## {name}: {study['images']} images, {study['seconds']} on {study['machine']}")
+        print("accepted:", json.dumps(study["provenance"].get("accepted")))
         for table in (
             _medians(found),
             _ratios(found),
             _preserved(found),
             _fooled(view, found),
-            _random(told["random"]),
+            _random(study["random"]),
         ):
             print(f"\n{table}")
         for word, question in FIGURES.items():
@@ -143,7 +143,7 @@ def _picture(uri: str) -> Any:
 
 
 def _sheet(strips: Mapping[str, Any], target: int, path: Path, *, most: int = 6) -> None:
-    """Rows of images: as it was, then found and difference from coarse to fine; what the target says above each."""
+    """Draw rows of images: the start, then finding and difference from coarse to fine, with the target's answers."""
     import matplotlib
 
     matplotlib.use("Agg")

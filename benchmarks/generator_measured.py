@@ -1,4 +1,4 @@
-"""What generator_models.py measures of what it trained, and the weights in the form they are shipped in."""
+"""Measure the models that generator_models.py trained, and write their weights in the shipped format."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from strobe.workflows.train_job import Material
 
 
 def accuracies(model: Any, held: Material, *, eps: Mapping[Norm, float], most: int, device: str) -> dict[str, float]:
-    """Shares right on held-out images: as they are, and under PGD of 20 steps within each of `eps`."""
+    """Return the accuracy on held-out images, unchanged and under PGD of 20 steps within each of `eps`."""
     import torch
 
     from strobe.train.sets import targets_of
@@ -25,7 +25,7 @@ def accuracies(model: Any, held: Material, *, eps: Mapping[Norm, float], most: i
     truth = torch.from_numpy(label[:most]).to(device)
     with torch.no_grad():
         right = model.input_scores(images).argmax(dim=1) == truth
-    found = {"n": len(rows), "clean": float(right.float().mean())}
+    shares = {"n": len(rows), "clean": float(right.float().mean())}
     mask = torch.nn.functional.one_hot(truth, len(model.spec.label_space)).bool()
     for norm, size in eps.items():
         rng = torch.Generator(device=device).manual_seed(0)
@@ -33,12 +33,12 @@ def accuracies(model: Any, held: Material, *, eps: Mapping[Norm, float], most: i
         how = Pgd(norm=norm, steps=20, margin=0.0, rounded=False)
         radius = torch.full((len(images),), size, device=device)
         _, lead = best_of_steps(model.input_scores, images, mask, eps=radius, how=how, start=start)
-        found[f"pgd-20 {norm} {size:.3g}"] = float(((lead < 0) & right).float().mean())
-    return {key: round(value, 4) for key, value in found.items()}
+        shares[f"pgd-20 {norm} {size:.3g}"] = float(((lead < 0) & right).float().mean())
+    return {key: round(value, 4) for key, value in shares.items()}
 
 
 def agreement(weights: Path, models: Mapping[str, Any], sheet: Path, *, samples: int, device: str) -> dict[str, Any]:
-    """The share of samples each classifier names as asked for, in all and by class; and a sheet of samples."""
+    """Return the share of samples to which each classifier assigns the requested class, and draw a sheet of samples."""
     import torch
 
     from strobe.core.png import png_bytes
@@ -56,7 +56,7 @@ def agreement(weights: Path, models: Mapping[str, Any], sheet: Path, *, samples:
         parts = [slice(first, first + step) for first in range(0, count, step)]
         images = [network(latents[part], classes[part]) for part in parts]
         made = (torch.cat(images).clamp(0, 1).expand(-1, 3, -1, -1) * 255).round() / 255
-        found: dict[str, Any] = {"n": count, "megabytes": round(weights.stat().st_size / 1e6, 3)}
+        result: dict[str, Any] = {"n": count, "megabytes": round(weights.stat().st_size / 1e6, 3)}
         for name, model in models.items():
             scores = [model.input_scores(made[part]) for part in parts]
             right = torch.cat(scores).argmax(dim=1) == classes
@@ -64,14 +64,14 @@ def agreement(weights: Path, models: Mapping[str, Any], sheet: Path, *, samples:
                 label: round(float(right[classes == place].float().mean()), 3)
                 for place, label in enumerate(space.names)
             }
-            found[name] = {"all": round(float(right.float().mean()), 4), **by_class}
+            result[name] = {"all": round(float(right.float().mean()), 4), **by_class}
     shown = made[: min(16, samples) * len(space)].cpu().numpy()
     sheet.write_bytes(png_bytes(sample_sheet(shown, len(space))))
-    return found
+    return result
 
 
 def half(path: Path, folder: Path, name: str) -> bool:
-    """Write the weights of a finished training in half precision; whether there are any."""
+    """Write the weights of a finished training in half precision. Returns whether there are any."""
     from strobe.models.header import read_header, write_weights
     from strobe.models.weights import read_state
 
@@ -82,13 +82,13 @@ def half(path: Path, folder: Path, name: str) -> bool:
         return False
     state = {key: value for key, value in read_state(path).items() if not key.endswith("num_batches_tracked")}
     about = json.loads((path.parent / "training.json").read_text(encoding="utf-8"))
-    told = {"name": about["name"], "facts": about["facts"], "versions": about["versions"]}
+    metadata = {"name": about["name"], "facts": about["facts"], "versions": about["versions"]}
     write_weights(
         folder / f"{name}.safetensors",
         state,
         label_space=header.label_space,
         plan=header.plan,
-        training=told,
+        training=metadata,
         half=True,
     )
     return True

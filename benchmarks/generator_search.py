@@ -1,12 +1,12 @@
-"""Images a second of the batched search in a generator's activations, against a plain loop over single images.
+"""Compare the speed of the batched search in a generator's activations with a plain loop over single images.
 
-    PYTHONPATH=src python benchmarks/generator_search.py --loop 24 --out FILE                # CPU and GPU, one run
-    PYTHONPATH=src python benchmarks/generator_search.py --device cpu --granularity pixel    # a look
+    PYTHONPATH=src python benchmarks/generator_search.py --loop 24 --out FILE                # CPU and GPU in one run
+    PYTHONPATH=src python benchmarks/generator_search.py --device cpu --granularity pixel    # a quick test
 
-Both do the same: normalised gradient steps in a growing ball, then halving, 8 bits inside, until the model leaves the
-answer it gives to the unchanged image. The plain loop is what one would write for one image: no batch, no other image's
-company, nothing stored. Where the shipped weights are not there, networks of the same shape with random ones are taken:
-`random` in the output says so. Nothing else should run on the machine.
+Both take normalised gradient steps in a growing ball and then bisect, with 8-bit rounding, until the model no longer
+gives the answer of the unchanged image. The plain loop handles one image at a time, without batches, and stores
+nothing. If the shipped weights are missing, the script uses networks of the same shape with random weights and prints
+`random`. No other program should run on the machine.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def random_generator(name: str, device: str) -> LayeredGenerator:
     torch.manual_seed(0)
     net = LayeredNet(NETWORKS[name])
     with torch.no_grad():
-        for _ in range(3):  # its norms need some statistics
+        for _ in range(3):  # the batch norms need statistics
             net.train()(torch.randn(64, net.about.latent), torch.arange(64) % net.about.classes)
     about = net.eval().about
     spec = GeneratorSpec(
@@ -60,7 +60,7 @@ def loaded(args: argparse.Namespace, device: str) -> tuple[LayeredGenerator, Any
         generator = load_generator(args.generator, load)
         model: Any = load_model(args.model, load)
     except StrobeError as error:
-        print(f"random weights: {error}")
+        print(f"using random weights: {error}")
         generator, random = random_generator(args.generator, device), True
         fresh = LoadOptions(device=device, pretrained=False, label_space=generator.spec.label_space)
         model = load_model("strobe-net", fresh)
@@ -68,7 +68,7 @@ def loaded(args: argparse.Namespace, device: str) -> tuple[LayeredGenerator, Any
 
 
 def plain(scores: Any, changing: ChangeableGenerator, latent: Any, label: int, cap: float) -> float:
-    """The least magnitude of one image, by a loop anyone would write; inf where there is none up to the cap."""
+    """Return the smallest magnitude for one image by a plain loop, inf if there is none up to the cap."""
     base = changing.begin(latent[None], [label])
     row = torch.zeros(1, dtype=torch.long, device=changing.device)
 
@@ -143,7 +143,7 @@ def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
                 for place in range(some.start, some.stop)
             ]
 
-        batched(slice(0, 2)), looped(slice(0, 1))  # warm
+        batched(slice(0, 2)), looped(slice(0, 1))  # warm-up
         begin = time.perf_counter()
         alone = looped(slice(0, args.loop))
         loop_s = (time.perf_counter() - begin) / args.loop
@@ -170,7 +170,7 @@ def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", action="append", help="default: cpu, and cuda where there is one")
+    parser.add_argument("--device", action="append", help="default: cpu, and cuda if available")
     parser.add_argument("--generator", default="strobe-gan")
     parser.add_argument("--model", default="strobe-world")
     parser.add_argument("--granularity", default="latent,coarse,middle,fine,pixel")
@@ -178,14 +178,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--cpu-images", type=int, default=32)
     parser.add_argument("--cpu-batch", type=int, default=32)
-    parser.add_argument("--loop", type=int, default=6, help="images of the plain loop")
+    parser.add_argument("--loop", type=int, default=6, help="number of images for the plain loop")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows = []
     for device in args.device or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         for row in measured(args, device):
             rows.append(row)
-            if args.out:  # at once: a run that is cut short leaves what it measured
+            if args.out:  # written after each row, so that an interrupted run keeps its rows
                 args.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1))
 
 

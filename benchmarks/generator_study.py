@@ -1,15 +1,15 @@
-"""The study of docs/generator.md: how far a generator's activations must change until classifiers change their minds.
+"""Run the study of docs/generator.md: how far a generator's activations must change until classifiers err.
 
-    PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both data, 1,000 images each
-    PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run
-    PYTHONPATH=src python benchmarks/generator_study.py OUT --restarts 3               # every search four times
-    PYTHONPATH=src python benchmarks/generator_study.py OUT --data mnist --granularity pixel --restarts 3   # a cell
-    PYTHONPATH=src python benchmarks/generator_study.py OUT --draw docs/images         # figures and tables from OUT
+    PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both datasets, 1,000 images
+    each PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run PYTHONPATH=src
+    python benchmarks/generator_study.py OUT --restarts 3               # four tries per search PYTHONPATH=src python
+    benchmarks/generator_study.py OUT --data mnist --granularity pixel --restarts 3   # one cell PYTHONPATH=src python
+    benchmarks/generator_study.py OUT --draw docs/images         # figures and tables from OUT
 
-Searches the shipped generators (the synthetic world, MNIST) at every granularity against the standard, ℓ∞- and
-ℓ2-trained classifier with `strobe vary generator`, scores what was found with `strobe eval --judge`, one process for
-each data, and writes OUT/NAME.json.gz (results.json, acceptance, times, what random directions need),
-OUT/NAME-strips.json (the report's strips) and OUT/NAME-report.html where the report can be made. Datasets stay in
+`strobe vary generator` searches the shipped generators (the synthetic world, MNIST) at every granularity against the
+standard, the ℓ∞-trained and the ℓ2-trained classifier. `strobe eval --judge` scores the findings. Each dataset has its
+own process. The script writes OUT/NAME.json.gz (results.json, acceptance, times, magnitudes of random directions),
+OUT/NAME-strips.json (the report's strips) and, if the report can be made, OUT/NAME-report.html. Datasets stay in
 --work.
 """
 
@@ -31,14 +31,14 @@ DATA = {
     "world": ("strobe-gan", "strobe-world"),
     "mnist": ("strobe-gan-mnist", "strobe-mnist"),
 }
-"""The generator of each data, and the name its classifiers begin with."""
+"""The generator of each dataset, and the prefix of its classifiers' names."""
 
 ROLES = {"standard": "", "linf": "-linf", "l2": "-l2"}
 JUDGE = "judge"
 
 
 def study(name: str, args: argparse.Namespace) -> None:
-    """One data: search, score, write."""
+    """Search, score and write the results of one dataset."""
     from strobe.analyses.plan import ScoreOptions
     from strobe.core.codec import encode
     from strobe.models.options import LoadOptions
@@ -52,14 +52,14 @@ def study(name: str, args: argparse.Namespace) -> None:
     targets = [f"{role}={_spec(f'{stem}{tail}', args)}" for role, tail in ROLES.items()]
     folder, run = args.work / name / "dataset", args.work / name / "run"
     load = LoadOptions(device=args.device, batch_size=args.batch_size)
-    wanted = VaryGeneratorOptions(
+    options = VaryGeneratorOptions(
         images=args.images, granularity=tuple(args.granularity), strips=args.strips, seed=args.seed, changes=False,
         steps=args.steps, restarts=args.restarts, name=name,
     )  # fmt: skip
-    made = vary_generator(folder, _spec(generator, args), targets, wanted, load=load, progress=talk)
+    searched = vary_generator(folder, _spec(generator, args), targets, options, load=load, progress=talk)
     searched_s = time.monotonic() - begin
-    talk.note(f"searched: {len(made.dataset.frames)} images")
-    found = evaluate(
+    talk.note(f"search finished: {len(searched.dataset.frames)} images")
+    evaluation = evaluate(
         folder,
         [*targets, f"{JUDGE}={_spec(f'{stem}-{JUDGE}', args)}"],
         run,
@@ -67,28 +67,28 @@ def study(name: str, args: argparse.Namespace) -> None:
         request=ScoreRunOptions(options=ScoreOptions(judges=(JUDGE,))),
         progress=talk,
     )
-    talk.note(f"scored; report: {found.report or found.no_report}")
-    told = {
+    talk.note(f"scored; report: {evaluation.report or evaluation.no_report}")
+    record = {
         "data": name,
         "images": args.images,
         "seconds": {"search": round(searched_s, 1), "all": round(time.monotonic() - begin, 1)},
         "machine": _machine(),
-        "provenance": dict(made.dataset.info.provenance),
+        "provenance": dict(searched.dataset.info.provenance),
         "random": _random(folder),
-        "results": encode(found.results),
+        "results": encode(evaluation.results),
     }
     args.out.mkdir(parents=True, exist_ok=True)
     with gzip.open(args.out / f"{name}.json.gz", "wt", encoding="utf-8") as file:
-        json.dump(told, file)
-    strips = _strips(folder, run, found.results)
+        json.dump(record, file)
+    strips = _strips(folder, run, evaluation.results)
     (args.out / f"{name}-strips.json").write_text(json.dumps(strips), encoding="utf-8")
-    if found.report is not None:
-        shutil.copy(found.report, args.out / f"{name}-report.html")
-    talk.note(f"written, {time.monotonic() - begin:.0f} s in all")
+    if evaluation.report is not None:
+        shutil.copy(evaluation.report, args.out / f"{name}-report.html")
+    talk.note(f"results written after {time.monotonic() - begin:.0f} s")
 
 
 def _spec(name: str, args: argparse.Namespace) -> str:
-    """A shipped model or generator, or that of the folder of weights."""
+    """Return a shipped model or generator, or the one in the folder of weights."""
     if args.weights is None:
         return name
     places = (args.weights / f"{name}.safetensors", args.weights / name / "model.safetensors")
@@ -101,7 +101,7 @@ def _talk(name: str) -> Any:
     begin = time.monotonic()
 
     class Talk(Silent):
-        """Notes with the data and the time."""
+        """Prints notes with the dataset and the time."""
 
         def note(self, text: str) -> None:
             print(f"{name:6} {time.monotonic() - begin:6.1f} s  {text}", flush=True)
@@ -117,8 +117,10 @@ def _machine() -> dict[str, str]:
 
 
 def _random(folder: Path) -> dict[str, dict[str, float]]:
-    """Per search: how much further than the finding a random direction goes (median, those that never err as infinite),
-    and the share that never errs."""
+    """Return, per search, how much further a random direction goes than the finding, and the share that never errs.
+
+    The first is a median that counts directions without an error as infinite.
+    """
     from strobe.workflows.generator_record import read_record
 
     rows: dict[str, list[tuple[float, float]]] = {}
@@ -154,7 +156,7 @@ def _strips(folder: Path, run: Path, results: Any) -> Any:
 
 
 def main() -> int:
-    """Parse, and do each data in a process of its own."""
+    """Parse the options, and run each dataset in a separate process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", nargs="*", default=list(DATA), choices=list(DATA))
@@ -167,8 +169,8 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--weights", type=Path, help="a folder of NAME.safetensors or NAME/model.safetensors")
-    parser.add_argument("--work", type=Path, help="where datasets lie; default: a temporary folder")
-    parser.add_argument("--draw", type=Path, help="draw figures from OUT into this folder, and search nothing")
+    parser.add_argument("--work", type=Path, help="folder for datasets; default: a temporary folder")
+    parser.add_argument("--draw", type=Path, help="only draw figures from OUT into this folder")
     args = parser.parse_args()
     if args.draw:
         from generator_figures import draw

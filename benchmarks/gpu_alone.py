@@ -1,4 +1,4 @@
-"""What each stage of benchmarks/predict_gpu.py does alone: forward, nvJPEG, decoding processes; a plain DataLoader."""
+"""Measure each stage of benchmarks/predict_gpu.py alone: forward, nvJPEG, decode processes, and a plain DataLoader."""
 
 import sys
 import time
@@ -24,12 +24,12 @@ BEGIN = time.perf_counter()
 
 
 def say(text: str) -> None:
-    """A line to follow the run by, with the seconds since it began."""
+    """Print a progress line with the seconds since the start."""
     print(f"[{time.perf_counter() - BEGIN:6.1f}] {text}", file=sys.stderr, flush=True)
 
 
 def rate(work: Callable[[], int]) -> float:
-    """Images a second of `work`, which says how many it did."""
+    """Return the images per second of `work`, which returns its number of images."""
     begin = time.perf_counter()
     n = work()
     if torch.cuda.is_available():
@@ -38,7 +38,7 @@ def rate(work: Callable[[], int]) -> float:
 
 
 def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
-    """The model alone on one resident batch, in the engine's own number type and memory order."""
+    """Measure the model alone on one resident batch, in the engine's dtype and memory order."""
     n = model.spec.batch_size
     pixels = torch.randn(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
 
@@ -53,7 +53,7 @@ def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
 
 
 def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int) -> dict[str, float]:
-    """Reading, decoding and resizing without the model: on threads and, for the device, in one to four threads."""
+    """Measure reading, decoding and resizing without the model, on the CPU's threads and on the device."""
     source = MediaSource(dataset)
     n, out = min(n, len(dataset.frames)), {}
     starts = range(0, n, batch)
@@ -92,7 +92,7 @@ def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int
         return n
 
     def measured(work: Callable[[int], None], threads: int) -> float:
-        all_of(work, threads)  # a decoder is made when it is first needed
+        all_of(work, threads)  # the first call creates the decoder
         return rate(partial(all_of, work, threads))
 
     for threads in (1, 2, 3, 4):
@@ -103,9 +103,9 @@ def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int
 
 
 def from_memory(model: TorchClassifier, dataset: Dataset, *, n: int, threads: int, lanes: int) -> float:
-    """Decoding on the device without the engine: files in memory, so many threads that decode, the model in its lanes.
+    """Measure decoding on the device without the engine: files in memory, some decode threads, the model in its lanes.
 
-    No files, no projection, and nothing stored.
+    It reads no files, projects nothing and stores nothing.
     """
     source, size = MediaSource(dataset), model.spec.batch_size
     files = [source.read_encoded(row) or b"" for row in range(min(4096, len(dataset.frames)))]
@@ -132,7 +132,10 @@ def from_memory(model: TorchClassifier, dataset: Dataset, *, n: int, threads: in
 def pool_alone(
     model: TorchClassifier, dataset: Dataset, sent: SentPlan, *, n: int, processes: int, chunk: int, bring: bool = False
 ) -> tuple[float, float]:
-    """Images a second out of decoding processes, and the seconds until the first; with `bring` on to the device."""
+    """Return the images per second of decode processes, and the seconds until the first.
+
+    `bring` copies to the device.
+    """
     pool = DecodePool(MediaSource(dataset), {"m": sent}, processes=processes, chunk=chunk)
     n = min(n, len(dataset.frames))
     chunks = [range(start, min(start + chunk, n)) for start in range(0, n, chunk)]
@@ -141,7 +144,7 @@ def pool_alone(
         found = pool.read(rows, [["m"]] * len(rows))
         if bring:
             with torch.inference_mode(), model._stream():
-                model._brought([values[0] for values in found])  # type: ignore[index]  # none of them failed
+                model._brought([values[0] for values in found])  # type: ignore[index]  # none failed
 
     def work() -> int:
         with ThreadPoolExecutor(processes) as waiting:
@@ -159,7 +162,7 @@ def pool_alone(
 
 
 class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here
-    """What people write: PIL and torchvision transforms in DataLoader workers."""
+    """The common way: PIL and torchvision transforms in DataLoader workers."""
 
     def __init__(self, paths: list[Path]) -> None:
         from torchvision import transforms
@@ -183,7 +186,7 @@ class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyp
 
 
 def data_loader(model: TorchClassifier, dataset: Dataset, *, n: int, workers: int) -> float:
-    """A plain DataLoader + PIL loop over the first n frames, predictions collected in memory."""
+    """Measure a plain DataLoader and PIL loop over the first n frames, with predictions kept in memory."""
     source = MediaSource(dataset)
     paths = [source.path(row) for row in range(min(n, len(dataset.frames)))]
     loader = torch.utils.data.DataLoader(

@@ -1,4 +1,4 @@
-"""Frames for the benchmarks on a GPU: JPEG files of about 110 KB, and 1280×720 frames in our own store."""
+"""Make frames for the GPU benchmarks: JPEG files of about 110 KB, and 1280×720 frames in strobe's own format."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ DISTINCT_JPEG, DISTINCT_PACKED = 512, 64
 
 
 def picture(rng: np.random.Generator, width: int = 500, height: int = 375, noise: float = 9) -> Pillow.Image:
-    """An image that compresses like a photograph: smooth shapes, texture, a little noise."""
+    """Return an image that compresses like a photograph: smooth shapes, texture, a little noise."""
     coarse = Pillow.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(
         (width, height), Pillow.Resampling.BICUBIC
     )
@@ -34,7 +34,7 @@ def picture(rng: np.random.Generator, width: int = 500, height: int = 375, noise
 
 
 def encoded(seed: int) -> bytes:
-    """A JPEG of about 110 KB."""
+    """Return a JPEG of about 110 KB."""
     image, best = picture(np.random.default_rng(seed)), b""
     for quality in (97, 96, 95, 94, 93, 92, 90, 88, 85):
         buffer = io.BytesIO()
@@ -46,26 +46,26 @@ def encoded(seed: int) -> bytes:
 
 
 def packed_frame(seed: int) -> tuple[bytes, str]:
-    """A frame of 1280×720 as `strobe build` stores it, of about 1.4 MB as those of a real clip, and its digest."""
+    """Return a 1280×720 frame in the format of `strobe build`, about 1.4 MB like a real one, and its digest."""
     image = np.asarray(picture(np.random.default_rng(seed), 1280, 720, noise=2.5))
     digest = hashlib.sha256(image.tobytes()).hexdigest()
     return packed(image, digest), digest
 
 
 def make_frames(root: Path, n: int) -> Dataset:
-    """A dataset of n stored JPEG frames, some hundred different images among them."""
+    """Make a dataset of n stored JPEG frames with some hundred different images."""
     files = all_of(encoded, min(n, DISTINCT_JPEG))
     return stored(root, n, files, [""] * len(files), ".jpg", (500, 375))
 
 
 def make_packed(root: Path, n: int) -> Dataset:
-    """A dataset of n packed frames, some dozen different images among them."""
+    """Make a dataset of n packed frames with some dozen different images."""
     made = all_of(packed_frame, min(n, DISTINCT_PACKED))
     return stored(root, n, [data for data, _ in made], [digest for _, digest in made], PACKED_SUFFIX, (1280, 720))
 
 
 def all_of(make: Callable[[int], T], n: int) -> list[T]:
-    """What is made of 0 … n−1, on all cores."""
+    """Return `make(i)` for i from 0 to n − 1, computed on all cores."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(make, range(n)))
 
@@ -73,7 +73,7 @@ def all_of(make: Callable[[int], T], n: int) -> list[T]:
 def stored(
     root: Path, n: int, files: list[bytes], digests: list[str], suffix: str, size_wh: tuple[int, int]
 ) -> Dataset:
-    """A dataset of n frames of one size, these files again and again."""
+    """Make a dataset of n frames of one size that repeats these files."""
     (root / "media").mkdir(parents=True, exist_ok=True)
     names = [f"media/{row:06d}{suffix}" for row in range(n)]
     if not (root / names[-1]).exists():

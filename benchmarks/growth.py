@@ -1,12 +1,12 @@
-"""How scoring grows: one model, 30 classes, from thousands of frames to millions; time and memory of each step.
+"""Measure how scoring scales: time and memory for one model with 30 classes, from thousands to millions of frames.
 
     python benchmarks/growth.py FOLDER [--frames 21000,210000,2100000,10500000] [--keep] [--source OTHER/src]
 
-Datasets of ImageNet-Vid-Robust's shape (21 frames a set, one set a video) and a run with one model's stored answers are
-made in FOLDER, without images; each step runs in a process of its own, of which time and largest resident memory are
-read: `write` puts the tables down and works out their digests, `score` is `strobe score RUN`. With --source that is
-done by another checkout's code too, and whether results.json is the same is said. Exit code 1 where 10 million frames
-take over two minutes or 2 GB to score, or results differ.
+The script makes datasets of ImageNet-Vid-Robust's shape (21 frames per set, one set per video) in FOLDER, without
+images, and a run with one model's stored answers. Each step runs in a separate process, whose time and peak resident
+memory are measured. `write` writes the tables and computes their digests; `score` is `strobe score RUN`. With --source,
+the code of another checkout scores too, and the script compares both results.json. It exits with 1 if 10 million frames
+take over two minutes or 2 GB to score, or if the results differ.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WIDTH = 2 * K + 1
 
 
 def made(n_frames: int) -> Dataset:
-    """The tables, as `strobe import --no-media` would have them."""
+    """Return the tables, like those of `strobe import --no-media`."""
     n_sets = n_frames // WIDTH
     n = n_sets * WIDTH
     video = np.repeat(np.arange(n_sets, dtype=np.int32), WIDTH)
@@ -63,7 +63,7 @@ def made(n_frames: int) -> Dataset:
 
 
 def make_run(folder: Path, data: Path) -> None:
-    """A run with one model's answers in shards, right nine times in ten, as `strobe predict` leaves it."""
+    """Write a run of one model like `strobe predict`, with answers in shards that are right nine times in ten."""
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
     from strobe.datasets.folder import read
@@ -94,11 +94,11 @@ def make_run(folder: Path, data: Path) -> None:
 
 
 def step(name: str, n: int, *arguments: str, source: Path | None = None) -> dict[str, float | int | str]:
-    """Run Python with these arguments: seconds of the wall and of the processor, and gigabytes at most."""
+    """Run Python with these arguments. Returns wall seconds, CPU seconds and peak memory in GB."""
     path = os.environ.get("PYTHONPATH", "")
     used = python(*arguments, environment={"PYTHONPATH": os.pathsep.join([str(source), path]) if source else path})
     peak = used.peak_mb * 1000 / 2**20
-    print(f"{n:>12,} {name:12} {used.wall_s:7.1f} s, {used.cpu_s:7.1f} s of the processor, {peak:.2f} GB", flush=True)
+    print(f"{n:>12,} {name:12} {used.wall_s:7.1f} s, {used.cpu_s:7.1f} s CPU, {peak:.2f} GB", flush=True)
     return {"n": n, "step": name, "wall_s": used.wall_s, "processor_s": used.cpu_s, "peak_gb": peak}
 
 
@@ -106,8 +106,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--frames", default="21000,210000,2100000,10500000")
-    parser.add_argument("--keep", action="store_true", help="leave what was made in FOLDER")
-    parser.add_argument("--source", type=Path, help="the src/ of another checkout to score with first")
+    parser.add_argument("--keep", action="store_true", help="keep the files in FOLDER")
+    parser.add_argument("--source", type=Path, help="src/ of another checkout, which scores first")
     parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.make:

@@ -1,11 +1,11 @@
-"""A million sets from another format, the whole way: imported, every rule checked, inspected, scored; time and memory.
+"""Measure time and memory for a million sets of another format: import, check, inspect and score.
 
     python benchmarks/growth_sets.py FOLDER [--sets 10000,100000,1000000] [--keep]
 
-A release in ImageNet-Vid-Robust's layout (metadata/pmsets.json and labels.json, no images; four sets a video, three
-frames a set) and a file with one class a frame are made in FOLDER. Each step is a command in a process of its own:
-`import`, `check` (`strobe inspect` of the folder once nobody vouches for its tables any more, so that every rule is
-checked), `inspect`, `score` (`strobe score DATA -m preds:FILE -o RUN`) and `again` (`strobe score RUN`).
+The script makes a release in ImageNet-Vid-Robust's layout in FOLDER (metadata/pmsets.json and labels.json, no images;
+four sets per video, three frames per set), and a file with one class per frame. Each step is a command in a separate
+process: `import`, `check`, `inspect`, `score` (`strobe score DATA -m preds:FILE -o RUN`) and `again` (`strobe score
+RUN`). `check` is `strobe inspect` without the recorded checks in dataset.json, so that strobe checks every rule again.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SETS_A_VIDEO = 4
 
 
 def make(release: Path, n_sets: int) -> None:
-    """The release, written line by line, and predictions that are right nine times in ten."""
+    """Write the release line by line, and predictions that are right nine times in ten."""
     (release / "metadata").mkdir(parents=True)
     rng = np.random.default_rng(0)
     truth = rng.integers(30, size=n_sets)
@@ -51,7 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default="10000,100000,1000000")
-    parser.add_argument("--keep", action="store_true", help="leave what was made in FOLDER")
+    parser.add_argument("--keep", action="store_true", help="keep the files in FOLDER")
     arguments = parser.parse_args()
     rows = []
     for n in map(int, arguments.sets.split(",")):

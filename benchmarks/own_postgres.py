@@ -1,4 +1,4 @@
-"""A real PostgreSQL of one's own: made in a folder, reached by a socket there, gone afterwards."""
+"""Start a temporary PostgreSQL server in a folder, reached by a socket there, and remove it afterwards."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def postgres_programs() -> Path | None:
-    """The folder of initdb and pg_ctl, the newest that is installed."""
+    """Return the folder of the newest installed initdb and pg_ctl."""
     found = shutil.which("initdb")
     places = [Path(found).resolve().parent] if found else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -21,9 +21,9 @@ def postgres_programs() -> Path | None:
 
 @contextmanager
 def started_postgres(programs: Path, *, fsync: bool) -> Iterator[str]:
-    """Its address while it runs; it ends with this process, however that ends.
+    """Yield the server's address while it runs. It ends with this process, even if that is killed.
 
-    PostgreSQL refuses to run as root; there it runs as a user without rights.
+    PostgreSQL refuses to run as root, so it then runs as an unprivileged user.
     """
     base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
     base.chmod(0o755)
@@ -39,7 +39,7 @@ def started_postgres(programs: Path, *, fsync: bool) -> Iterator[str]:
 
     quiet: dict[str, Any] = {"cwd": base, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     options = f"-c listen_addresses='' -c unix_socket_directories='{base}' -c fsync={'on' if fsync else 'off'}"
-    # A shell reads from a pipe of ours until nobody holds its other end: closed here, or by a kill of this process.
+    # A shell waits on a pipe until this process closes it or dies, and then stops the server.
     end = ["sh", "-c", 'cat; "$@"; rm -rf "$0"', str(base), *words("pg_ctl", "-m", "immediate", "-w", "stop")]
     watcher = subprocess.Popen(end, stdin=subprocess.PIPE, start_new_session=True, **quiet)
     try:

@@ -1,10 +1,10 @@
-"""How often the intervals of people's figures hold the truth: other images, the same people.
+"""Simulate how often the intervals of people's figures contain the true value, over other images with the same people.
 
     python benchmarks/people_coverage.py [--samples 400]
 
-Images have a difficulty of their own, people and a model a skill; all are right with a probability that follows from
-both. The truth is what the same raters reach on 200,000 images. Samples of 20, 50 and 160 images are drawn, each
-answered by every person, and 95 % intervals counted that hold it.
+Each image has a difficulty, and each person and the model have a skill. Both determine the probability of a right
+answer. The true value is the figure of the same raters on 200,000 images. The script draws samples of 20, 50 and 160
+images, each answered by every person, and counts how many 95 % intervals contain the true value.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from strobe.metrics.consistency import error_consistency
 from strobe.metrics.intervals import proportion
 
 SKILL = np.array([2.6, 2.3, 2.0, 1.8, 1.2])
-"""Four people, then the model; on the logit scale, beside difficulties of standard deviation 2."""
+"""The skills of four people and of the model, on the logit scale. Difficulties have a standard deviation of 2."""
 PEOPLE = 4
 PAIRS = [(a, b) for a in range(PEOPLE) for b in range(a + 1, PEOPLE)]
 BESIDE = [(a, PEOPLE) for a in range(PEOPLE)]
 
 
 def answers(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Who is right on which of n images, (n, raters)."""
+    """Return whether each rater is right on each of n images, (n, raters)."""
     hard = rng.normal(0, 2, (n, 1))
     return np.asarray(rng.random((n, len(SKILL))) < 1 / (1 + np.exp(hard - SKILL)), dtype=np.int64)
 
 
 def figures(right: NDArray[np.int64], draws: Bootstrap) -> dict[str, tuple[float, float | None, float | None]]:
-    """Every figure with its interval, as the analyses take it."""
+    """Return every figure with its interval, computed as in the analyses."""
     people = right[:, :PEOPLE]
     n = len(right)
     found = error_consistency(right, [*PAIRS, *BESIDE], draws)
@@ -49,7 +49,7 @@ def figures(right: NDArray[np.int64], draws: Bootstrap) -> dict[str, tuple[float
 
 
 def main() -> None:
-    """Print a row per number of images."""
+    """Print a row for each number of images."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=400)
     samples = parser.parse_args().samples

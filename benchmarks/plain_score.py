@@ -1,6 +1,6 @@
-"""The score in plain Python: loops, lists and the definitions as written. Slow on purpose, and nothing of strobe's.
+"""Compute the score in plain Python, with loops and lists, directly from the definitions and without strobe's code.
 
-Tests hold the fast score against it; benchmarks/score.py measures how much faster the fast one is.
+It is slow on purpose. Tests compare the fast score with it, and benchmarks/score.py measures the speed-up.
 """
 
 import statistics
@@ -46,7 +46,7 @@ def bounds(count: float, n: float) -> tuple[float, float]:
 
 
 def share(right: list[bool], cluster: list[int]) -> Share:
-    """A proportion with the interval that methods §5 gives it."""
+    """Return a proportion with its interval by methods §5."""
     n, count = len(right), sum(right)
     if n == 0:
         return {"value": None, "low": None, "high": None, "n": 0, "count": None}
@@ -83,7 +83,7 @@ def mean(values: list[float]) -> Share:
 
 
 class PlainData:
-    """What the reference works out once per dataset: rows of sets with their labels, levels and times."""
+    """The values that the reference computes once per dataset: rows of sets with their labels, levels and times."""
 
     def __init__(self, world: WorldLike) -> None:
         self.world = world
@@ -95,13 +95,13 @@ class PlainData:
         self.at = {(frame.video, frame.index): row for row, frame in enumerate(world.frames)}
 
     def truth(self, number: int, frame: int) -> set[int]:
-        """The labels a frame of a set is judged by."""
+        """Return the labels that count for a frame of a set."""
         judged = frame if self.world.label_source == "frame" else self.world.sets[number].anchor
         labels: set[int] = self.world.frames[judged].labels
         return labels
 
     def gap_ms(self, number: int, frame: int) -> Fraction | None:
-        """|Δt| in ms, exact."""
+        """Return |Δt| in ms, exactly."""
         a, b = self.world.frames[self.world.sets[number].anchor], self.world.frames[frame]
         if a.time is not None and b.time is not None:
             return Fraction(abs(a.time - b.time) * 1000)
@@ -109,7 +109,7 @@ class PlainData:
         return None if rate is None else Fraction(abs(a.index - b.index) * 1000) / rate
 
     def time_cohort(self, sets: list[int]) -> tuple[int, list[int], dict[tuple[int, int], Fraction]] | None:
-        """t_max, its cohort and every gap; None where there is none."""
+        """Return t_max, its cohort and every gap. None if there is no cohort."""
         gaps: dict[tuple[int, int], Fraction] = {}
         reach: dict[int, int] = {}
         for number in sets:
@@ -142,7 +142,10 @@ def plain_score(
     alphas: tuple[float, ...],
     exact: bool = False,
 ) -> dict[str, Any]:
-    """Everything of point 5 but the bootstraps, for one model; `exact` settles ties between windows to the bit."""
+    """Return all figures of point 5 except the bootstraps, for one model.
+
+    `exact` resolves ties between windows exactly.
+    """
     world, k = data.world, data.world.k
     sets = [number for number, rows in enumerate(data.rows) if all(scored[frame] for frame, _, _ in rows)]
     video = [data.video[number] for number in sets]
@@ -283,7 +286,7 @@ def _smoothing(
     if probability is not None:
         variants += [("ema", alpha) for alpha in alphas]
         summed = probability
-        if exact:  # sums of whole numbers of 2^−48, so that ties are ties in any order
+        if exact:  # sums in integer multiples of 2^−48, so that ties do not depend on the order
             rows = zip(probability, scored, strict=True)
             summed = [[int(p * 2.0**48) for p in row] if seen else [] for row, seen in rows]
     out = {}

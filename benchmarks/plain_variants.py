@@ -1,4 +1,4 @@
-"""Made-up datasets of every kind of study, and their scores in slow plain Python from the definitions alone."""
+"""Make random datasets of every kind of study, and score them in slow plain Python, directly from the definitions."""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -46,7 +46,7 @@ SEARCHED = ("attack", "generator")
 
 @st.composite
 def datasets(draw: Any, kind: str) -> Dataset:
-    """A few images of a few sources; sets are missing, members are missing, searches end in every way."""
+    """Return a few images of a few sources, with missing sets and members, and every outcome of a search."""
     variants = KINDS[kind]
     made = DatasetBuilder()
     for variant in variants:
@@ -101,7 +101,7 @@ def _contents(draw: Any, variant: Variant, *, searched: bool) -> tuple[list[floa
 
 
 class Plain:
-    """A dataset as lists of what each set holds, and one model's answers to it."""
+    """A dataset as a list of each set's content, with one model's answers."""
 
     def __init__(self, data: Dataset, label: dict[str, int], seen: set[str]) -> None:
         self.variants = {variant.variant: variant for variant in data.variants or ()}
@@ -128,7 +128,7 @@ class Plain:
         return next(n for n, level in enumerate(self.variants[variant].levels, 1) if distance <= level * (1 + 1e-6))
 
     def at(self, variant: str, number: int) -> list[tuple[bool, str]]:
-        """Members at a level: right or not, and their source."""
+        """Return whether each member at a level is right, and its source."""
         return [
             (right, one["source"])
             for one in self.of(variant)
@@ -137,7 +137,7 @@ class Plain:
         ]
 
     def holds(self, one: dict[str, Any], number: int) -> bool:
-        """Whether a set is right at its anchor and at every member within a level."""
+        """Return whether a set's anchor and every member within a level are right."""
         ordered = self.variants[one["variant"]].ordered
         near = [
             right
@@ -156,7 +156,7 @@ class Plain:
         return [(one["orig"], one["source"]) for one in self.of(variant)]
 
     def findings(self, variant: str, *, given: bool) -> list[tuple[bool, str]]:
-        """Found members: wrong or not; `given`: only those whose anchor is right."""
+        """Return whether each found member is wrong. `given` keeps only those with a right anchor."""
         return [
             (not right, one["source"])
             for one in self.of(variant)
@@ -165,7 +165,7 @@ class Plain:
         ]
 
     def all_right_at(self, variant: str, number: int) -> dict[str, bool]:
-        """By image, whether every member at a level is right; images without one are left out."""
+        """Return, for each image, whether every member at a level is right. Images without one are excluded."""
         out = {}
         for one in self.of(variant):
             there = [right for distance, right in one["members"] if self.level(variant, distance) == number]
@@ -177,7 +177,7 @@ class Plain:
         return {one["group"]: one["source"] for one in self.of(variant, scored=False)}
 
     def failures(self, variant: str, *, is_target: bool) -> list[tuple[float, bool]]:
-        """Right-anchor sets: the smallest wrong distance, else where the set ended."""
+        """Return, for sets with a right anchor, the smallest wrong distance, otherwise the set's end."""
         out = []
         for one in self.of(variant):
             if not one["orig"]:
@@ -195,7 +195,7 @@ class Plain:
 
 
 def alive(ends: list[tuple[float, bool]], at: float) -> Fraction | None:
-    """Kaplan–Meier: the product over distances with failures, up to `at`; None where nobody was followed so far."""
+    """Return Kaplan–Meier: the product over distances with failures, up to `at`. None if no set reaches it."""
     share = Fraction(1)
     for distance in sorted({end for end, failed in ends if failed and end <= at * (1 + 1e-6)}):
         at_risk = sum(end >= distance for end, _ in ends)
@@ -210,11 +210,11 @@ def half(ends: list[tuple[float, bool]]) -> float | None:
 
 
 Gap = tuple[float, dict[str, int], int, int, int]
-"""The level, the gap of every source, pairs, and pairs in which a or b alone is right."""
+"""The level, the gap of every source, the pairs, and the pairs in which only a or only b is right."""
 
 
 def flipped(gaps: dict[str, int]) -> float:
-    """The two-sided sign-flip test over sources by trying every choice of signs."""
+    """Return the two-sided sign-flip test over sources, by enumerating every choice of signs."""
     sizes, total = list(gaps.values()), abs(sum(gaps.values()))
     sums = [
         abs(sum(sign * size for sign, size in zip(signs, sizes, strict=True)))
@@ -233,7 +233,7 @@ def holm(ps: list[float]) -> list[float]:
 
 
 def differences(models: dict[str, Plain], combine: str) -> dict[tuple[str, ...], Gap]:
-    """(of, a, b, held) → (level, {source: gap}, n, only_a, only_b) for every contrast of accuracies."""
+    """Return (of, a, b, held) → (level, {source: gap}, n, only_a, only_b) for every contrast of accuracies."""
     out: dict[tuple[str, ...], Gap] = {}
     plain = next(iter(models.values()))
     usable = [
@@ -271,7 +271,7 @@ def _gap(a: dict[str, bool], b: dict[str, bool], level: float, source: dict[str,
 
 
 def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float, int]]:
-    """(source, least, most, sign) of the ratio of what two searches of an image needed; 0 where the sign is open."""
+    """Return (source, lowest, highest, sign) of the ratio of two searches per image, with sign 0 if undecided."""
     out = []
     second = {s["group"]: s for s in plain.of(two, scored=False) if s["status"] in ("found", "censored")}
     for a in plain.of(one, scored=False):
@@ -282,7 +282,7 @@ def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float, in
             far, near = a["reach"] >= b["reach"], a["reach"] <= b["reach"]
             sign = {
                 ("found", "found"): far - near,
-                ("censored", "found"): int(far),  # a was looked for as far as b was found, and not found
+                ("censored", "found"): int(far),  # a was not found up to the magnitude at which b was
                 ("found", "censored"): -int(near),
                 ("censored", "censored"): 0,
             }[a["status"], b["status"]]

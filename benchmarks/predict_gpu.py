@@ -1,12 +1,12 @@
-"""Images per second on a GPU, frames on disk to stored predictions: ResNet-50, bf16, 224 px, 110 KB JPEG frames.
+"""Measure images per second on a GPU, from frames on disk to stored predictions: ResNet-50, bf16, 224 px, 110 KB JPEGs.
 
-    PYTHONPATH=src python benchmarks/predict_gpu.py                       # one command, about four minutes
-    PYTHONPATH=src python benchmarks/predict_gpu.py --parts device,exact  # some of it
-    PYTHONPATH=src python benchmarks/predict_gpu.py --device cpu --frames 64 --first 32 --packed 16 --batch 8  # dry
+    PYTHONPATH=src python benchmarks/predict_gpu.py                       # about four minutes PYTHONPATH=src python
+    benchmarks/predict_gpu.py --parts device,exact  # only these parts PYTHONPATH=src python benchmarks/predict_gpu.py
+    --device cpu --frames 64 --first 32 --packed 16 --batch 8  # a dry run
 
-Prints one JSON object: the bare forward, every stage alone, files in memory without the engine, the engine end to end
-and how busy each stage was, 1280×720 frames of our own store, and a plain DataLoader + PIL loop. Needs torch,
-torchvision, timm, pyarrow, Pillow; nothing is downloaded.
+The script prints one JSON object with the rates of the bare forward, every stage alone, files in memory without the
+engine, the engine end to end with the load of each stage, 1280×720 frames in strobe's own format, and a plain
+DataLoader with PIL. It needs torch, torchvision, timm, pyarrow and Pillow, and downloads nothing.
 """
 
 import argparse
@@ -61,7 +61,7 @@ PARTS = ("bare", "alone", "memory", "device", "exact", "packed", "loader")
 
 
 class Aloud(Silent):
-    """Keeps what a model says while it is loaded."""
+    """Keeps the notes of a model while it is loaded."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -76,7 +76,7 @@ class Aloud(Silent):
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How the engine is asked to work."""
+    """The settings of one run of the engine."""
 
     share: tuple[int, int] = (0, 1)
     processes: int = 0
@@ -103,7 +103,7 @@ _TIMED: list[tuple[type, str, str]] = [
 
 @contextmanager
 def timed(found: dict[str, Any]) -> Iterator[None]:
-    """While open, how busy each stage of the engine is: threads in it at a time, and cores it takes."""
+    """While open, measure the load of each stage of the engine: concurrent threads, and cores."""
     busy: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     guard, kept = threading.Lock(), [(owner, name, getattr(owner, name)) for owner, name, _ in _TIMED]
 
@@ -134,7 +134,7 @@ def timed(found: dict[str, Any]) -> Iterator[None]:
 
 
 def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[float, NDArray[np.float32], dict[str, Any]]:
-    """The engine: frames on disk to predictions on disk. Images a second, the scores, and how busy its stages were."""
+    """Run the engine from frames on disk to predictions on disk. Returns images per second, scores and stage loads."""
     if way.sent is not None:
         model = copy(model)
         model.preparation = way.sent
@@ -175,9 +175,9 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
 def tried(
     model: TorchClassifier, dataset: Dataset, ways: Mapping[str, Way], *, times: int = 1, exact: bool = False
 ) -> dict[str, Any]:
-    """Each way's best rate of so many times, how busy it was then, and whether all stored the same scores.
+    """Return each way's best rate over several runs, its load in that run, and whether all stored the same scores.
 
-    With `exact` also whether these are a plain loop's.
+    With `exact`, also return whether they equal those of a plain loop.
     """
     out: dict[str, Any] = {}
     scores = []
@@ -194,7 +194,7 @@ def tried(
 
 
 def as_plain_loop(model: TorchClassifier, dataset: Dataset, stored: NDArray[np.float32]) -> bool:
-    """Whether the engine's scores of the first two batches are, to the bit, those of Pillow's pixels one by one."""
+    """Return whether the scores of the first two batches equal, bit for bit, those of images prepared one by one."""
     rows = range(min(2 * model.spec.batch_size, len(dataset.frames)))
     source, map_, scores = MediaSource(dataset), projection("ilsvrc-2012", "imagenet-vid"), []
     for start in range(0, len(rows), model.spec.batch_size):
@@ -207,14 +207,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--frames", type=int, default=98304)
-    parser.add_argument("--root", type=Path, help="a folder for the frames, which are kept and used again")
-    parser.add_argument("--packed", type=int, default=4096, help="frames of 1280×720 in our own store")
-    parser.add_argument("--first", type=int, default=24576, help="so many of the frames where fewer are measured")
+    parser.add_argument("--root", type=Path, help="folder in which frames are kept for later runs")
+    parser.add_argument("--packed", type=int, default=4096, help="number of 1280×720 frames in strobe's own format")
+    parser.add_argument("--first", type=int, default=24576, help="number of frames for the slower parts")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated: " + ", ".join(PARTS))
-    parser.add_argument("--out", type=Path, help="a file for the JSON object, in place of the standard output")
-    parser.add_argument("--dump-after", type=int, default=0, help="print where every thread is after so many seconds")
+    parser.add_argument("--out", type=Path, help="write the JSON object to this file instead of stdout")
+    parser.add_argument(
+        "--dump-after", type=int, default=0, help="print the stack of every thread after this many seconds"
+    )
     options = parser.parse_args()
     parts = options.parts.split(",")
     if options.dump_after:
@@ -238,7 +240,7 @@ def main() -> None:
 
 
 def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespace, root: Path) -> None:
-    """All parts, one after the other, into `result` as they come."""
+    """Measure all parts one after the other, and add each to `result` when it is done."""
     cuda, batch = options.device == "cuda", options.batch
     dataset = make_frames(root / "jpeg", options.frames)
     say("frames made")
@@ -282,7 +284,7 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
         try:
             result[part] = work[part]()
             say(f"{part}: {json.dumps(result[part])}"[:1500])
-        except Exception:  # a lent machine is not asked twice: the other parts go on
+        except Exception:  # GPU time is limited, so measure the other parts anyway
             result[part] = traceback.format_exc()
             say(result[part])
         if options.out is not None:
@@ -290,15 +292,15 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
 
 
 def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: argparse.Namespace) -> dict[str, Any]:
-    """The engine with JPEG files decoded on the device."""
+    """Measure the engine with JPEG files decoded on the device."""
     now = Way(share=(1, 1) if options.device == "cuda" else (0, 1), processes=options.processes)
     fewer = replace(now, first=options.first)
-    end_to_end(models["eager"], dataset, fewer)  # the cache is warm from here on
+    end_to_end(models["eager"], dataset, fewer)  # warms the page cache
     return {name: tried(one, dataset, {"now": now, "fewer frames": fewer}, times=2) for name, one in models.items()}
 
 
 def exact(model: TorchClassifier, dataset: Dataset, sent: SentPlan, options: argparse.Namespace) -> dict[str, Any]:
-    """The exact way: processes alone, on to the device, and the engine; what resizing on the device gains."""
+    """Measure the exact way: processes alone, with copies to the device, the engine, and the gain from GPU resizing."""
     n = options.processes
     out: dict[str, Any] = {}
     out["alone"] = {

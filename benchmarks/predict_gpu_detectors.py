@@ -1,15 +1,15 @@
-"""Frames per second of detectors on a GPU, frames on disk to stored boxes, beside their bare forward.
+"""Measure frames per second of detectors on a GPU, from frames on disk to stored boxes, and of their bare forward.
 
-    PYTHONPATH=src python benchmarks/predict_gpu_detectors.py                    # one command, under three minutes
+    PYTHONPATH=src python benchmarks/predict_gpu_detectors.py                    # under three minutes
     PYTHONPATH=src python benchmarks/predict_gpu_detectors.py --device cpu --batch 2 --small   # a dry run
 
-Prints one JSON object. For torchvision's Faster R-CNN and SSD and each frame size: the bare forward (images resident on
-the device, the same batches), the engine as it was (decoding on threads and one forward at a time; on processes and two
-at a time on one stream) and as it is, with other numbers of lanes beside it, each with its ratio to the bare forward;
-and what the stages take alone. Weights are random, but for a bias that leaves a usual number of boxes. All run the same
-weights and frames; `same` says whether the stored boxes are those of the first way to the bit. Rates are those after
-the first batch: the processes start meanwhile (`start_s`). Needs torch, torchvision, pyarrow, Pillow; nothing is
-downloaded.
+The script prints one JSON object, for torchvision's Faster R-CNN and SSD and each frame size. It contains the bare
+forward (the same batches, resident on the device), the earlier engine (decoding on threads with one forward at a time,
+and on processes with two forwards on one stream), the current engine, and other numbers of lanes. Each has its ratio to
+the bare forward. It also contains the time of each stage alone. Weights are random, with a bias that leaves a typical
+number of boxes. All variants run the same weights and frames. `same` is true if the stored boxes equal those of the
+first variant, bit for bit. Rates exclude the first batch, during which the processes start (`start_s`). The script
+needs torch, torchvision, pyarrow and Pillow, and downloads nothing.
 """
 
 import argparse
@@ -53,17 +53,17 @@ MODELS = ("fasterrcnn_resnet50_fpn", "ssd300_vgg16")
 SIZES = ((500, 375), (1280, 720))
 DISTINCT = 32
 CANDIDATES = 300
-"""So many scores a frame are to be above a detector's threshold, before overlapping boxes are suppressed."""
+"""The target number of scores per frame above a detector's threshold, before suppression."""
 SPREAD = 2.0
 """The standard deviation of the class scores of one box, before softmax."""
 
 
 class Before(TorchvisionDetector):
-    """The adapter as it was: pageable memory, the default stream, three transfers for each image."""
+    """The earlier adapter: pageable memory, the default stream, three transfers for each image."""
 
     @classmethod
     def of(cls, model: TorchvisionDetector, *, lanes: int) -> "Before":
-        """The same detector as it was; two shards at a time were two forwards at a time."""
+        """Return the same detector with the earlier adapter."""
         made = cls(model.module, model.spec, device=model.device)
         made.lanes = lanes
         return made
@@ -85,7 +85,7 @@ class Watch:
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:  # noqa: ARG002 (the port has them)
-        """A task of which only the first tick is kept."""
+        """Record only the first tick of a task."""
         yield self._tick
 
     def _tick(self, n: int) -> None:
@@ -96,7 +96,7 @@ class Watch:
 
 
 def make_frames(root: Path, n: int, size_wh: tuple[int, int]) -> Dataset:
-    """A dataset of n JPEG frames of one size, some dozen different images among them."""
+    """Make a dataset of n JPEG frames of one size with some dozen different images."""
 
     def encoded(seed: int) -> bytes:
         buffer = io.BytesIO()
@@ -108,10 +108,10 @@ def make_frames(root: Path, n: int, size_wh: tuple[int, int]) -> Dataset:
 
 
 def tame(model: TorchvisionDetector, images: Sequence[Image]) -> float:
-    """Have about `CANDIDATES` class scores a frame pass the threshold; how many boxes a frame then has.
+    """Adjust weights so that about `CANDIDATES` class scores per frame pass the threshold. Returns boxes per frame.
 
-    Random weights are sure of everything or of nothing: no boxes at all, or so many that suppressing them is all the
-    work. So the spread of class scores is set, and then how much more likely the background is.
+    With random weights, either no box passes, or so many that suppression takes all the time. So the function sets the
+    spread of the class scores, and then the bias of the background.
     """
     module: Any = model.module
     heads = getattr(module, "roi_heads", None)
@@ -143,7 +143,7 @@ def tame(model: TorchvisionDetector, images: Sequence[Image]) -> float:
 
 
 def seconds_of(work: Callable[[], object], *, device: str) -> float:
-    """How long `work` takes, the device's part included."""
+    """Return the seconds of `work`, including the device's part."""
     begin = time.perf_counter()
     work()
     if device.startswith("cuda"):
@@ -152,7 +152,7 @@ def seconds_of(work: Callable[[], object], *, device: str) -> float:
 
 
 def bare(model: TorchvisionDetector, batches: list[Any], *, rounds: int, lanes: int = 1) -> float:
-    """Images a second of the module alone on resident images, in `lanes` threads with a stream each."""
+    """Return the images per second of the module alone on resident images, in `lanes` threads with separate streams."""
     device, size = model.device, len(batches[0])
 
     def one(place: int) -> None:
@@ -177,7 +177,7 @@ def bare(model: TorchvisionDetector, batches: list[Any], *, rounds: int, lanes: 
 
 
 def busy(model: TorchvisionDetector, batch: Any) -> dict[str, float]:
-    """What a batch is made of: milliseconds in which the device works, and how many pieces of work it is given."""
+    """Return, for one batch, the milliseconds of device work and the number of launched operations."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as told, torch.inference_mode():
@@ -190,7 +190,7 @@ def busy(model: TorchvisionDetector, batch: Any) -> dict[str, float]:
 def end_to_end(
     model: TorchvisionDetector, dataset: Dataset, n: int, *, processes: int, in_flight: int, shard: int
 ) -> tuple[dict[str, Any], BoxAnswers]:
-    """The engine over the first n frames: its rate after the first batch, and over all; and the boxes."""
+    """Run the engine on the first n frames. Returns its rate after the first batch and overall, and the boxes."""
     size, space = model.spec.batch_size, dataset.info.label_space
     way = projection_between(model.spec.label_space, space)
     media = MediaSource(dataset)
@@ -200,7 +200,7 @@ def end_to_end(
             Path(folder), "detector", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
             task=Task.DETECTION, n_classes=len(space), every_box=True,
         )  # fmt: skip
-        chunk = max(1, min(16, size // 2))  # as the predict workflow has it
+        chunk = max(1, min(16, size // 2))  # as in the predict workflow
         decode = DecodeOptions(
             threads=max(2, cores()), processes=processes, chunk=chunk, ahead=max(8, 2 * processes, 2 * size // chunk)
         )
@@ -223,7 +223,7 @@ def end_to_end(
 
 
 def same(one: BoxAnswers, other: BoxAnswers) -> bool:
-    """Whether two answers are the same to the bit."""
+    """Return whether two answers are equal, bit for bit."""
     return all(
         np.array_equal(getattr(one, name), getattr(other, name))
         for name in ("frame", "label", "xyxy", "score", "state")
@@ -233,7 +233,7 @@ def same(one: BoxAnswers, other: BoxAnswers) -> bool:
 def stages(
     model: TorchvisionDetector, dataset: Dataset, images: Sequence[Image], found: BoxAnswers
 ) -> dict[str, float]:
-    """What each stage takes alone: frames a second decoded by processes, milliseconds a batch for the others."""
+    """Measure each stage alone: frames per second for decoding, milliseconds per batch for the others."""
     n, size = min(len(dataset.frames), 20 * cores()), model.spec.batch_size
     plan = model.preparation or AsDecoded()
     pool = DecodePool(MediaSource(dataset), {"detector": plan}, processes=cores(), chunk=max(1, min(16, size // 2)))
@@ -272,7 +272,7 @@ def stages(
 
 
 def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick: bool) -> dict[str, Any]:
-    """One detector on one dataset: bare, before, now."""
+    """Measure one detector on one dataset: bare forward, earlier engine, current engine."""
     source, size, device = MediaSource(dataset), model.spec.batch_size, model.device
     images = [source.read(row) for row in range(min(len(dataset.frames), 4 * size))]
     whole = len(images) // size
@@ -281,7 +281,7 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
         [torch.from_numpy(image.copy()).to(device).permute(2, 0, 1).float() / 255 for image in images[at : at + size]]
         for at in range(0, whole * size, size)
     ]
-    bare(model, batches, rounds=whole)  # warm, and how many rounds make the seconds
+    bare(model, batches, rounds=whole)  # warm-up, and an estimate of the rounds needed
     rounds = max(whole, int(seconds / 2 * bare(model, batches, rounds=whole) / size))
     result["bare_fps"] = {"1": bare(model, batches, rounds=rounds)}
     if not quick:
@@ -322,22 +322,22 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers with three figures, throughout."""
+    """Return the value with all numbers rounded to three significant digits."""
     if isinstance(value, dict):
         return {key: rounded(one) for key, one in value.items()}
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all cases and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=2.0, help="about so long takes each measurement")
+    parser.add_argument("--seconds", type=float, default=2.0, help="approximate seconds per measurement")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--within", type=float, default=600, help="no other case is begun after so many seconds")
-    parser.add_argument("--quick", action="store_true", help="no other numbers of lanes")
-    parser.add_argument("--small", action="store_true", help="a small network, small frames and few: a dry run")
+    parser.add_argument("--within", type=float, default=600, help="start no further case after this many seconds")
+    parser.add_argument("--quick", action="store_true", help="skip other numbers of lanes")
+    parser.add_argument("--small", action="store_true", help="a dry run with a small network and few small frames")
     options = parser.parse_args()
     if options.small:
         options.models, options.seconds = f"fasterrcnn_mobilenet_v3_large_320_fpn,{MODELS[1]}", 0.1
@@ -360,10 +360,12 @@ def main() -> None:
                 model = load(ModelName("torchvision", name), options_)
                 try:
                     told = case(model, dataset, seconds=options.seconds, quick=options.quick)
-                except Exception as error:  # time on such a machine is dear: the other cases are measured all the same
+                except Exception as error:  # GPU time is limited, so measure the other cases anyway
                     told = {"failed": repr(error)[:300]}
                 result["cases"][f"{name} {size[0]}x{size[1]}"] = {"jpeg_kb": float(np.mean(files)) / 1000} | told
-                took = f"{time.perf_counter() - begin:.0f} s"  # said as it comes: a lent machine may be taken away
+                took = (
+                    f"{time.perf_counter() - begin:.0f} s"  # printed immediately, because the machine may be taken away
+                )
                 print(took, name, size, json.dumps(rounded(told)), file=sys.stderr, flush=True)
     result["took_s"] = time.perf_counter() - begin
     print(json.dumps(rounded(result)))

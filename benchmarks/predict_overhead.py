@@ -1,22 +1,23 @@
-"""What the engine costs over the bare model: frames on disk to scored predictions, over the forward alone.
+"""Measure the engine's overhead: from frames on disk to scored predictions, compared with the forward alone.
 
     python benchmarks/predict_overhead.py [--frames 384] [--rounds 7]
     python benchmarks/predict_overhead.py --own-video [VIDEO] [--frames 240] [--rounds 5]
 
-In one run, alternating round by round so that a busy machine hits all alike, with efficientnet-lite0:
+The script measures efficientnet-lite0 in alternating rounds, so that load from other programs affects all variants:
 
-- plain_bare, plain_serial: the model as its package hands it out (channels first), on batches already decoded, and in a
-  plain loop that reads, decodes with Pillow, resizes, predicts and scores one batch after the other;
-- bare, serial: the same two with the forward the engine uses (channels last, freed memory kept);
-- bare_in_lanes: that forward, run side by side as the engine runs it;
-- engine: frames on disk to scored predictions: decode, prepare, forward, store, read back, score.
+- plain_bare, plain_serial: the model as its package returns it (channels first), on decoded batches, and in a plain
+loop
+  that reads, decodes with Pillow, resizes, predicts and scores one batch after the other;
+- bare, serial: the same two with the engine's forward (channels last, freed memory kept);
+- bare_in_lanes: that forward in parallel lanes, as in the engine;
+- engine: from frames on disk to scored predictions: decode, prepare, forward, store, read back, score.
 
-Every ratio is the median over the rounds of the two times of one round. Prints one JSON object; top-1 of the engine is
-compared with the plain loop, one image at a time, for every frame.
+Every ratio is the median over the rounds of the ratio within a round. The script prints one JSON object. It compares
+the engine's top-1 on every frame with the plain loop, one image at a time.
 
-With `--own-video`: frames of a video of one's own (1280×720, made here unless given), built as packed files, as PNG and
-with --reference; the engine over each, against the bare forward of the same round, on the clock and in processor time;
-the answers must be the same to the bit. Packed frames may take 1.5 times the bare forward: more is exit code 1.
+With `--own-video`, it builds a 1280×720 video (yours, or one made by the script) as packed files, as PNG and with
+--reference. It runs the engine on each and compares it with the bare forward of the same round, in wall and CPU time.
+The answers must be equal, bit for bit. It exits with 1 if packed frames take more than 1.5 times the bare forward.
 """
 
 import argparse
@@ -57,7 +58,7 @@ from strobe.runs.shards import KEY_FACTS, ModelShards
 
 
 def make_frames(root: Path, n: int) -> Dataset:
-    """Frames of 640×360, JPEG, about 40 KB as video frames are; textured, so that classes differ."""
+    """Make JPEG frames of 640×360 and about 40 KB, like video frames, with texture, so that answers differ."""
     rng = np.random.default_rng(0)
     (root / "media").mkdir(parents=True)
     for row in range(n):
@@ -91,8 +92,11 @@ def make_frames(root: Path, n: int) -> Dataset:
 
 
 class Plain:
-    """The model as its package hands it out, in a process of its own: channels first, memory given back after every
-    batch, Pillow decoding, the whole image resized. One way or the other is run when the parent asks."""
+    """The model as its package returns it, in a separate process.
+
+    It uses channels first, frees memory after every batch, decodes with Pillow and resizes the full image. The parent
+    requests one variant at a time.
+    """
 
     def __init__(self, root: Path, n: int, batch: int) -> None:
         command = [sys.executable, __file__, "--plain", str(root), "--frames", str(n), "--batch", str(batch)]
@@ -100,7 +104,7 @@ class Plain:
         self.labels = np.array(self._answer())
 
     def seconds(self, way: str) -> float:
-        """How long the way took, by the child's own clock."""
+        """Return the seconds of a variant, measured in the child."""
         assert self._process.stdin is not None
         print(way, file=self._process.stdin, flush=True)
         return float(self._answer())
@@ -118,7 +122,7 @@ class Plain:
 
 
 def plain(root: Path, n: int, batch: int) -> None:
-    """What the child does: say the top-1 of every frame, then run what is asked for."""
+    """Run in the child: print the top-1 class of every frame, then run the requested variants."""
     from efficientnet_lite_pytorch import EfficientNet
 
     module = EfficientNet.from_name("efficientnet-lite0")
@@ -158,11 +162,11 @@ def plain(root: Path, n: int, batch: int) -> None:
 
 
 LIMIT = 1.5
-"""What the engine over packed frames of one's own video may take, in bare forwards, on the clock."""
+"""The limit for the engine on packed frames, as a multiple of the bare forward in wall time."""
 
 
 def make_video(path: Path, n: int) -> None:
-    """A clip of 1280×720, H.264, a key frame every two seconds: a camera that moves over a textured ground."""
+    """Write an H.264 clip of 1280×720 with a key frame every two seconds: a camera moves over a textured surface."""
     import av
 
     rng, how = np.random.default_rng(0), Pillow.Resampling.BICUBIC
@@ -182,7 +186,7 @@ def make_video(path: Path, n: int) -> None:
 
 
 def own_video(video: Path | None, n: int, rounds: int) -> int:
-    """Build the video in three ways, run the engine over each, print what it cost; the exit code."""
+    """Build the video in three ways, run the engine on each and print its cost. Returns the exit code."""
     from strobe.build.sample import AnchorOptions
     from strobe.core.ports import FrameSource
     from strobe.workflows.build import BuildOptions, build
@@ -234,9 +238,9 @@ def own_video(video: Path | None, n: int, rounds: int) -> int:
             for name, times in took.items():
                 begin = time.perf_counter(), time.process_time()
                 bare() if name == "bare" else engine(name)
-                if round_:  # the first warms up
+                if round_:  # the first round is a warm-up
                     times.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
-                    print(f"{name}: {times[-1][0] / len(rows) * 1e3:.2f} ms a frame", file=sys.stderr)
+                    print(f"{name}: {times[-1][0] / len(rows) * 1e3:.2f} ms per frame", file=sys.stderr)
         same = all(np.array_equal(found["png"], one, equal_nan=True) for one in found.values())
 
         def of_bare(name: str, which: int) -> float:
@@ -353,7 +357,7 @@ def main() -> None:
                     ways[name]()
                     wall[name].append(time.perf_counter() - begin)
                     cpu[name].append(time.process_time() - begin_cpu)
-                print(f"{name}: {wall[name][-1] / n * 1e3:.2f} ms a frame", file=sys.stderr)
+                print(f"{name}: {wall[name][-1] / n * 1e3:.2f} ms per frame", file=sys.stderr)
         untouched.close()
 
         def ratio(one: str, other: str) -> float:

@@ -1,9 +1,10 @@
-"""The cluster file of docs/scale.md for real: a Ray that has no core until there is work, and the same bytes as here.
+"""Test the cluster file of docs/scale.md: a Ray cluster that starts without cores must give the same bytes as a local
+run.
 
     python benchmarks/ray_cluster.py [--videos 160]
 
-Starts docs/clusters/try.yaml on a free port in a folder of its own, predicts there and here with one thread a forward,
-compares every shard, and ends what it started. Exit code 1 where a byte differs.
+The script starts docs/clusters/try.yaml on a free port in a temporary folder. It predicts on the cluster and locally,
+with one thread per forward, compares every shard and stops the cluster. It exits with 1 if a byte differs.
 """
 
 import argparse
@@ -27,7 +28,7 @@ ENV = {
 
 
 def strobe(*words: str) -> float:
-    """Seconds of a command."""
+    """Run a command and return its seconds."""
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-m", "strobe", *words, "-q"], check=True, env=ENV, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begin
@@ -44,7 +45,7 @@ def shards(run: Path) -> dict[str, bytes]:
 
 
 def started_in(folder: Path) -> list[int]:
-    """The processes whose command names the folder."""
+    """Return the processes whose command line names the folder."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -71,14 +72,14 @@ def end(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--videos", type=int, default=160)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ray-try-") as name:
         folder, port = Path(name), free_port()
         ip = socket.gethostbyname(socket.gethostname())
         config = yaml.safe_load((ROOT / "docs/clusters/try.yaml").read_text(encoding="utf-8"))
-        config["provider"]["gcs_address"] = f"{ip}:{port}"  # the port is 6379 where nobody says another
+        config["provider"]["gcs_address"] = f"{ip}:{port}"  # otherwise the port is 6379
         (folder / "try.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-        strobe("synthesize", str(folder / "data"), "--videos", str(given.videos), "--k", "3", "--size", "64")
+        strobe("synthesize", str(folder / "data"), "--videos", str(options.videos), "--k", "3", "--size", "64")
         head = ["ray", "start", "--head", "--port", str(port), "--num-cpus", "0", "--include-dashboard", "false"]
         where = ["--temp-dir", str(folder / "ray"), "--autoscaling-config", str(folder / "try.yaml")]
         try:
@@ -92,7 +93,7 @@ def main() -> None:
             end(folder)
         same = shards(folder / "first") == shards(folder / "second") == shards(folder / "here")
         seconds = {"from_no_node": round(empty, 1), "with_nodes": round(warm, 1), "here": round(here, 1)}
-        about = {"frames": 7 * given.videos, "shards": len(shards(folder / "here")), "same_bytes": same}
+        about = {"frames": 7 * options.videos, "shards": len(shards(folder / "here")), "same_bytes": same}
         print(json.dumps({**about, "seconds": seconds}))
         sys.exit(0 if same else 1)
 

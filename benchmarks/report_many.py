@@ -1,11 +1,12 @@
-"""How long the report of many models takes and how large it is: 335 models on data of ImageNet-Vid-Robust's shape.
+"""Measure the time and size of a report with many models: 335 models on data of ImageNet-Vid-Robust's shape.
 
     python benchmarks/report_many.py OUT [--models 335] [--before PATH] [--rounds 1]
 
-Answers are random, with accuracies from 30 to 95 % and drops of all sizes; images are noise with the spectrum of
-photos. OUT keeps dataset and scored run: a second call reports again. `strobe report` is a process of its own, of PATH
-(another checkout) too. Printed: seconds on the clock and of the processor, peak memory, sizes of the page and of what
-it is read from. Exit code 1 where the page is late (60 s) or large (10 MB). Times of the wall want a quiet machine.
+Answers are random, with accuracies from 30 to 95 % and drops of all sizes. Images are noise with the spectrum of
+photos. OUT keeps the dataset and the scored run, so a second call only makes the report again. `strobe report` runs in
+a separate process, also with the code of PATH (another checkout). The script prints wall seconds, CPU seconds, peak
+memory, and the sizes of the page and its sources. It exits with 1 if the page takes over 60 s or 10 MB. Wall times need
+an idle machine.
 """
 
 import argparse
@@ -38,7 +39,7 @@ LIMIT_S, LIMIT_MB = 60.0, 10.0
 
 
 def answers(dataset: Dataset, n_models: int, rng: np.random.Generator) -> dict[str, ClassAnswers]:
-    """Models that find the same sets hard, each with an accuracy and a drop of its own."""
+    """Return models for which the same sets are hard, each with its own accuracy and drop."""
     truth = np.zeros(len(dataset.frames), dtype=np.int64)
     truth[dataset.labels.frame] = dataset.labels.label
     of = np.zeros(len(truth), dtype=np.int64)
@@ -57,7 +58,7 @@ def answers(dataset: Dataset, n_models: int, rng: np.random.Generator) -> dict[s
 
 
 def photo(rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Coloured noise whose amplitude falls with frequency as that of photos does."""
+    """Return coloured noise with the spectrum of photos."""
     down, across = np.fft.fftfreq(HEIGHT)[:, None], np.fft.rfftfreq(WIDTH)[None]
     fall = 1 / np.maximum(np.hypot(down, across), 1 / WIDTH) ** 1.3
     grey, *tint = (
@@ -68,7 +69,7 @@ def photo(rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def make(out: Path, n_models: int) -> None:
-    """The dataset with images, and a run of all models scored on it."""
+    """Make the dataset with images, and a scored run of all models."""
     rng = np.random.default_rng(0)
     plain = dataset_of(vid_world(rng))
     (out / "dataset/frames").mkdir(parents=True)
@@ -93,10 +94,10 @@ def make(out: Path, n_models: int) -> None:
 
 
 def report(tree: Path, run: Path) -> float:
-    """`strobe report` of a source tree; its seconds on the clock."""
+    """Run `strobe report` of a source tree and return its wall seconds."""
     used = strobe_of(tree, "report", str(run), "-q")
     page = (run / "report.html").stat().st_size / 1e6
-    took = f"{used.wall_s:.1f} s, processor {used.cpu_s:.1f} s"
+    took = f"{used.wall_s:.1f} s wall, {used.cpu_s:.1f} s CPU"
     print(f"report: {took}, peak {used.peak_mb / 1e3:.2f} GB, page {page:.2f} MB")
     return used.wall_s
 

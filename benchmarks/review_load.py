@@ -1,18 +1,19 @@
-"""How the review server bears a team: N people deciding at once for a while, every acknowledged decision counted.
+"""Load-test the review server: N people decide at the same time, and every acknowledged decision is checked.
 
     python benchmarks/review_load.py                      # 50 people, 60 s, SQLite, 20,000 pairs
-    python benchmarks/review_load.py --store postgres     # the same on a PostgreSQL of its own
-    python benchmarks/review_load.py --pairs 1000000 --votes 100000 --verbs  # a large review that is under way
-    python benchmarks/review_load.py --think 0            # no thinking time: the most it can take
-    python benchmarks/review_load.py --ask name           # another question: the frames of the pairs, one at a time
+    python benchmarks/review_load.py --store postgres     # the same on a temporary PostgreSQL
+    python benchmarks/review_load.py --pairs 1000000 --votes 100000 --verbs  # a large, unfinished review
+    python benchmarks/review_load.py --think 0            # no thinking time: maximum throughput
+    python benchmarks/review_load.py --ask name           # another question: the frames of the pairs, one by one
 
-Each person does what the page does: claims tasks six ahead, fetches their images, thinks, posts one decision and
-waits for the acknowledgement. One decision in fifty is sent twice, as after a lost answer. The server is a process of
-its own, `strobe review serve`, as people run it. Afterwards the votes are read back from the database and compared.
+Each simulated person acts like the page: it claims tasks six ahead, fetches their images, thinks, posts one decision
+and waits for the acknowledgement. One decision in fifty is sent twice, as after a lost reply. The server is a separate
+process, `strobe review serve`. Afterwards the script reads the votes from the database and compares them.
 
-Before that it is started `--starts` times on the store as it stands then (tasks laid out, `--votes` taken in), from the
-command to the first page, the first claim and the first image. What people see of a claim holds the cost of playing
-fifty of them on the same machine; `server` is what the server says of itself (review_timed_server.py).
+Before the test, the script starts the server `--starts` times on the prepared store (with tasks and `--votes`), and
+measures the time from the command to the first page, the first claim and the first image. The claim times of people
+include the cost of simulating fifty people on the same machine. `server` is the time measured inside the server
+(review_timed_server.py).
 """
 
 import argparse
@@ -42,11 +43,11 @@ from review_made import fill, make_dataset
 SERVER = Path(__file__).with_name("review_timed_server.py")
 
 KEPT = "review.sqlite"
-"""The store of a kept dataset: laid out and filled by the run before, which is not done again."""
+"""The store of a kept dataset, which an earlier run has prepared and filled."""
 
 
 class Connection:
-    """A bare HTTP/1.1 connection, so that what is measured is the server and not a client library."""
+    """A bare HTTP/1.1 connection, so that the test measures the server and not a client library."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
@@ -55,7 +56,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, bytes]:
-        """One request, one answer."""
+        """Send one request and return the response."""
         if self._streams is None:
             name, _, port = self._host.partition(":")
             self._streams = await asyncio.open_connection(name, int(port))
@@ -83,7 +84,7 @@ class Connection:
 
 @dataclass
 class Tally:
-    """What the annotators saw."""
+    """The measurements of all annotators."""
 
     decisions: list[float] = field(default_factory=list)
     claims: list[float] = field(default_factory=list)
@@ -98,17 +99,17 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "name": {"said": "class", "label": "dog"},
     "box": {"decision": "keep", "label": "cat", "xyxy": [100, 50, 400, 300]},
 }
-"""What everyone answers, by question."""
+"""The answer that everyone gives, by question."""
 
 SINCE = time.strftime("%Y-%m-%dT00:00:00.000Z", time.gmtime())
-"""When the day began, which the page says with every claim."""
+"""The start of the day, which the page sends with every claim."""
 
 IDS = {"pairs": "verdict_id"}
-"""What an answer's id is called, where it is not answer_id."""
+"""The key of an answer's id, if it is not answer_id."""
 
 
 async def annotate(url: str, name: str, until: float, options: argparse.Namespace, tally: Tally, seed: int) -> None:
-    """One person until the time is up."""
+    """Simulate one person until the time is up."""
     rng, think_s, key = random.Random(seed), options.think, IDS.get(options.ask, "answer_id")
     page, media = Connection(url), Connection(url)
     await page.request("POST", "/api/login", {"name": name})
@@ -158,7 +159,7 @@ async def annotate(url: str, name: str, until: float, options: argparse.Namespac
 
 
 def milliseconds(values: list[float]) -> dict[str, float]:
-    """Percentiles in milliseconds."""
+    """Return percentiles in milliseconds."""
     if not values:
         return {}
     ms = np.array(values) * 1000
@@ -170,7 +171,7 @@ def milliseconds(values: list[float]) -> dict[str, float]:
 
 
 async def drive(url: str, options: argparse.Namespace) -> tuple[Tally, float]:
-    """Everyone at once."""
+    """Simulate all people at the same time."""
     tally = Tally()
     begin = time.monotonic()
     until = begin + options.seconds
@@ -180,7 +181,7 @@ async def drive(url: str, options: argparse.Namespace) -> tuple[Tally, float]:
 
 @dataclass
 class Server:
-    """A running server, and how long after the command it answered first."""
+    """A running server, and the time from the command to its first response."""
 
     process: subprocess.Popen[str]
     url: str
@@ -188,7 +189,7 @@ class Server:
     seconds: dict[str, float]
 
     def stop(self) -> dict[str, list[float]]:
-        """End it; what it says of itself."""
+        """Stop the server and return its own measurements."""
         self.process.send_signal(signal.SIGINT)  # as Ctrl-C
         self.process.wait(60)
         if self.process.stdout is not None:
@@ -196,20 +197,20 @@ class Server:
         return dict(json.loads(self.out.read_text()))
 
     def memory_mb(self) -> dict[str, int]:
-        """What it holds now and held at most."""
+        """Return its current and peak memory."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         found = dict(line.split(":", 1) for line in lines)
         return {name: int(found[key].split()[0]) // 1000 for name, key in (("now", "VmRSS"), ("most", "VmHWM"))}
 
 
 def cpu_s(pid: int) -> float:
-    """The processor's seconds a process has had: what it takes, whatever else the machine does."""
+    """Return the CPU seconds of a process, which other programs do not affect."""
     told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return round((int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK"), 2)
 
 
 def start(command: list[str], out: Path) -> Server:
-    """Start a server; who asks for the first page also logs in, claims and looks at an image."""
+    """Start a server, and time the first page, log-in, claim and image."""
     begin = time.monotonic()
     process = subprocess.Popen([sys.executable, str(SERVER), str(out), *command], stdout=subprocess.PIPE, text=True)
     if process.stdout is None:
@@ -241,7 +242,7 @@ def start(command: list[str], out: Path) -> Server:
 
 
 def imports_s() -> dict[str, float]:
-    """What Python and the packages the server stands on take by themselves, the least of three."""
+    """Return the seconds that Python and the server's packages need for imports, the minimum of three."""
     what = (
         "import strobe.cli.review, strobe.workflows.review, strobe.review.app, strobe.review.serve, strobe.review.pairs"
     )
@@ -259,7 +260,7 @@ def imports_s() -> dict[str, float]:
 
 
 def timed_verb(*arguments: str) -> dict[str, float]:
-    """A verb of `strobe review`: seconds and the most memory."""
+    """Run a verb of `strobe review` and return its seconds and peak memory."""
     begin = time.monotonic()
     verb = [sys.executable, "-c", "from strobe.cli.review import command; command()", *arguments]
     process = subprocess.Popen(verb, stdout=subprocess.DEVNULL)
@@ -272,7 +273,7 @@ def timed_verb(*arguments: str) -> dict[str, float]:
 
 @contextmanager
 def database(options: argparse.Namespace, root: Path) -> Iterator[str]:
-    """The address of the store."""
+    """Yield the address of the store."""
     if options.store == "sqlite":
         yield options.db or f"sqlite:///{root / 'review.sqlite'}"
         return
@@ -280,13 +281,13 @@ def database(options: argparse.Namespace, root: Path) -> Iterator[str]:
 
     programs = postgres_programs()
     if programs is None:
-        raise SystemExit("no PostgreSQL here: neither initdb nor pg_ctl was found")
+        raise SystemExit("PostgreSQL is not installed: neither initdb nor pg_ctl was found")
     with started_postgres(programs, fsync=True) as url:
         yield url
 
 
 def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All figures of one store."""
+    """Return all figures of one store."""
     from strobe.review.store import Store
 
     where = ["--db", url, "--ask", options.ask]
@@ -345,24 +346,24 @@ def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any
 
 
 def main() -> int:
-    """Run, print the figures as JSON, and exit 1 if a decision was lost, doubled or too slow."""
+    """Run the test and print the figures as JSON. Exits with 1 if a decision was lost, doubled or too slow."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two decisions of one person")
     parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--votes", type=int, default=0, help="votes on pairs that are there before")
-    parser.add_argument("--wanted", type=int, default=1, help="people asked about each pair (serve --votes)")
+    parser.add_argument("--votes", type=int, default=0, help="number of existing votes")
+    parser.add_argument("--wanted", type=int, default=1, help="number of people per pair (serve --votes)")
     parser.add_argument("--controls", type=float, default=0.04, help="share of hidden controls (serve --controls)")
     parser.add_argument("--ask", choices=sorted(ANSWERS), default="pairs")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--db", help="a database that is there and empty, instead of one of its own")
-    parser.add_argument("--dataset", type=Path, help="a folder to keep dataset and SQLite store in")
+    parser.add_argument("--db", help="an existing empty database, instead of a temporary one")
+    parser.add_argument("--dataset", type=Path, help="folder in which dataset and SQLite store are kept")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--verbs", action="store_true", help="also time status, export and a start after it")
-    parser.add_argument("--limit-ms", type=float, default=100, help="the p99 of a decision that is still fine")
+    parser.add_argument("--limit-ms", type=float, default=100, help="limit for the p99 of a decision")
     options = parser.parse_args()
-    # Boxes are asked of anchors alone: as many of those as there would be pairs.
+    # Boxes are drawn only on anchors, so make as many anchors as there would be pairs.
     k = 0 if options.ask == "box" else 10
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "load"
@@ -380,7 +381,7 @@ def main() -> int:
     }  # fmt: skip
     print(json.dumps(figures, indent=1))
     wrong = any(found[name] for name in ("lost", "doubled", "unasked", "given_to_too_many", "errors"))
-    # Without thinking time the question is how much it can take, not how soon it answers.
+    # Without thinking time, the test measures throughput and not latency.
     slow = bool(options.think) and found["decision_ms"].get("p99", 0) > options.limit_ms
     print("exactly once: " + ("NO" if wrong else "yes"))
     if options.think:

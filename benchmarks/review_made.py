@@ -1,4 +1,4 @@
-"""What review_load.py runs on: a dataset of any size, and votes on it as people would have left them."""
+"""Make the data for review_load.py: a dataset of any size, and simulated votes on it."""
 
 import io
 import os
@@ -16,11 +16,11 @@ from strobe.datasets import folder as folders
 CLASSES = ("cat", "dog", *(f"class {number}" for number in range(28)))
 
 N_FILES = 500
-"""Names of images; all are one file."""
+"""The number of image names. All refer to the same file."""
 
 
 def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
-    """Sets of 2k candidates; every frame is the same noisy JPEG of ordinary size, which the server cannot know."""
+    """Make sets of 2k candidates. Every frame is the same noisy JPEG of typical size, under different names."""
     from PIL import Image
 
     width = 2 * k + 1
@@ -60,7 +60,7 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
 
 
 def fill(url: str, n: int, people: int) -> None:
-    """Votes on the first `n` pairs of the queue, as people would have left them: every fifth calls for round two."""
+    """Add simulated votes on the first `n` pairs of the queue. Every fifth pair needs round two."""
     from strobe.review.database import execute
     from strobe.review.store import Store
 

@@ -1,17 +1,17 @@
-"""How much faster a set at a time is than a pair at a time, and whether the answers differ, by a scripted person.
+"""Compare reviewing a set at a time with a pair at a time, by a scripted person: speed and answers.
 
-    python benchmarks/review_modes.py                  # sets of the synthetic world, both modes, then an offline minute
-    python benchmarks/review_modes.py --dataset DATA   # another dataset
-    python benchmarks/review_modes.py --offline 0      # without the minute
+    python benchmarks/review_modes.py                  # sets of the synthetic world, both modes, then one minute
+    offline python benchmarks/review_modes.py --dataset DATA   # another dataset python benchmarks/review_modes.py
+    --offline 0      # without the minute
 
-The person sees what stands on the page and nothing else: images of the two panes, or of the anchor and the strip, at
-the size they are drawn. Two are called dissimilar where they differ by more than `--limit` grey levels (of 255) in the
-part of a 6 × 4 grid that differs most. In a strip whatever lies within `--doubt` of the limit is gone to and
-judged large, as a pair is. Decisions go through keys, the page, its outbox and a server of its own, as people's do.
+The scripted person sees only the page: the images of the two panes, or of the anchor and the strip, at their displayed
+size. Two images are dissimilar if they differ by more than `--limit` grey levels (of 255) in the most different cell of
+a 6 × 4 grid. In a strip, the person opens every image within `--doubt` of the limit and judges it at full size, like a
+pair. Decisions go through keys, the page, its outbox and a separate server.
 
-Seconds are the page's own (from a key to the next image, measured) plus a model of the person: `--look` for each
-image the eye rests on, `--choose` for each decision taken, `--key` for each key. How people's answers differ cannot
-be measured without people: change blindness in groups of images is why one pair at a time is the default.
+Times are the page's own seconds (measured from a key to the next image) plus a model of the person: `--look` for each
+viewed image, `--choose` for each decision, `--key` for each key. Differences between people's answers cannot be
+measured without people. One pair at a time is the default because people overlook changes in groups of images.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Grey = NDArray[np.float64]
 
 @dataclass
 class Person:
-    """What one scripted person did in one mode: keys, looks, decisions, the page's own seconds."""
+    """The actions of one scripted person in one mode: keys, looks, decisions, and the page's own seconds."""
 
     page: Page
     limit: float
@@ -51,7 +51,7 @@ class Person:
     steps: list[float] = field(default_factory=list)
 
     def press(self, key: str, wait: str = "") -> None:
-        """Press a key; the page's time runs until what is waited for stands there."""
+        """Press a key, and time the page until the awaited element appears."""
         begin = time.perf_counter()
         self.page.keyboard.press(key)
         if wait:
@@ -61,13 +61,13 @@ class Person:
         self.keys += 1
 
     def see(self, selector: str) -> list[Grey]:
-        """The images there, as they are drawn; taking them costs the person a look each, the page nothing."""
+        """Return the displayed images. Each counts as a look, and not as time of the page."""
         found = self.page.locator(selector).all()
         self.looks += len(found)
         return [np.asarray(Image.open(io.BytesIO(one.screenshot())).convert("L"), dtype=np.float64) for one in found]
 
     def differ(self, anchor: Grey, other: Grey) -> float:
-        """How much two images differ where they differ most, at the size of the second."""
+        """Return the largest difference of two images over the grid, at the size of the second."""
         size = (other.shape[1], other.shape[0])
         small = np.asarray(
             Image.fromarray(anchor.astype(np.uint8)).resize(size, Image.Resampling.BOX), dtype=np.float64
@@ -81,13 +81,13 @@ MOVED = "() => document.querySelector('#pane-b img') && !document.querySelector(
 
 
 def after(card: str) -> str:
-    """Something else stands there, or nothing is left."""
+    """Return a condition: the page shows another card, or none is left."""
     shown = f"document.body.dataset.shown && document.body.dataset.shown !== '{card}'"
     return f"() => ({shown}) || !document.getElementById('idle').hidden"
 
 
 def by_pairs(person: Person) -> None:
-    """One pair at a time: look at both, press one key."""
+    """Review one pair at a time: look at both images, press one key."""
     while person.page.is_visible("#review"):
         card = person.page.evaluate(SHOWN)
         anchor, other = person.see("#panes .zoom img")
@@ -96,7 +96,7 @@ def by_pairs(person: Person) -> None:
 
 
 def by_sets(person: Person) -> None:
-    """A set at a time: look over the strip, go to what differs or is in doubt from either end, Enter for the rest."""
+    """Review a set at a time: scan the strip, mark different images, open doubtful ones, and press Enter."""
     while person.page.is_visible("#review"):
         card = person.page.evaluate(SHOWN)
         (anchor,) = person.see("#pane-a .zoom img")
@@ -113,7 +113,7 @@ def by_sets(person: Person) -> None:
                 while here != place:
                     person.press("ArrowRight" if by > 0 else "ArrowLeft", MOVED)
                     here += by
-                if apart[place] <= person.limit + person.doubt:  # in doubt: judged large, as a pair is
+                if apart[place] <= person.limit + person.doubt:  # doubtful, so judged at full size like a pair
                     large, other = person.see("#panes .zoom img")
                     person.choices += 1
                     if person.differ(large, other) <= person.limit:
@@ -124,7 +124,7 @@ def by_sets(person: Person) -> None:
 
 
 class Server:
-    """`strobe review serve` as people run it."""
+    """A running `strobe review serve`."""
 
     def __init__(self, root: Path, database: Path, mode: str, port: int = 0) -> None:
         call = "from strobe.cli.review import command; command()"
@@ -154,7 +154,7 @@ class Server:
 
 
 def log_in(browser: Any, url: str) -> Any:
-    """A page with someone logged in and the first card there."""
+    """Return a page after log-in, with the first card shown."""
     page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
     page.goto(url)
     page.wait_for_selector("#login:not([hidden])")
@@ -165,18 +165,18 @@ def log_in(browser: Any, url: str) -> Any:
 
 
 def votes(database: Path) -> dict[tuple[str, str], Any]:
-    """The votes in a store by pair; a pair decided twice would be an error of the page."""
+    """Return the votes in a store by pair. A pair with two votes is an error of the page."""
     store = Store(f"sqlite:///{database}")
     found = list(store.all())
     store.close()
     out = {(vote.set_id, vote.frame_id): vote for vote in found}
     if len(out) != len(found):
-        raise SystemExit(f"{len(found)} votes on {len(out)} pairs: some were doubled")
+        raise SystemExit(f"{len(found)} votes on {len(out)} pairs; some pairs have two")
     return out
 
 
 def offline_minute(browser: Any, root: Path, folder: Path, seconds: float) -> dict[str, int]:
-    """Sets decided while the network is away, the server killed meanwhile, a reload after: stored against made."""
+    """Decide sets offline, kill the server, reload the page, and compare stored with made decisions."""
     database = folder / "offline.sqlite"
     server = Server(root, database, "set")
     page = log_in(browser, server.url)
@@ -205,7 +205,7 @@ def offline_minute(browser: Any, root: Path, folder: Path, seconds: float) -> di
 
 
 def main() -> None:
-    """Both modes, then the minute."""
+    """Measure both modes, then the offline minute."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", type=Path)
     parser.add_argument("--sets", type=int, default=12)
@@ -218,13 +218,13 @@ def main() -> None:
         ("offline", 60.0),
     ):
         parser.add_argument(f"--{name}", type=float, default=default)
-    given = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="strobe-modes-"))
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    root = given.dataset or folder / "world"
-    if given.dataset is None:
+    root = options.dataset or folder / "world"
+    if options.dataset is None:
         call = "from strobe.cli.main import cli; cli()"
-        made = ["synthesize", str(root), "--videos", str(given.sets), "--size", "256", "-q"]
+        made = ["synthesize", str(root), "--videos", str(options.sets), "--size", "256", "-q"]
         subprocess.run([sys.executable, "-c", call, *made], check=True, stdout=subprocess.DEVNULL)
     found: dict[str, Any] = {}
     with sync_playwright() as playwright:
@@ -233,13 +233,18 @@ def main() -> None:
         for mode, way in (("pair", by_pairs), ("set", by_sets)):
             database = folder / f"{mode}.sqlite"
             server = Server(root, database, mode)
-            person = Person(page=log_in(browser, server.url), limit=given.limit, doubt=given.doubt)
+            person = Person(page=log_in(browser, server.url), limit=options.limit, doubt=options.doubt)
             way(person)
             person.page.wait_for_selector("#saved.saved")
             person.page.context.close()
             server.stop()
             cast = votes(database)
-            spent = person.page_s + given.look * person.looks + given.choose * person.choices + given.key * person.keys
+            spent = (
+                person.page_s
+                + options.look * person.looks
+                + options.choose * person.choices
+                + options.key * person.keys
+            )
             found[mode] = {
                 "pairs": len(cast), "dissimilar": sum(vote.decision == "dissimilar" for vote in cast.values()),
                 "keys": person.keys, "keys_per_100_pairs": round(100 * person.keys / len(cast), 1),
@@ -252,8 +257,8 @@ def main() -> None:
         one, other = found.pop("votes_pair"), found.pop("votes_set")
         found["differ"] = sum(one[pair].decision != other[pair].decision for pair in one)
         found["same_pairs"] = set(one) == set(other)
-        if given.offline:
-            found["offline"] = offline_minute(browser, root, folder, given.offline)
+        if options.offline:
+            found["offline"] = offline_minute(browser, root, folder, options.offline)
         browser.close()
     shutil.rmtree(folder)
     sys.stdout.write(json.dumps(found, indent=1) + "\n")

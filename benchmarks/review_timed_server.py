@@ -1,11 +1,11 @@
-"""`strobe review serve` with a watch inside: review_load.py runs it, and nobody else.
+"""Run `strobe review serve` with timers inside. Only review_load.py uses it.
 
     python benchmarks/review_timed_server.py OUT.json serve DATASET …
 
-What annotators see is the server and the machine that plays fifty of them. This says what the server's own part is, in
-seconds: of each claim and decision from its arrival to its answer; of the store's part of a claim the time on the clock
-and of the processor; how long what writes held all other writers off, for a claim or sign-in (`passing`) and for
-decisions (`lasting`). Written when the server ends.
+The times that annotators see include the machine that simulates fifty of them. This script measures the server's own
+part, in seconds: each claim and decision from arrival to response, the store's part of a claim in wall and CPU time,
+and how long a write blocked all other writers, for a claim or sign-in (`passing`) and for decisions (`lasting`). It
+writes the results when the server ends.
 """
 
 import json
@@ -24,7 +24,7 @@ WATCHED = {"/api/claim": "claim", "/api/decisions": "decision"}
 
 
 def main() -> None:
-    """Watch, serve, write."""
+    """Serve with timers, and write the results."""
     out = Path(sys.argv[1])
     names = (*WATCHED.values(), "store_claim", "store_claim_cpu", "passing", "lasting")
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -53,12 +53,12 @@ def main() -> None:
                 found[WATCHED[scope["path"]]].append(time.perf_counter() - begin)
 
         try:
-            run(watched, *args, **options)  # type: ignore[arg-type]  # an ASGI application like any other
+            run(watched, *args, **options)  # type: ignore[arg-type]  # an ASGI application
         finally:
             out.write_text(json.dumps(found), encoding="utf-8")
 
     queue.claim, serve.run = watched_claim, watched_run
-    Database.write = watched_write  # type: ignore[method-assign]  # for this one process
+    Database.write = watched_write  # type: ignore[method-assign]  # in this process only
     command(sys.argv[2:])
 
 

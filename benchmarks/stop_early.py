@@ -1,11 +1,11 @@
-"""What --stop-early saves: the models of a full run once more, each set to its first wrong frame, from stored answers.
+"""Measure how many frames --stop-early saves, by replaying the stored answers of a full run.
 
     python benchmarks/stop_early.py RUN [RUN …]
 
-RUN is a run folder of classifiers, all frames answered (`strobe demo` makes one). No model runs: what a model would
-have answered is known. For every model, first of the run (nothing is known but distances) and after all the others:
-the frames it runs, the least that settle every set, their ratio (at most 1.15 is the aim), the share of all frames,
-the rounds; and whether acc_orig, acc_pmk and drop equal those of the full run.
+RUN is a run folder of classifiers in which every frame has an answer (`strobe demo` makes one). No model runs, because
+all answers are known. Each model is measured twice: as the first of the run (only distances are known), and after all
+others. The script prints the frames that it runs, the minimum that settles every set, their ratio (the target is at
+most 1.15), the share of all frames, the rounds, and whether acc_orig, acc_pmk and drop equal those of the full run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ QUICK = ScoreOptions(bootstrap=False)
 
 
 def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> tuple[ClassAnswers, int]:
-    """The answers of a model that stops early, and in how many rounds."""
+    """Return the answers of a model that stops early, and the number of rounds."""
     asking, asked, rounds = EarlyStopRounds(plan, failures.risk()), np.zeros(len(full), dtype=bool), 0
     while len(rows := asking.next()):
         asked[rows] = True
@@ -38,7 +38,7 @@ def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> tuple[ClassAn
 
 
 def measured(run: Path) -> list[dict[str, Any]]:
-    """A row for every model of the run and each of the two orders."""
+    """Return a row for every model of the run and both orders."""
     opened = Opened.of_run(Run(run))
     plan = Plan(opened.dataset, QUICK)
     models: list[ClassAnswers] = []

@@ -1,9 +1,9 @@
-"""What storing frames costs, and what a lossy store does to a classifier's answers.
+"""Measure the cost of storing frames, and the effect of lossy formats on a classifier's answers.
 
     python benchmarks/storage.py VIDEO… [--every 2] [--no-model]
 
-Per store: milliseconds to encode and decode a frame, megabytes a frame, the largest change of a pixel, and how many
-frames change the model's top-1 class or its confidence.
+For each format, the script prints the milliseconds to encode and decode a frame, its size in MB, the largest change of
+a pixel, and how many frames change the model's top-1 class or its confidence.
 """
 
 import argparse
@@ -88,7 +88,9 @@ def main() -> None:
                 f"decode {1e3 * (end - middle) / len(images):5.1f} ms, "
                 f"{sum(map(len, files)) / len(files) / 1e6:.3f} MB, largest change {far}"
             )
-            if before is not None and (far or name == DEFAULT):  # the default is the control: nothing may change
+            if before is not None and (
+                far or name == DEFAULT
+            ):  # the default format is lossless and serves as a control
                 after = probabilities(model, back)
                 flips = int((after.argmax(axis=1) != before.argmax(axis=1)).sum())
                 top = before.argmax(axis=1)

@@ -1,12 +1,12 @@
-"""Real pixels, honestly small: efficientnet-lite0 trained on a handful of clips, pm-k before and after on one held out.
+"""Train efficientnet-lite0 on a few real clips, and measure pm-k accuracy on a held-out clip before and after.
 
     python benchmarks/train_real.py prepare CLIPS DATA      # CLIPS: the clips of shared/clips; needs av; DATA is 34 MB
     PYTHONPATH=src python benchmarks/train_real.py run DATA OUT [--epochs 5]      # a minute or two on a GPU
 
-Six clips of four classes of ImageNet-Vid: three of dogs, one each of a cow, a car and a bicycle. Each dog is held out
-in turn, the other five clips are trained on: `finetune` from the ILSVRC weights (with a new head for the 30 classes),
-then `pmk` from there. Before is the ILSVRC model itself through the published projection. OUT/real.json has it; with
-three clips there is no interval worth the name.
+There are six clips of four classes of ImageNet-Vid: three of dogs, one each of a cow, a car and a bicycle. Each dog is
+held out in turn, and the other five clips are the training data: `finetune` from the ILSVRC weights (with a new head
+for the 30 classes), then `pmk`. The baseline is the ILSVRC model with the published projection. The results are in
+OUT/real.json. Three held-out clips are too few for an interval.
 """
 
 import argparse
@@ -40,7 +40,7 @@ DOGS = ("bulldog", "running-dog", "davis-dog")
 
 
 def pictures(source: Path, pattern: str) -> list[Image.Image]:
-    """The frames of a clip, from a video or a folder."""
+    """Return the frames of a clip, from a video or a folder."""
     if pattern.endswith(".mp4"):
         import av
 
@@ -50,7 +50,7 @@ def pictures(source: Path, pattern: str) -> list[Image.Image]:
 
 
 def prepare(source: Path, target: Path, most: int | None) -> None:
-    """A dataset folder of all clips, frames stored small, an anchor every few of them."""
+    """Make a dataset folder of all clips, with small frames and an anchor every few frames."""
     vid, made, count = space("imagenet-vid"), DatasetBuilder(), 0
     for name, (pattern, label) in CLIPS.items():
         frames = pictures(source, pattern)[:most]
@@ -75,7 +75,7 @@ def prepare(source: Path, target: Path, most: int | None) -> None:
 
 
 def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> None:
-    """Every fold: train, train on, evaluate."""
+    """Run every fold: train both stages and evaluate."""
     folds = {held: fold(data, out / held, held, epochs, device) for held in dogs}
     out.mkdir(parents=True, exist_ok=True)
     (out / "real.json").write_text(json.dumps({"epochs": epochs, "folds": folds}, indent=1), encoding="utf-8")
@@ -85,7 +85,7 @@ def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> Non
 
 
 def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str, Any]:
-    """One held-out dog."""
+    """Run the fold of one held-out dog."""
     from strobe.models.options import LoadOptions
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
@@ -127,12 +127,12 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=["prepare", "run"])
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--frames", type=int, help="of each clip at most, for a dry run")
+    parser.add_argument("--frames", type=int, help="maximum number of frames per clip, for a dry run")
     parser.add_argument("--held", nargs="*", default=list(DOGS), choices=DOGS, help="the dogs to hold out")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--device", default="auto")

@@ -1,13 +1,14 @@
-"""What a step of training costs: the pm-k step beside 21 forward and backward passes, `finetune` beside a bare loop.
+"""Measure the cost of a training step: pm-k compared with 21 passes, and `finetune` compared with a bare loop.
 
-    PYTHONPATH=src python benchmarks/train_step.py               # CPU, and the GPU where there is one; one JSON object
-    PYTHONPATH=src python benchmarks/train_step.py --quick       # a dry run of seconds
+    PYTHONPATH=src python benchmarks/train_step.py               # CPU, and GPU if available
+    PYTHONPATH=src python benchmarks/train_step.py --quick       # a dry run
 
-The pm-k loss written down plainly goes forward and backward through every member of every set: 21 passes at k = 10. The
-cheap form scores the members without gradients and sends the worst alone through: `pmk_share` is its time as a share of
-the 21 passes (wanted: 0.25 at most). `finetune_share` is images a second of the whole step (draw, crop, mirror,
-normalise, forward, backward, optimiser) as a share of a bare loop over normalised tensors that lie on the device
-already (wanted on a GPU: 0.8 at least). Both are medians of rounds taken in turn, so that a busy machine costs both.
+The plain pm-k loss runs forward and backward through every member of every set: 21 passes at k = 10. The cheap form
+scores the members without gradients and trains only on the worst one. `pmk_share` is its time as a share of the 21
+passes (target: at most 0.25). `finetune_share` is the speed of the full step (draw, crop, mirror, normalise, forward,
+backward, optimiser) as a share of a bare loop over normalised tensors on the device (target on a GPU: at least 0.8).
+Both are medians of alternating rounds, so that load from other programs affects both. The script prints one JSON
+object.
 """
 
 import argparse
@@ -33,7 +34,7 @@ NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 def made_sets(sets: int, side: int) -> tuple[TrainingSets, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Sets of noise with labels: what a step costs does not hang on what it sees."""
+    """Make labelled sets of noise. The cost of a step does not depend on the pixels."""
     rng = np.random.default_rng(0)
     rows = np.arange(sets * MEMBERS)
     label = rng.integers(0, CLASSES, sets).repeat(MEMBERS)
@@ -45,7 +46,7 @@ def made_sets(sets: int, side: int) -> tuple[TrainingSets, np.ndarray[Any, np.dt
 
 
 class Bench:
-    """One device: trainers of both recipes over the same pixels, and the plain things they are held against."""
+    """One device: trainers of both recipes on the same pixels, and the plain loops to compare with."""
 
     def __init__(self, device: str, *, batch: int, side: int, sets: int, model: str) -> None:
         self.device, self.batch = device, batch
@@ -66,25 +67,25 @@ class Bench:
         return timm.create_model(self._model.removeprefix("timm:"), num_classes=CLASSES)
 
     def trainer(self, recipe: str, *changes: str) -> Trainer:
-        """A trainer of a recipe with this batch."""
+        """Return a trainer of a recipe with this batch size."""
         wanted = find(recipe, changes=[f"batch={self.batch}", "epochs=10000", *changes])
-        scoring = quick_precision(self.device, self.precision)  # as strobe train has it
+        scoring = quick_precision(self.device, self.precision)  # as in strobe train
         return Trainer(self.module(), wanted, self.sets, self.pixels, NORMAL, precision=self.precision, scoring=scoring)
 
     def bare(self) -> tuple[Any, Any]:
-        """A network and its optimiser, as the trainer has them."""
+        """Return a network and its optimiser, like the trainer's."""
         module = self.module().to(self.device, memory_format=torch.channels_last).train()
         return module, torch.optim.AdamW(module.parameters(), lr=1e-4, fused=self.device.startswith("cuda"))
 
     def passes(self, module: Any, rows: Any) -> Any:
-        """Loss of these rows, forward alone."""
+        """Return the loss of these rows, without a backward pass."""
         kind = self.device.partition(":")[0]
         with torch.autocast(kind, dtype=torch.bfloat16, enabled=self.precision == "bfloat16"):
             scores = module(self.floats[rows])
         return functional.cross_entropy(scores.float(), self.labels[rows])
 
     def seconds(self, *rounds: Callable[[int], None], times: int, each: int) -> list[float]:
-        """Median seconds of one call of each, in turn, after a warm-up."""
+        """Return the median seconds of one call of each function, in alternating rounds after a warm-up."""
         found: list[list[float]] = [[] for _ in rounds]
         number = 0
         for turn in range(times + 1):
@@ -100,13 +101,13 @@ class Bench:
         return [statistics.median(one) for one in found]
 
     def wait(self) -> None:
-        """Until the device has done what it was told."""
+        """Wait until the device has finished."""
         if self.device.startswith("cuda"):
             torch.cuda.synchronize()
 
 
 def measure(bench: Bench, *, times: int, each: int) -> dict[str, Any]:
-    """Both shares on one device."""
+    """Return both shares on one device."""
     rng = np.random.default_rng(1)
     pmk, finetune = bench.trainer("pmk"), bench.trainer("finetune")
     plain, optimiser = bench.bare()
@@ -149,13 +150,13 @@ def _do(trainer: Trainer, number: int) -> None:
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the options, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU")
+    parser.add_argument("--threads", type=int, help="number of torch threads on the CPU")
     parser.add_argument("--model", default="strobe-net", help="strobe-net, or timm:NAME")
     parser.add_argument("--side", type=int, default=64)
-    parser.add_argument("--device", choices=["cpu", "cuda"], help="one of them alone")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="measure only this device")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)

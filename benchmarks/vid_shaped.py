@@ -1,4 +1,4 @@
-"""Random worlds in the shape of a video dataset: as plain Python for a slow reference, and as strobe's own records."""
+"""Make random data in the shape of a video dataset: plain Python for a slow reference, and strobe's own records."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,12 +25,12 @@ class PlainFrame:
 class PlainSet:
     anchor: int
     members: list[tuple[int, float]]
-    """(frame, signed distance), the anchor not among them."""
+    """(frame, signed distance) of each member except the anchor."""
 
 
 @dataclass
 class World:
-    """A dataset in plain lists; `rates` are the videos' frames per second, None where unknown."""
+    """A dataset in plain lists. `rates` are the videos' frames per second, None if unknown."""
 
     k: int
     n_classes: int
@@ -44,7 +44,7 @@ class World:
 def vid_world(
     rng: np.random.Generator, *, n_sets: int = 1109, k: int = 10, n_classes: int = 30, n_frames: int | None = 22179
 ) -> World:
-    """One set per video, ±k neighbours less those lost at ends and to review, times from 25 or 30 fps."""
+    """Return one set per video with ±k neighbours, some lost at ends and in review, and times of 25 or 30 fps."""
     rates: list[Fraction | None] = [Fraction(30000, 1001) if i % 3 else Fraction(25) for i in range(n_sets)]
     keep = np.ones((n_sets, 2 * k + 1), dtype=bool)
     excess = 0 if n_frames is None else keep.size - n_frames
@@ -74,7 +74,7 @@ def vid_world(
 
 
 def dataset_of(world: World) -> Dataset:
-    """The world as a Dataset."""
+    """Return the world as a Dataset."""
     rows = sorted(
         (number, distance, frame, anchor)
         for number, part in enumerate(world.sets)
@@ -139,7 +139,7 @@ def dataset_of(world: World) -> Dataset:
 
 
 def random_scores(rng: np.random.Generator, world: World, accuracy: float) -> NDArray[np.float64]:
-    """Logits (F, C): noise, with one right class of the frame lifted to the top with this chance."""
+    """Return random logits (F, C) in which a right class ranks first with this probability."""
     scores = rng.normal(size=(len(world.frames), world.n_classes))
     for row, frame in enumerate(world.frames):
         if frame.labels and rng.random() < accuracy:
@@ -148,5 +148,5 @@ def random_scores(rng: np.random.Generator, world: World, accuracy: float) -> ND
 
 
 def predictions_of(name: str, scores: NDArray[np.float64], scored: NDArray[np.bool_] | None = None) -> ClassAnswers:
-    """The scores as predictions of a model."""
+    """Return the scores as predictions of a model."""
     return ClassAnswers.from_scores(name, scores, kind="logits", scored=scored)

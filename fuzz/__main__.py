@@ -1,12 +1,12 @@
-"""Damaged inputs through every verb, links, flipped bits, two writers and kills: `python -m fuzz`, or `make fuzz`.
+"""Test every command with damaged inputs, links, flipped bits, two writers and kills: `python -m fuzz` or `make fuzz`.
 
-    python -m fuzz                        1,000 cases and every sweep; a stopped run goes on
+    python -m fuzz                        1,000 cases and every sweep; resumes a stopped run
     python -m fuzz --cases 10000          more cases
-    python -m fuzz --case 1234            one case again, its folder kept, the traceback shown
-    python -m fuzz --only kills           one kind alone: cases, links, bits, twice or kills
-    python -m fuzz --sweep twice/build    one sweep alone
+    python -m fuzz --case 1234            one case again, with its traceback; its folder is kept
+    python -m fuzz --only kills           only one kind: cases, links, bits, twice or kills
+    python -m fuzz --sweep twice/build    only one sweep
 
-Exits 1 where something was found; findings/ then holds what is needed to see it again.
+Exits with 1 if a case broke a rule. findings/ then contains the folder of each such case.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _SWEEPS = {"kill": run_kill, "links": run_links, "bits": run_bits, "twice": run_
 
 
 def main() -> None:
-    """Parse, run, print; the log in the folder is the state a stopped run goes on from."""
+    """Parse the options, run the cases and print a summary. A stopped run resumes from the log in the folder."""
     options = _parsed()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,36 +47,38 @@ def main() -> None:
             shutil.rmtree(old)
     make_corpus(corpus)
     if options.case is not None:
-        found = _again(options.case, options.seed, corpus, folder)
+        exit_code = _again(options.case, options.seed, corpus, folder)
         sys.stdout.flush()
-        os._exit(found)  # what libraries say of themselves at the end is nobody's finding
+        os._exit(exit_code)  # skip what libraries print at interpreter exit
     log = folder / "log.jsonl"
-    known = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
+    finished = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
     todo: list[Any] = []
     if options.only in (None, "cases") and not options.sweep:
         cases = range(options.first, options.first + options.cases)
         wanted = [
             case for case in cases if not options.verb or drawn(case, options.seed)[0].verb.startswith(options.verb)
         ]
-        todo += [case for case in wanted if case not in known]
+        todo += [case for case in wanted if case not in finished]
     if options.only != "cases":
-        todo += [name for name in _sweeps(options) if name not in known]
+        todo += [name for name in _sweeps(options) if name not in finished]
     begin = time.monotonic()
     until = begin + 60 * options.minutes if options.minutes else None
-    print(f"seed {options.seed}, {len(known)} done before, {len(todo)} to do, {options.lanes} at a time", flush=True)
+    print(
+        f"seed {options.seed}, {len(finished)} already done, {len(todo)} to do, {options.lanes} in parallel", flush=True
+    )
     lanes = [
         _lane(todo[number :: options.lanes], options.seed, corpus, folder, log, until)
         for number in range(options.lanes)
     ]
     for pid in lanes:
         os.waitpid(pid, 0)
-    found = _summary(log, time.monotonic() - begin)
+    exit_code = _summary(log, time.monotonic() - begin)
     sys.stdout.flush()
-    os._exit(found)  # what libraries say of themselves at the end is nobody's finding
+    os._exit(exit_code)  # skip what libraries print at interpreter exit
 
 
 def _sweeps(options: argparse.Namespace) -> list[str]:
-    """The sweeps asked for: by name, by kind, or all."""
+    """Return the requested sweeps: by name, by kind, or all."""
     if options.sweep:
         return list(options.sweep)
     if options.verb:
@@ -92,28 +94,38 @@ def _sweeps(options: argparse.Namespace) -> list[str]:
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=1000, help="how many cases")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first")
-    parser.add_argument("--kills", type=int, default=None, help="at most so many kills; default: all")
+    parser.add_argument("--cases", type=int, default=1000, help="number of cases")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--kills", type=int, default=None, help="maximum number of kills; default: all")
     parser.add_argument(
-        "--sweeps", type=int, default=None, help="at most so many sweeps of links, bits and two writers"
+        "--sweeps", type=int, default=None, help="maximum number of sweeps of links, bits and two writers"
     )
-    parser.add_argument("--links", type=int, default=None, help="links at so many places a command; default: at all")
-    parser.add_argument("--flips", type=int, default=1, help="bits flipped in every stored file, one at a time")
-    parser.add_argument("--only", choices=["cases", "links", "bits", "twice", "kills"], help="one kind alone")
-    parser.add_argument("--sweep", action="append", help="these sweeps alone, by name; several times")
-    parser.add_argument("--verb", help="of the cases, only those of this verb")
-    parser.add_argument("--case", help="this one case again (a number), or this one kill (its name)")
+    parser.add_argument(
+        "--links", type=int, default=None, help="number of places per command to put a link; default: all"
+    )
+    parser.add_argument(
+        "--flips", type=int, default=1, help="number of bits to flip in every stored file, one at a time"
+    )
+    parser.add_argument("--only", choices=["cases", "links", "bits", "twice", "kills"], help="run only this kind")
+    parser.add_argument("--sweep", action="append", help="run only this sweep; repeatable")
+    parser.add_argument("--verb", help="run only the cases of this verb")
+    parser.add_argument("--case", help="run one case (a number) or one kill (its name) again")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, help="stop after so long; the same command goes on")
-    parser.add_argument("--lanes", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="cases at a time")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz", help="log, corpus and findings")
-    parser.add_argument("--keep", action="store_true", help="go on though the code has changed since")
+    parser.add_argument(
+        "--minutes", type=float, help="stop after this many minutes; run the same command again to resume"
+    )
+    parser.add_argument(
+        "--lanes", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="number of parallel processes"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "fuzz", help="folder for log, corpus and findings"
+    )
+    parser.add_argument("--keep", action="store_true", help="resume even if the code has changed")
     return parser.parse_args()
 
 
 def _code_digest() -> str:
-    """Of strobe and of the fuzzer: cases of two versions are not counted together."""
+    """Return a digest of the code of strobe and of the fuzzer, so that cases of two versions are not mixed."""
     digest = hashlib.sha256()
     for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "fuzz").glob("*.py")]):
         digest.update(path.read_bytes())
@@ -121,7 +133,7 @@ def _code_digest() -> str:
 
 
 def _begin(log: Path, about: dict[str, Any], *, keep: bool) -> dict[Any, dict[str, Any]]:
-    """What the log holds of these settings; a log of other code or another seed is begun anew."""
+    """Return the finished cases in the log. A log of other code or of another seed is started again."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     if lines and (lines[0] == about or (keep and lines[0]["seed"] == about["seed"])):
         return {line["case"]: line for line in lines[1:]}
@@ -130,7 +142,7 @@ def _begin(log: Path, about: dict[str, Any], *, keep: bool) -> dict[Any, dict[st
 
 
 def _lane(todo: list[Any], seed: int, corpus: Path, folder: Path, log: Path, until: float | None) -> int:
-    """A process that works its share off, one line of the log each."""
+    """Run this process's share of the cases, and write one line to the log for each."""
     pid = os.fork()
     if pid:
         return pid
@@ -144,7 +156,7 @@ def _lane(todo: list[Any], seed: int, corpus: Path, folder: Path, log: Path, unt
                 file.write(outcome.line())
             if outcome.finding:
                 _save(outcome, work, folder / "findings")
-                print(f"{case}: {outcome.recipe}: {outcome.finding}", flush=True)
+                print(f"{case}: {outcome.command}: {outcome.finding}", flush=True)
             _remove(work)
             if number % 200 == 199:
                 print(f"  {number + 1} of {len(todo)} in this lane", flush=True)
@@ -161,7 +173,7 @@ def _run(case: Any, seed: int, corpus: Path, work: Path, *, debug: bool = False)
 
 
 def _save(outcome: Any, work: Path, findings: Path) -> None:
-    """Keep the case's folder, and what it said."""
+    """Keep the folder of the case, and its output."""
     place = findings / work.name
     _remove(place)
     findings.mkdir(parents=True, exist_ok=True)
@@ -170,7 +182,7 @@ def _save(outcome: Any, work: Path, findings: Path) -> None:
 
 
 def _again(case: str, seed: int, corpus: Path, folder: Path) -> int:
-    """One case once more, everything said."""
+    """Run one case again and print everything."""
     name: Any = int(case) if case.isdigit() else case
     work = folder / "again" / case.replace("/", "-")
     outcome = _run(name, seed, corpus, work, debug=True)
@@ -179,7 +191,7 @@ def _again(case: str, seed: int, corpus: Path, folder: Path) -> int:
     print(outcome.said)
     without = _run(name, seed, corpus, work)
     print(
-        f"{case}: {without.recipe}: exit {without.code} after {without.seconds:g} s: {without.finding or 'as promised'}"
+        f"{case}: {without.command}: exit {without.code} after {without.seconds:g} s: {without.finding or 'no finding'}"
     )
     print(f"its folder: {work}")
     return int(bool(without.finding))
@@ -195,12 +207,12 @@ def _remove(path: Path) -> None:
 
 
 def _summary(log: Path, seconds: float) -> int:
-    """Counts per verb and per kind of damage; 1 where something was found."""
+    """Print counts per verb and per kind of damage. Returns 1 if a case broke a rule."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
     cases = [line for line in lines if isinstance(line["case"], int)]
     sweeps = [line for line in lines if not isinstance(line["case"], int)]
     kills = [line for line in sweeps if line["case"].startswith("kill/")]
-    found = [line for line in lines if line["finding"]]
+    findings = [line for line in lines if line["finding"]]
     n_kills = sum(len(line["kinds"]) for line in kills)
     others = Counter({line["case"].partition("/")[0]: 0 for line in sweeps})
     for line in sweeps:
@@ -218,11 +230,11 @@ def _summary(log: Path, seconds: float) -> int:
     if sweeps:
         print()
         for line in sweeps:
-            print(f"{line['case']:<48}{len(line['kinds']):>5} tries{'  found' if line['finding'] else ''}")
-    for line in found:
-        print(f"FOUND {line['case']}: {line['recipe']}: {line['finding']}")
-    print(f"{len(found)} findings" if found else "nothing found")
-    return int(bool(found))
+            print(f"{line['case']:<48}{len(line['kinds']):>5} tries{'  findings' if line['finding'] else ''}")
+    for line in findings:
+        print(f"FINDING {line['case']}: {line['command']}: {line['finding']}")
+    print(f"{len(findings)} findings" if findings else "no findings")
+    return int(bool(findings))
 
 
 def _table(title: str, lines: list[dict[str, Any]], names: Any) -> None:

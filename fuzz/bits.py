@@ -1,4 +1,4 @@
-"""Bits that flip on a disk, in every stored file in turn: a figure that changes at exit 0 is a finding."""
+"""Flip bits in every stored file in turn. A figure that changes while the command exits with 0 is a finding."""
 
 import json
 import random
@@ -7,62 +7,62 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.cases import Outcome, judge, lay_out_sound
+from fuzz.command import Command
+from fuzz.commands import commands
 from fuzz.process import call
-from fuzz.recipe import Recipe
-from fuzz.recipes import recipes
 
 __all__ = ["bit_plan", "run_bits"]
 
 _VERBS = ("score", "compare", "gate", "history", "inspect", "predict", "eval", "report")
 _OURS = ("datasets/", "runs/")
 _SAID = ("at", "command", "versions", "seconds", "speed", "strobe")
-"""What differs between two runs of one command, and is no figure."""
+"""Keys of results.json that differ between two runs of one command and are not figures."""
 
 
 def bit_plan(flips: int) -> list[str]:
-    """The names of the sweeps: one for each command line that reads folders of ours and gives figures."""
+    """Return the names of the sweeps: one for each command that reads strobe's folders and prints figures."""
     return [
         f"bits/{one.name}+{flips}"
-        for one in recipes()
+        for one in commands()
         if one.verb in _VERBS and one.place and all(name.startswith(_OURS) or name == "models.py" for name in one.place)
     ]
 
 
 def run_bits(case: str, *, corpus: Path, work: Path) -> Outcome:
-    """So many single flips in each stored file; the finding names those that changed a figure in silence.
+    """Flip single bits in each stored file. The finding names the flips that changed a figure without a message.
 
-    Left out are the user's own model, and what strobe writes for people alone (reports, tables, figures).
+    The user's own model is excluded, and so are files that strobe never reads (reports, tables, drawings).
     """
     name, _, flips = case.removeprefix("bits/").partition("+")
-    recipe = next(one for one in recipes() if one.name == name)
-    outcome = Outcome(case=case, verb=recipe.verb, recipe=recipe.name, code=0)  # type: ignore[arg-type]  # it has a name
+    command = next(one for one in commands() if one.name == name)
+    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # it has a name
     start, rng = work / "start", random.Random(case)
-    lay_out_sound(recipe, corpus, start)
-    whole = work / "whole"
-    shutil.copytree(start, whole)
-    done = call(recipe.words, cwd=whole)
+    lay_out_sound(command, corpus, start)
+    undamaged = work / "whole"
+    shutil.copytree(start, undamaged)
+    done = call(command.words, cwd=undamaged)
     if done.code not in (0, 1):
-        outcome.finding = f"unbroken: {done.ended}: {done.stderr[-300:]}"
+        outcome.finding = f"without damage: {done.ended}: {done.stderr[-300:]}"
         return outcome
-    expected = _figures(recipe, whole, done.stdout)
+    expected = _figures(command, undamaged, done.stdout)
     problems = []
-    for path in _stored(recipe, start):
+    for path in _stored(command, start):
         for _ in range(int(flips or 1)):
             outcome.kinds.append(path.as_posix())
-            if problem := _one(recipe, start, work / "at", path, expected, rng):
+            if problem := _one(command, start, work / "at", path, expected, rng):
                 problems.append(problem)
     outcome.finding = "; ".join(problems[:5])
     return outcome
 
 
-def _stored(recipe: Recipe, start: Path) -> list[Path]:
-    tops = [start / name for name in recipe.place if name.startswith(_OURS)]
+def _stored(command: Command, start: Path) -> list[Path]:
+    tops = [start / name for name in command.place if name.startswith(_OURS)]
     files = [path.relative_to(start) for top in tops for path in sorted(top.rglob("*")) if path.is_file()]
     shown = (".html", ".svg", ".csv", ".sqlite")
     return [path for path in files if path.suffix not in shown and not {"tables", "figures", "masks"} & {*path.parts}]
 
 
-def _one(recipe: Recipe, start: Path, work: Path, path: Path, expected: Any, rng: random.Random) -> str:
+def _one(command: Command, start: Path, work: Path, path: Path, expected: Any, rng: random.Random) -> str:
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(start, work)
     data = bytearray((work / path).read_bytes())
@@ -71,22 +71,22 @@ def _one(recipe: Recipe, start: Path, work: Path, path: Path, expected: Any, rng
     place, bit = rng.randrange(len(data)), rng.randrange(8)
     data[place] ^= 1 << bit
     (work / path).write_bytes(data)
-    done = call(recipe.words, cwd=work)
+    done = call(command.words, cwd=work)
     where = f"bit {bit} of byte {place} of {path}"
-    if problem := judge(done, recipe.verb):
+    if problem := judge(done, command.verb):
         return f"{where}: {problem}"
-    if done.code == 2 or done.stderr.strip():  # refused, or a line about it
+    if done.code == 2 or done.stderr.strip():  # refused, or reported
         return ""
-    found = _figures(recipe, work, done.stdout)
+    found = _figures(command, work, done.stdout)
     if found == expected:
         return ""
-    return f"{where}: exit {done.code}, and other figures without a word ({_first(expected, found)})"
+    return f"{where}: exit {done.code} without a message, but the figures differ ({_first(expected, found)})"
 
 
-def _figures(recipe: Recipe, place: Path, stdout: str) -> Any:
-    """What the command gives: results.json where it writes one, else what it prints."""
-    results = place / (recipe.dest or "") / "results.json"
-    if recipe.dest and results.is_file():
+def _figures(command: Command, place: Path, stdout: str) -> Any:
+    """Return the command's figures: results.json if it writes one, otherwise its output."""
+    results = place / (command.dest or "") / "results.json"
+    if command.dest and results.is_file():
         return _plain(json.loads(results.read_text(encoding="utf-8")))
     return stdout
 
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 
 def _first(one: Any, other: Any, at: str = "") -> str:
-    """Where two contents differ first."""
+    """Return the first place where two contents differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             if one.get(key) != other.get(key):

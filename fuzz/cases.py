@@ -1,4 +1,4 @@
-"""One case: a recipe drawn by the case's number, its inputs damaged, the command run, the outcome judged."""
+"""Run one case: choose a command by the case's number, damage its inputs, run it and judge the outcome."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuzz.command import Command
+from fuzz.commands import commands
 from fuzz.mutations import mutate, mutate_words
 from fuzz.process import Done, call, watch
-from fuzz.recipe import Recipe
-from fuzz.recipes import recipes
 
 __all__ = ["Outcome", "drawn", "judge", "lay_out_sound", "leftovers", "run_case", "tree", "unreadable"]
 
@@ -25,11 +25,11 @@ _BAD = re.compile(
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What became of a case; `finding` is empty where all that is promised held."""
+    """The outcome of a case. `finding` is empty if the command kept every rule."""
 
     case: int
     verb: str
-    recipe: str
+    command: str
     kinds: list[str] = field(default_factory=list)
     code: int | None = None
     finding: str = ""
@@ -38,27 +38,27 @@ class Outcome:
     grown: int = 0
 
     def line(self) -> str:
-        """One line of the log."""
+        """Return the outcome as one line of the log."""
         return json.dumps(asdict(self)) + "\n"
 
 
-def drawn(case: int, seed: int) -> tuple[Recipe, random.Random]:
-    """The recipe of a case, and the generator that draws the rest of it."""
+def drawn(case: int, seed: int) -> tuple[Command, random.Random]:
+    """Return the command of a case, and the random generator for its damage."""
     rng = random.Random(f"strobe-fuzz {seed} {case}")
-    every = recipes()
+    every = commands()
     return rng.choices(every, [one.weight for one in every])[0], rng
 
 
 def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
-    """Run the case in `work`, an empty folder of its own; what it left there shows what was tried."""
-    recipe, rng = drawn(case, seed)
+    """Run the case in `work`, an empty folder. The files left there show the damaged inputs."""
+    command, rng = drawn(case, seed)
     place = work / "in"
     place.mkdir(parents=True)
-    laid = watch(lambda: _lay_out(recipe, corpus, place, work, rng), cwd=place, limit_s=120)
+    laid = watch(lambda: _lay_out(command, corpus, place, work, rng), cwd=place, limit_s=120)
     made = json.loads((work / "case.json").read_text(encoding="utf-8")) if laid.code == 0 else {"words": [], "said": []}
-    outcome = Outcome(case=case, verb=recipe.verb, recipe=recipe.name)
+    outcome = Outcome(case=case, verb=command.verb, command=command.name)
     if laid.code != 0:
-        outcome.finding = f"the harness could not lay the case out: {laid.ended}: {laid.stderr[-300:]}"
+        outcome.finding = f"the fuzzer could not prepare the case: {laid.ended}: {laid.stderr[-300:]}"
         return outcome
     outcome.kinds = [said.split(" ")[0] for said in made["said"]]
     before = tree(place)
@@ -68,16 +68,16 @@ def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = Fa
     os.environ.pop("STROBE_DEBUG", None)
     outcome.code, outcome.seconds, outcome.grown = done.code, round(done.seconds, 3), done.grown
     outcome.said = done.stderr[-4000:]
-    outcome.finding = judge(done, recipe.verb) or _judge_files(
-        recipe, done, before, place, other_words="words" in str(outcome.kinds)
+    outcome.finding = judge(done, command.verb) or _judge_files(
+        command, done, before, place, other_words="words" in str(outcome.kinds)
     )
     return outcome
 
 
-def lay_out_sound(recipe: Recipe, corpus: Path, place: Path) -> None:
-    """Copy what the recipe works on, undamaged."""
+def lay_out_sound(command: Command, corpus: Path, place: Path) -> None:
+    """Copy the command's inputs, undamaged."""
     place.mkdir(parents=True, exist_ok=True)
-    for name in recipe.place:
+    for name in command.place:
         source, target = corpus / name, place / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
@@ -86,59 +86,61 @@ def lay_out_sound(recipe: Recipe, corpus: Path, place: Path) -> None:
             shutil.copy(source, target)
 
 
-def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.Random) -> None:
-    """Copy the sound inputs, damage them, and write down what is to be run."""
-    lay_out_sound(recipe, corpus, place)
-    aside = tuple(place / name for name in recipe.aside)
+def _lay_out(command: Command, corpus: Path, place: Path, work: Path, rng: random.Random) -> None:
+    """Copy the sound inputs, damage them, and record the command to run."""
+    lay_out_sound(command, corpus, place)
+    aside = tuple(place / name for name in command.aside)
     files = sorted(
         path
         for path in place.rglob("*")
         if path.is_file() and not any(path == one or one in path.parents for one in aside)
     )
-    words, said = list(recipe.words), []
+    words, said = list(command.words), []
     if not files or rng.random() < 0.08:
         words, one = mutate_words(words, rng)
         said.append(one)
     named = {place / word.rpartition(":")[2] for word in words}
     n = rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0
     said += [mutate(place, files, rng, named=named) for _ in range(n)]
-    content = {"words": words, "said": said, "recipe": recipe.name}
+    content = {"words": words, "said": said, "command": command.name}
     (work / "case.json").write_text(json.dumps(content, indent=1), encoding="utf-8", errors="replace")
 
 
-# -- what is promised ------------------------------------------------------------------------------------------------
+# -- the rules -------------------------------------------------------------------------------------------------------
 
 
 def judge(done: Done, verb: str) -> str:
-    """What is wrong with how the command ended and what it said, or nothing."""
+    """Return which rule the command's exit code or output broke. Empty if none."""
     if done.code is None:
         return done.ended
     if done.code not in (0, 1, 2):
         return f"exit {done.code}"
     if bad := _BAD.search(done.stderr):
-        return f"said {bad[0].strip()[:60]!r}"
+        return f"printed {bad[0].strip()[:60]!r}"
     lines = done.stderr.splitlines()
     ours = [line for line in lines if line.startswith("strobe: ")]
     by_model = verb in ("predict", "eval") and not lines and done.stdout  # a line for each model that failed
     if done.code == 2 and "Usage: " not in done.stderr and not by_model and (len(ours) != 1 or lines[-1] != ours[0]):
-        return f"{len(ours)} lines of error, or not the last"
+        return f"{len(ours)} error lines, or the error is not the last line"
     if any("not enough memory" in line for line in ours):
         return "ran out of memory"
     return ""
 
 
-def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path, *, other_words: bool) -> str:
-    """What is wrong with the files it left, or nothing: inputs untouched, nothing half-written, the result readable."""
+def _judge_files(command: Command, done: Done, before: dict[str, Any], place: Path, *, other_words: bool) -> str:
+    """Return which rule the files broke: inputs unchanged, nothing half-written, the result readable. Empty if none."""
     after = tree(place)
     if left := [name for name in leftovers(after) if name not in before]:
-        return f"left {left[0]} behind"
-    dest = recipe.dest
+        return f"left the temporary file {left[0]}"
+    dest = command.dest
 
     def ours(name: str) -> bool:
         return dest is not None and (name == dest or name.startswith(f"{dest}/"))
 
-    if not recipe.in_place:
-        looked_at = {*before} if other_words else {*before, *after}  # other words may name another folder to write
+    if not command.in_place:
+        looked_at = (
+            {*before} if other_words else {*before, *after}
+        )  # a changed command line may write to another folder
         changed = sorted(name for name in looked_at if not ours(name) and before.get(name) != after.get(name))
         if changed and (dest is None or not dest.startswith(f"{changed[0]}/")):
             return f"changed {changed[0]}, which it only reads"
@@ -146,25 +148,27 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
         return ""
     old = {name: value for name, value in before.items() if ours(name)}
     new = {name: value for name, value in after.items() if ours(name)}
-    if old == new and (done.code == 2 or other_words):  # other words may name another folder to write
+    if old == new and (done.code == 2 or other_words):  # a changed command line may write to another folder
         return ""
     rewritten = old.get(f"{dest}/results.json") != new.get(f"{dest}/results.json")
     checked = watch(lambda: unreadable(place / dest, results=rewritten), cwd=place)
     problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"
-    if problem and done.code == 2 and old and _was_damaged(recipe, place):
-        return ""  # it was damaged before, and what stood beside it went on
+    if problem and done.code == 2 and old and _was_damaged(command, place):
+        return ""  # the destination was damaged before, and its other files are still readable
     return f"exit {done.code}, and {dest}: {problem}" if problem else ""
 
 
-def _was_damaged(recipe: Recipe, place: Path) -> bool:
-    """Whether the destination was itself among what was damaged."""
+def _was_damaged(command: Command, place: Path) -> bool:
+    """Return whether the destination was itself damaged."""
     return (
-        recipe.dest is not None and any(name == recipe.dest for name in recipe.place) and (place / recipe.dest).is_dir()
+        command.dest is not None
+        and any(name == command.dest for name in command.place)
+        and (place / command.dest).is_dir()
     )
 
 
 def unreadable(dest: Path, *, results: bool = True) -> str:
-    """Why what lies there is neither whole nor nothing; "" where it is. `results`: whether to look at results.json."""
+    """Return why the folder is neither complete nor absent. Empty if it is. `results`: also check results.json."""
     from strobe.core.errors import StrobeError
     from strobe.core.swaps import settle
     from strobe.datasets import folder
@@ -183,7 +187,7 @@ def unreadable(dest: Path, *, results: bool = True) -> str:
     if (dest / "report.html").is_file() and not (dest / "report.html").read_text(encoding="utf-8").rstrip().endswith(
         "</html>"
     ):
-        return "report.html is cut"
+        return "report.html is truncated"
     return ""
 
 
@@ -192,7 +196,7 @@ def _no_constant(name: str) -> None:
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Everything below a folder by name: its kind, its size, when it was last written."""
+    """Return the type, size and modification time of every file below a folder, by name."""
     out = {}
     for path in sorted(folder.rglob("*")):
         about = path.lstat()
@@ -203,5 +207,5 @@ def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def leftovers(names: dict[str, Any]) -> list[str]:
-    """Those of the names that are temporary."""
+    """Return the names of temporary files."""
     return [name for name in names if any(_LEFT.fullmatch(part) for part in name.split("/"))]

@@ -1,7 +1,7 @@
-"""The sound inputs every case starts from: datasets, runs, prediction files, releases, clips, votes and weights.
+"""Make the sound inputs of every case: datasets, runs, prediction files, releases, clips, votes and weights.
 
-Made once into a folder. Half of them come from `tests/golden` (folders as earlier versions wrote them), the rest are
-made by strobe itself, so that what it writes today is tried too.
+They are made once, into one folder. Half of them come from `tests/golden` (folders of earlier versions). strobe makes
+the rest, so that the fuzzer also tests folders of the current version.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def make(options):
     plan, space = ImagePlan(size_hw=(8, 8), resize=8), LabelSpace.of_names("colours", ["red", "green", "blue"])
     return classifier_of(Net(), ModelName("py", "net"), plan=plan, label_space=space, options=options)
 """
-"""A model with gradients, for what attacks one."""
+"""A model with gradients, for attacks."""
 
 
 _GENERATOR = """
@@ -56,17 +56,19 @@ def make(options):
         classes=["red", "green", "blue"], latent_size=3, image_hw=(8, 8), device=options.device,
     )
 """
-"""A generator of coloured squares, for what searches one."""
+"""A generator of coloured squares, for searches."""
 
 
 def make_corpus(folder: Path) -> Path:
-    """The folder, filled unless an earlier call did; a half-filled one is made again."""
+    """Return the folder, filled if no earlier call has filled it. A half-filled folder is made again."""
     done = folder / "done"
     if done.is_file():
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    made = watch(lambda: _fill(folder), cwd=folder, limit_s=600)  # in a child: this process must not compute
+    made = watch(
+        lambda: _fill(folder), cwd=folder, limit_s=600
+    )  # in a child, because this process is forked later and must stay small
     if made.code != 0:
         raise RuntimeError(f"the corpus could not be made: {made.ended}: {made.stderr[-2000:]}")
     done.touch()
@@ -85,7 +87,7 @@ def _fill(folder: Path) -> None:
     _weights(folder / "weights")
     make_datasets(folder)
     made = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
-    for path in (folder / "runs").glob("*/run.json"):  # relative: a case is a copy of some of these folders
+    for path in (folder / "runs").glob("*/run.json"):  # relative, because a case copies some of these folders
         about = json.loads(path.read_text(encoding="utf-8"))
         name = path.parent.name
         data = {"new-early": "video"}.get(name, name.removeprefix("new-"))
@@ -94,7 +96,7 @@ def _fill(folder: Path) -> None:
 
 
 def make_sources(folder: Path) -> None:
-    """What users bring: clips, photos, and small releases in every format that is imported."""
+    """Make users' inputs: clips, photos, and small releases in every format that strobe imports."""
     _clips(folder / "clips")
     _photos(folder / "photos")
     _releases(folder)
@@ -276,7 +278,7 @@ def _corrupted(root: Path) -> None:
 
 
 def _backgrounds(root: Path) -> None:
-    """ImageNet-A and crops of it, ImageNet-9, ObjectNet, as they are released."""
+    """Make ImageNet-A with crops, ImageNet-9 and ObjectNet in their released layout."""
     crops = []
     for place, name in enumerate(("n01498041/a.jpg", "n02106662/b.jpg")):
         _picture(root / "imagenet-a" / name, place, (30, 24))
@@ -300,7 +302,7 @@ def _backgrounds(root: Path) -> None:
 
 
 def _trials(root: Path) -> None:
-    """Three images named by two people, as model-vs-human has it."""
+    """Make three images named by two people, in the format of model-vs-human."""
     pictures = [("cat", "0_cat_00_cat1.png"), ("dog", "0_dog_00_dog1.png"), ("dog", "0_dog_00_dog2.png")]
     for place, (_, name) in enumerate(pictures):
         _picture(root / "images" / name, place)
@@ -349,7 +351,7 @@ def _weights(folder: Path) -> None:
 
 
 def _salient(path: Path) -> None:
-    """A net that takes what is red for what stands out."""
+    """Make a saliency network that marks red pixels."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 

@@ -1,4 +1,4 @@
-"""What strobe itself makes of the sound inputs: datasets, runs, votes, and what goes with them."""
+"""Run strobe on the sound inputs to make datasets, runs, votes and related files."""
 
 import json
 import shutil
@@ -15,13 +15,13 @@ _SEARCH = "--images=3 --scale-images=8 --steps 4 --strips 1 --device cpu -q"
 
 
 def text(path: Path, *lines: str) -> None:
-    """Write the lines."""
+    """Write lines to a text file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def make_datasets(folder: Path) -> None:
-    """Datasets and runs written by the code under test, through the verbs that are fuzzed later."""
+    """Make datasets and runs with the code under test, by the commands that are fuzzed later."""
     _made(folder)
     _ladder_files(folder)
     _votes(folder)
@@ -56,7 +56,7 @@ def _made(folder: Path) -> None:
 
 
 def _ladder_files(folder: Path) -> None:
-    """Boxes and masks of the anchors of `masked` as others bring them."""
+    """Make boxes and masks of the anchors of `masked`, in the formats of other tools."""
     from PIL import Image
 
     from strobe.datasets import folder as folders
@@ -76,7 +76,7 @@ def _ladder_files(folder: Path) -> None:
 
 
 def _votes(folder: Path) -> None:
-    """Votes on the golden video dataset, names of its frames, and a copy of it with a review under way."""
+    """Make votes on the golden video dataset, names of its frames, and a copy with an unfinished review."""
     import csv
 
     _call(folder, "export datasets/video csv as-csv -q")

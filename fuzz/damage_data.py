@@ -1,4 +1,4 @@
-"""Damage to the rest: bytes, tables, images, arrays, and what kind of file it is."""
+"""Damage bytes, tables, images, arrays, and the type of a file."""
 
 import os
 import random
@@ -15,13 +15,13 @@ __all__ = ["cut", "edit_table", "flip", "other_array", "other_picture", "swell_t
 
 
 def flip(path: Path, rng: random.Random) -> str:
-    """A few bytes are others."""
+    """Change a few bytes."""
     data = bytearray(path.read_bytes())
     if not data:
         path.write_bytes(rng.randbytes(9))
         return "noise"
     n = rng.choice([1, 1, 2, 5, 20])
-    # Headers and footers hold what readers trust.
+    # Readers trust headers and footers, so these are changed more often.
     spans = [(0, len(data)), (0, min(64, len(data))), (max(0, len(data) - 200), len(data))]
     for _ in range(n):
         low, high = rng.choice(spans)
@@ -32,7 +32,7 @@ def flip(path: Path, rng: random.Random) -> str:
 
 
 def cut(path: Path, rng: random.Random) -> str:
-    """Empty, cut, lengthened, or a stretch of it noise or repeated."""
+    """Empty, truncate or lengthen the file, or replace a part by noise or a repetition."""
     data = path.read_bytes()
     how = rng.randrange(6)
     if how == 0:
@@ -59,20 +59,20 @@ def cut(path: Path, rng: random.Random) -> str:
 
 
 def edit_table(path: Path, rng: random.Random) -> str:
-    """Up to three changes of a Parquet table."""
+    """Change a Parquet table up to three times."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    said = ""
+    description = ""
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         table, one = _changed_table(table, rng)
-        said += one + "; "
+        description += one + "; "
     try:
         pq.write_table(table, path, row_group_size=rng.choice([None, 1, 7]) if len(table) else None)
     except (pa.ArrowException, ValueError):
-        return said + flip(path, rng)
-    return said
+        return description + flip(path, rng)
+    return description
 
 
 def _changed_table(table: Any, rng: random.Random) -> tuple[Any, str]:
@@ -96,7 +96,7 @@ def _changed_table(table: Any, rng: random.Random) -> tuple[Any, str]:
             if len(table)
             else []
         )
-        return table.take(order), "rows drawn again"
+        return table.take(order), "rows resampled"
     if how == 3:
         order = list(range(len(table)))
         rng.shuffle(order)
@@ -135,7 +135,7 @@ def _changed_table(table: Any, rng: random.Random) -> tuple[Any, str]:
 
 
 def _metadata(table: Any, rng: random.Random) -> tuple[Any, str]:
-    """The file's own facts changed: keys gone, other texts, bytes that are no text."""
+    """Change the file's metadata: remove keys, change texts, insert bytes that are not text."""
     held = dict(table.schema.metadata or {})
     held.pop(b"pandas", None)
     ours = sorted(held)
@@ -150,7 +150,7 @@ def _metadata(table: Any, rng: random.Random) -> tuple[Any, str]:
 
 
 def _cell(table: Any, place: int, name: str, rng: random.Random) -> tuple[Any, str]:
-    """Other values in a column, of its own type where they fit, else the column becomes theirs."""
+    """Put other values into a column. If they do not fit its type, the column gets theirs."""
     import pyarrow as pa
 
     values = table.column(place).to_pylist()
@@ -164,7 +164,7 @@ def _cell(table: Any, place: int, name: str, rng: random.Random) -> tuple[Any, s
         else [rng.randrange(len(values)) for _ in range(rng.choice([1, 1, 3]))]
     )
     if rng.random() < 0.3:
-        odd = rng.choice(values)  # a value of its own, where it does not belong
+        odd = rng.choice(values)  # a value of the same column, at another row
     elif pa.types.is_integer(kind):
         odd = rng.choice([None, -1, 0, 1, 2**31, 2**62, -(2**63), 10**6])
     elif pa.types.is_floating(kind):
@@ -183,7 +183,7 @@ def _cell(table: Any, place: int, name: str, rng: random.Random) -> tuple[Any, s
 
 
 def swell_table(path: Path, rng: random.Random) -> str:
-    """A small file that unpacks to much: one row a great many times over, in a dictionary."""
+    """Write a small file that unpacks to a large table: one row repeated very often, in a dictionary."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -194,7 +194,7 @@ def swell_table(path: Path, rng: random.Random) -> str:
     plain = not any(pa.types.is_nested(column.type) for column in table.columns)
     n = rng.choice([100_000, 3_000_000, 20_000_000] if plain else [100_000])
     row = sum(column.slice(0, 1).nbytes for column in table.columns if pa.types.is_nested(column.type))
-    n = min(n, (64 << 20) // max(row, 1)) if not plain else n  # these are written out, not as a dictionary
+    n = min(n, (64 << 20) // max(row, 1)) if not plain else n  # stored row by row, not as a dictionary
     where = pa.array(np.zeros(n, dtype=np.int8))
     columns = []
     for place in range(table.num_columns):
@@ -209,14 +209,14 @@ def swell_table(path: Path, rng: random.Random) -> str:
 
 
 def other_picture(path: Path, rng: random.Random) -> str:
-    """Whole images nobody expects: odd modes and sizes, many frames, a header that promises gigapixels."""
+    """Write an unusual image: an odd mode or size, many frames, or a header that promises gigapixels."""
     from PIL import Image
 
     how = rng.randrange(9)
     if how == 0:
         data = bytearray(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4) * 2 + b"\x08\x02\0\0\0")
         path.write_bytes(bytes(data) + rng.randbytes(40))
-        return "60,000 pixels square, so it says"
+        return "60,000 pixels square by its header"
     mode = ["RGB", "L", "1", "P", "LA", "RGBA", "CMYK", "I;16", "F"][rng.randrange(9)]
     size = rng.choice([(1, 1), (1, 3000), (3000, 1), (7, 5), (16, 16), (640, 480)])
     picture = Image.new(mode, size)
@@ -232,7 +232,7 @@ def other_picture(path: Path, rng: random.Random) -> str:
 
 
 def other_array(path: Path, rng: random.Random) -> str:
-    """An array of another shape or kind, a pickle, or a header that promises more."""
+    """Write an array of another shape or type, a pickle, or a header that promises more data."""
     import numpy as np
 
     shape = rng.choice([(0,), (3,), (10, 8, 8), (10, 8, 8, 4), (10, 0, 8, 3), (11, 8, 8, 3), (7, 8, 8, 3), ()])
@@ -249,11 +249,11 @@ def other_array(path: Path, rng: random.Random) -> str:
     return f"{shape} {kind}"
 
 
-# -- what kind of file it is -----------------------------------------------------------------------------------------
+# -- the type of the file --------------------------------------------------------------------------------------------
 
 
 def tree(path: Path, rng: random.Random) -> str:
-    """The file is gone, renamed, doubled, or something else than a file."""
+    """Remove, rename or copy the file, or replace it by something that is not a regular file."""
     how = rng.randrange(12)
     new = path.with_name(
         rng.choice(
@@ -276,15 +276,15 @@ def tree(path: Path, rng: random.Random) -> str:
         return "another name"
     if how == 2 and path.is_file():
         new.write_bytes(path.read_bytes())
-        return "a copy beside it"
+        return "a copy next to it"
     if how == 3 and path.parent.is_dir():
         (
             path.parent / rng.choice(["Thumbs.db", ".DS_Store", "x.parquet", "model.json", "x.json", "x.png", "x.xml"])
         ).write_bytes(rng.randbytes(30))
-        return "a stranger beside it"
+        return "an unknown file next to it"
     if how in (10, 11) and path.parent != Path.cwd():
         path.parent.chmod((0, 0o500)[how - 10])
-        return ("a folder nobody may open", "a folder nobody may write to")[how - 10]
+        return ("a folder without read permission", "a folder without write permission")[how - 10]
     content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     _take_away(path)
     if how == 4:

@@ -1,4 +1,4 @@
-"""Damage to what people can read: JSON, lines of JSON, CSV and XML."""
+"""Damage text files: JSON, JSON lines, CSV and XML."""
 
 import json
 import random
@@ -78,7 +78,7 @@ ODD: list[Any] = [
 
 
 def edit_json(path: Path, rng: random.Random) -> str:
-    """One node of the JSON is changed."""
+    """Change one node of the JSON."""
     content = json.loads(path.read_text(encoding="utf-8"))
     content, said = _edited(content, rng)
     path.write_text(_dump(content, rng), encoding="utf-8", errors="surrogatepass")
@@ -86,7 +86,7 @@ def edit_json(path: Path, rng: random.Random) -> str:
 
 
 def _edited(content: Any, rng: random.Random) -> tuple[Any, str]:
-    """The content with one node changed, and the way to it."""
+    """Return the content with one node changed, and the path to that node."""
     way: list[Any] = []
     parent: Any = None
     key: Any = None
@@ -107,7 +107,7 @@ def _edited(content: Any, rng: random.Random) -> tuple[Any, str]:
         return content, f"one more in {where}"
     if how == 1:
         parent[rng.choice(["", "x", "schema", "\x00", "é", str(key) + "2", "1"])] = rng.choice([node, *ODD])
-        return content, f"another key beside {where}"
+        return content, f"another key next to {where}"
     if how == 2 and isinstance(parent, dict):
         parent[rng.choice(["", "x", str(key).upper(), f" {key}"])] = parent.pop(key)
         return content, f"{where} renamed"
@@ -134,7 +134,7 @@ def _dump(content: Any, rng: random.Random) -> str:
 
 
 def raw_json(path: Path, rng: random.Random) -> str:
-    """The text of the JSON is changed where no writer would."""
+    """Change the text of the JSON in ways that no writer does."""
     text = path.read_text(encoding="utf-8")
     how = rng.randrange(6)
     if how == 0:
@@ -161,11 +161,11 @@ def raw_json(path: Path, rng: random.Random) -> str:
         )
         return f"{one[1]} twice"
     path.write_text(rng.choice(["", " ", "{}", "[]", "null", "0", '""', "{", "tru", "NaN"]), encoding="utf-8")
-    return "hardly anything"
+    return "almost nothing left"
 
 
 def edit_jsonl(path: Path, rng: random.Random) -> str:
-    """One line is changed, gone or doubled."""
+    """Change, remove or repeat one line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     place = rng.randrange(len(lines))
     how = rng.randrange(5)
@@ -186,7 +186,7 @@ def edit_jsonl(path: Path, rng: random.Random) -> str:
 
 
 def edit_csv(path: Path, rng: random.Random) -> str:
-    """Cells, rows, separators, letters or line ends are others."""
+    """Change cells, rows, separators, encoding or line endings."""
     import csv
     import io
 
@@ -207,7 +207,7 @@ def edit_csv(path: Path, rng: random.Random) -> str:
                 ]
             )
         )
-        return "other line ends or letters"
+        return "other line endings or encoding"
     if how == 2:
         path.write_text(
             text + rng.choice(['"', '"open', "\0", ",,,,,,,,,,,,\n", "x" * 200_000, "\n" * 1000]), encoding="utf-8"
@@ -215,7 +215,7 @@ def edit_csv(path: Path, rng: random.Random) -> str:
         return "odd end"
     rows = list(csv.reader(io.StringIO(text)))
     row = rng.choice(rows)
-    said = f"row {rows.index(row) + 1}"
+    description = f"row {rows.index(row) + 1}"
     if how == 3:
         rows.remove(row)
     elif how == 4:
@@ -229,15 +229,15 @@ def edit_csv(path: Path, rng: random.Random) -> str:
     elif row:
         odd = rng.choice(ODD)
         row[rng.randrange(len(row))] = odd if isinstance(odd, str) else json.dumps(odd)
-        said += f" = {str(odd)[:30]!r}"
+        description += f" = {str(odd)[:30]!r}"
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     path.write_text(out.getvalue(), encoding="utf-8", errors="surrogatepass")
-    return said
+    return description
 
 
 def edit_xml(path: Path, rng: random.Random) -> str:
-    """Tags or their texts are others."""
+    """Change tags or their texts."""
     text = path.read_text(encoding="utf-8")
     how = rng.randrange(6)
     if how == 0:

@@ -1,4 +1,4 @@
-"""The verbs that are killed: what lies there, what is asked, and the folder it writes."""
+"""The commands to kill: their input folders, their words, and the folder each one writes."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ __all__ = ["KILLS", "Killed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed:
-    """A verb to kill: what lies there, the commands before it, its words, the folder it writes."""
+    """A command to kill: its input files, the commands run before it, its words, and the folder it writes."""
 
     words: tuple[str, ...]
     place: tuple[str, ...]
     dest: str
     before: tuple[tuple[str, ...], ...] = ()
-    ask: tuple[str, ...] = ()  # the outcome is what this prints, where files hold times or random ids
+    ask: tuple[str, ...] = ()  # compare this command's output instead of files, if these contain times or random ids
 
 
 def _killed(words: str, place: str = "", *, dest: str = "out", before: str = "", ask: str = "") -> Killed:

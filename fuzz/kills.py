@@ -1,7 +1,7 @@
-"""Kills: a verb dies at its n-th step on disk, or at a random moment; the same command must then end as if it had not.
+"""Kill a command at its n-th step on disk, or at a random moment, and run it again.
 
-A step is a rename, a link, a removal or a new folder. After a kill the folder must be absent or readable, the same
-command again must succeed, give what an unbroken one gives, and leave nothing over.
+A step is a rename, a link, a removal or a new folder. After a kill, the folder must be absent or readable. The same
+command must then succeed, give the files of an uninterrupted run, and leave no temporary files.
 """
 
 import hashlib
@@ -27,7 +27,10 @@ _MOST = 400
 
 
 def kill_plan(most: int | None, seed: int) -> list[str]:
-    """The names of kills: one sweep over all steps per verb, then random moments; `most`: of the cheapest."""
+    """Return the names of kills: one sweep over all steps per command, then random moments.
+
+    `most` keeps the cheapest.
+    """
     sweeps = [f"kill/{name}/steps" for name in KILLS]
     at_random = [f"kill/{name}/random-{seed}" for name in KILLS]
     if most is None:
@@ -37,20 +40,20 @@ def kill_plan(most: int | None, seed: int) -> list[str]:
 
 
 def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
-    """All kills of one name; the finding is the first thing that was not as promised."""
+    """Run all kills of one name. The finding is the first broken rule of each kind."""
     _, verb, how = name.split("/")
     killed = KILLS[verb]
-    outcome = Outcome(case=name, verb=verb, recipe=verb)  # type: ignore[arg-type]  # a kill is named, not numbered
+    outcome = Outcome(case=name, verb=verb, command=verb)  # type: ignore[arg-type]  # a kill is named, not numbered
     work.mkdir(parents=True)
     start = work / "start"
     lay_out(killed, corpus, start)
-    whole = work / "whole"
-    shutil.copytree(start, whole, symlinks=True)
-    done = call(killed.words, cwd=whole, limit_s=60)
+    uninterrupted = work / "whole"
+    shutil.copytree(start, uninterrupted, symlinks=True)
+    done = call(killed.words, cwd=uninterrupted, limit_s=60)
     if done.code != 0:
-        outcome.finding = f"unbroken: {done.ended}: {done.stderr[-300:]}"
+        outcome.finding = f"uninterrupted: {done.ended}: {done.stderr[-300:]}"
         return outcome
-    expected = state_of(killed, whole)
+    expected = state_of(killed, uninterrupted)
     outcome.code = 0
     kind, _, number = how.partition("-")
     if kind == "steps":
@@ -68,7 +71,7 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
         if not ended:
             break
         outcome.kinds.append(str(point) if isinstance(point, int) else f"{point:.3f} s")
-        if problem:  # one of each sort is enough to be seen and mended
+        if problem:  # keep one finding of each kind
             problems.setdefault(
                 re.sub(r"[0-9a-z_]{8}\.tmp|\d+", "#", problem), f"at {outcome.kinds[-1]} ({ended}): {problem}"
             )
@@ -79,7 +82,7 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
 
 
 def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
-    """Copy what the verb works on, and run the commands before it."""
+    """Copy the command's inputs, and run the commands before it."""
     place.mkdir(parents=True)
     for name in killed.place:
         source, target = corpus / name, place / name
@@ -92,7 +95,7 @@ def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
 
 
 def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: dict[str, str]) -> tuple[str, str]:
-    """Kill once and look: how it died ("" where it ended by itself first), and what was not as promised."""
+    """Kill once and check. Returns how it died ("" if it finished before), and the broken rule."""
     shutil.rmtree(work, ignore_errors=True)
     place = work / "in"
     shutil.copytree(start, place, symlinks=True)
@@ -107,22 +110,22 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
         dead = call(killed.words, cwd=place, limit_s=60, kill_after_s=point)
         ended = "at random"
     if problem := _not_whole(place / killed.dest, work / "copy"):
-        return ended, f"what it left cannot be read: {problem}"
+        return ended, f"the folder it left cannot be read: {problem}"
     again = call(killed.words, cwd=place, limit_s=60)
     if again.code != 0:
-        return ended, f"the same command again: {again.ended}: {again.stderr.strip()[-300:]}"
-    found = state_of(killed, place)
+        return ended, f"running the same command again: {again.ended}: {again.stderr.strip()[-300:]}"
+    files = state_of(killed, place)
     if left := leftovers(tree(place / killed.dest)):
-        return ended, f"{left[0]} is left over"
-    if found != expected:
-        other = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
-        how = "is not there" if other[0] not in found else "is there too" if other[0] not in expected else "is another"
+        return ended, f"the temporary file {left[0]} remains"
+    if files != expected:
+        other = sorted(name for name in {*files, *expected} if files.get(name) != expected.get(name))
+        how = "is missing" if other[0] not in files else "is unexpected" if other[0] not in expected else "differs"
         return ended, f"{other[0]} {how} (of {len(other)})"
     return ended, ""
 
 
 def _not_whole(dest: Path, copy: Path) -> str:
-    """Why a dataset or a run that lies there cannot be read; looked at in a copy, because looking mends."""
+    """Return why a dataset or run in the folder cannot be read. Reads a copy, because reading repairs it."""
     if not any((dest / name).exists() for name in ("dataset.json", "run.json", ".committed")):
         return ""
     shutil.copytree(dest, copy / dest.name, symlinks=True)
@@ -130,25 +133,25 @@ def _not_whole(dest: Path, copy: Path) -> str:
     return str(found.answer or "") if found.code == 0 else f"{found.ended}: {found.stderr.strip()[-300:]}"
 
 
-# -- dying -----------------------------------------------------------------------------------------------------------
+# -- the kill --------------------------------------------------------------------------------------------------------
 
 
 def _die_at(step: int, note: Path) -> None:
-    """From now on the step-th call that changes names on disk ends the process before it is made."""
-    seen, home = [0], str(Path.cwd())
+    """Make the step-th call that changes names on disk end the process, before the call is made."""
+    count, home = [0], str(Path.cwd())
 
-    def is_ours(one: Any) -> bool:  # not of a cache elsewhere
+    def is_ours(one: Any) -> bool:  # excludes caches in other folders
         return not isinstance(one, str | Path) or not Path(one).is_absolute() or str(one).startswith(home)
 
     def guarded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call_it(*args: Any, **named: Any) -> Any:
             if all(is_ours(one) for one in args):
-                seen[0] += 1
-                if seen[0] == step or step < 0:
+                count[0] += 1
+                if count[0] == step or step < 0:
                     names = [Path(one).name for one in args[:2] if isinstance(one, str | Path)]
                     with note.open("a", encoding="utf-8") as file:
                         file.write(f"{name} {' '.join(names)}\n")
-                if seen[0] == step:
+                if count[0] == step:
                     os._exit(KILLED)
             return real(*args, **named)
 
@@ -159,7 +162,7 @@ def _die_at(step: int, note: Path) -> None:
 
 
 def _count(killed: Killed, start: Path, work: Path) -> int:
-    """How many steps an unbroken run makes: it is killed at one it never comes to, and each is noted."""
+    """Return the number of steps of an uninterrupted run, by recording each step without a kill."""
     shutil.copytree(start, work / "count", symlinks=True)
     note = work / "steps"
     call(killed.words, cwd=work / "count", limit_s=60, before=partial(_die_at, -1, note))
@@ -170,7 +173,7 @@ def _count(killed: Killed, start: Path, work: Path) -> int:
 
 
 def state_of(killed: Killed, place: Path) -> dict[str, str]:
-    """What the command made, by file, with times, versions and places left out."""
+    """Return the command's output by file, without times, versions and paths."""
     if killed.ask:
         said = call(killed.ask, cwd=place)
         return {"answer": re.sub(r'"(at|since|seconds|minutes)[^"]*": [^,\n]+', "", said.stdout)}
@@ -187,7 +190,7 @@ def state_of(killed: Killed, place: Path) -> dict[str, str]:
             for name_of in ("at", "command", "versions"):
                 content.pop(name_of, None)
             for model in content.get("models", {}).values():
-                for name_of in ("seconds", "frames", "speed"):  # how long, and how much of it was there already
+                for name_of in ("seconds", "frames", "speed"):  # timings, and counts that depend on earlier work
                     model.pop(name_of, None)
             data = json.dumps(content, sort_keys=True).encode()
         if path.suffix == ".sqlite" or path.name == ".lock":

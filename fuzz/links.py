@@ -1,54 +1,57 @@
-"""Links in a stranger's folder: each file and each folder in turn leads outside, and nothing there may be touched."""
+"""Replace each file and folder of a foreign folder by a link to the outside. Nothing outside may be read or changed."""
 
 import random
 import shutil
 from pathlib import Path
 
 from fuzz.cases import Outcome, judge, lay_out_sound, tree
+from fuzz.command import Command
+from fuzz.commands import commands
 from fuzz.outside import Watcher
 from fuzz.process import call
-from fuzz.recipe import Recipe
-from fuzz.recipes import recipes
 
 __all__ = ["link_plan", "run_links"]
 
 _OURS = ("datasets/", "runs/")
-"""Folders that strobe makes. What users bring themselves (videos, releases) is read through links, as by any tool."""
+"""Folders that strobe makes. Links in users' own inputs (videos, releases) are followed, as by any tool."""
 
 
 def link_plan(most: int | None) -> list[str]:
-    """The names of the sweeps: one for each command line that opens such a folder; `most`: so many places of each."""
+    """Return the names of the sweeps: one for each command that opens such a folder.
+
+    `most` limits the places of each.
+    """
     end = "" if most is None else f"+{most}"
-    return [f"links/{one.name}{end}" for one in recipes() if any(name.startswith(_OURS) for name in one.place)]
+    return [f"links/{one.name}{end}" for one in commands() if any(name.startswith(_OURS) for name in one.place)]
 
 
 def run_links(case: str, *, corpus: Path, work: Path) -> Outcome:
-    """One command line with a link at every place, one at a time; the finding is the first that was followed.
+    """Run one command with a link at every place, one at a time. The finding is the first link that was followed.
 
-    A name that ends in `+N` tries N of the places, drawn by the name.
+    A name that ends in `+N` tries N random places. The name is the seed.
     """
     name, _, most = case.partition("+")
-    recipe = next(one for one in recipes() if one.name == name.removeprefix("links/"))
-    outcome = Outcome(case=case, verb=recipe.verb, recipe=recipe.name, code=0)  # type: ignore[arg-type]  # it has a name
+    command = next(one for one in commands() if one.name == name.removeprefix("links/"))
+    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # it has a name
     start = work / "start"
-    lay_out_sound(recipe, corpus, start)
-    places = _places(recipe, start)
+    lay_out_sound(command, corpus, start)
+    places = _places(command, start)
     if most and int(most) < len(places):
         places = sorted(random.Random(name).sample(places, int(most)))
     for place in places:
         outcome.kinds.append(place.as_posix())
-        if problem := _one(recipe, start, work / "at", place):
+        if problem := _one(command, start, work / "at", place):
             outcome.finding = f"{place} as a link: {problem}"
             break
     return outcome
 
 
-def _places(recipe: Recipe, start: Path) -> list[Path]:
-    tops = [start / name for name in recipe.place if name.startswith(_OURS)]
+def _places(command: Command, start: Path) -> list[Path]:
+    tops = [start / name for name in command.place if name.startswith(_OURS)]
     return [path.relative_to(start) for top in tops for path in sorted(top.rglob("*"))]
 
 
-def _one(recipe: Recipe, start: Path, work: Path, place: Path) -> str:
+def _one(command: Command, start: Path, work: Path, place: Path) -> str:
     shutil.rmtree(work, ignore_errors=True)
     inputs, outside = work / "in", work / "outside"
     shutil.copytree(start, inputs, symlinks=True)
@@ -56,9 +59,9 @@ def _one(recipe: Recipe, start: Path, work: Path, place: Path) -> str:
     shutil.move(inputs / place, outside / place.name)
     (inputs / place).symlink_to(outside / place.name)
     before, watcher = tree(outside), Watcher(outside)
-    done = call(recipe.words, cwd=inputs)
+    done = call(command.words, cwd=inputs)
     if events := watcher.events():
         return f"{events[0]} outside the folder (exit {done.code})"
     if before != tree(outside):
-        return "what lies outside was changed"
-    return judge(done, recipe.verb)
+        return "a file outside the folder was changed"
+    return judge(done, command.verb)

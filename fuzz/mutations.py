@@ -1,4 +1,4 @@
-"""One damage to one file or to the command line, drawn by a seed."""
+"""Damage one file or the command line, at random from a seed."""
 
 import json
 import os
@@ -86,15 +86,15 @@ NEAR_WORDS = {
     "--search": ["budget", "reference", "minimal", "maximal"],
     "--segment": ["u2net", "onnx:", "onnx:nowhere.onnx", "onnx:weights", "onnx:models.py"],
 }  # fmt: skip
-"""Words that an option takes, all but takes, or takes alone: what a slip makes of them."""
+"""Values close to valid ones, as a typing error makes them."""
 
 Mutator = Callable[[Path, random.Random], str]
 
 
 def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collection[Path] = ()) -> str:
-    """Damage one of the files below root; what was done, in words, its kind first.
+    """Damage one of the files below root. Returns a description of the damage that starts with its kind.
 
-    A file `named` on the command line becomes no pipe: it is the user's word that it can be read to its end.
+    A file `named` on the command line is never replaced by a pipe, because strobe may read such a file to its end.
     """
     by_kind: dict[str, list[Path]] = {}
     for path in files:
@@ -103,7 +103,7 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
     if not by_kind:
         return "nothing"
     kinds = sorted(by_kind)
-    # Images are many and their readers few: tables and texts have the larger share.
+    # There are many images and few readers of images, so tables and texts get the larger share.
     weights = [1 if kind in ("image", "other") else 3 for kind in kinds]
     kind = rng.choices(kinds, weights)[0]
     path = rng.choice(by_kind[kind])
@@ -115,16 +115,18 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
     if how is tree and path in named:
         how = cut
     try:
-        said = how(path, rng)
-    except Exception as error:  # it was damaged before, beyond what this mutator reads
-        said = f"{flip(path, rng)} ({type(error).__name__})" if path.is_file() and not path.is_symlink() else "none"
+        description = how(path, rng)
+    except Exception as error:  # an earlier damage made it unreadable for this mutator
+        description = (
+            f"{flip(path, rng)} ({type(error).__name__})" if path.is_file() and not path.is_symlink() else "none"
+        )
     if path.name != "dataset.json" and rng.random() < 0.9:
         _forget_digest(path)
-    return f"{kind}.{how.__name__} {path.relative_to(root).as_posix()}: {said}"
+    return f"{kind}.{how.__name__} {path.relative_to(root).as_posix()}: {description}"
 
 
 def _forget_digest(path: Path) -> None:
-    """Take the table's digest out of dataset.json: the checks behind it are to be reached too."""
+    """Remove the table's digest from dataset.json, so that the fuzzer also reaches the checks behind it."""
     about = path.parent / "dataset.json"
     if path.suffix == ".parquet" and about.is_file() and not about.is_symlink():
         try:
@@ -136,7 +138,7 @@ def _forget_digest(path: Path) -> None:
 
 
 def mutate_words(words: list[str], rng: random.Random) -> tuple[list[str], str]:
-    """The command line with one word that is not a path replaced, an option doubled, or one taken away."""
+    """Return the command line with one word replaced, repeated or removed. Paths stay."""
     out = list(words)
     places = [place for place, word in enumerate(out) if place and out[place - 1].startswith("--")]
     if not places:

@@ -1,4 +1,4 @@
-"""Whether anything in a folder was opened or changed: what the kernel reports (inotify), whatever library asked."""
+"""Detect whether a file in a folder was opened or changed, by any library, through the kernel's inotify."""
 
 import ctypes
 import os
@@ -14,13 +14,13 @@ _EVENTS = {
     0x200: "removed",
     0x40: "moved away",
     0x80: "moved here",
-    0x4: "given other rights",
+    0x4: "changed the permissions of",
 }
 _HEAD = struct.Struct("iIII")
 
 
 class Watcher:
-    """Watches a folder and all below it from its making on. Linux alone has this; elsewhere nothing is seen."""
+    """Watches a folder and everything below it. Works only on Linux; elsewhere it reports no events."""
 
     def __init__(self, folder: Path) -> None:
         self._names: dict[int, Path] = {}
@@ -34,10 +34,10 @@ class Watcher:
                 self._names[number] = path.relative_to(folder)
 
     def events(self) -> list[str]:
-        """What happened since, in words and each once; the watch ends with this."""
+        """Return a description of each event so far, without repetitions, and stop watching."""
         if self._handle < 0:
             return []
-        found: dict[str, None] = {}
+        descriptions: dict[str, None] = {}
         try:
             while data := os.read(self._handle, 1 << 16):
                 place = 0
@@ -46,10 +46,10 @@ class Watcher:
                     name = os.fsdecode(data[place + _HEAD.size : place + _HEAD.size + length].rstrip(b"\0"))
                     word = next((word for bit, word in _EVENTS.items() if mask & bit), "")
                     if word:
-                        found[f"{word} {(self._names.get(number, Path()) / name).as_posix()}"] = None
+                        descriptions[f"{word} {(self._names.get(number, Path()) / name).as_posix()}"] = None
                     place += _HEAD.size + length
         except BlockingIOError:
             pass
         finally:
             os.close(self._handle)
-        return list(found)
+        return list(descriptions)

@@ -1,6 +1,6 @@
-"""One command line of strobe in a process of its own: forked from this one, watched for time, memory and how it ends.
+"""Run one strobe command in a forked process, and watch its time, its memory and its exit.
 
-The parent imports what the verbs import and never computes, so that a child costs milliseconds and starts clean.
+The parent imports the modules of all commands and never computes, so that a child starts clean within milliseconds.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from pathlib import Path
 __all__ = ["GROWTH", "LIMIT_S", "Done", "call", "preload", "watch"]
 
 LIMIT_S = 20.0
-"""Longer is a hang; a machine that is overloaded is given more."""
+"""A command that takes longer counts as hung. Overloaded machines get more time."""
 
 GROWTH = 2 << 30
-"""Bytes of resident memory over those at the start; more is a finding."""
+"""A command whose resident memory grows by more bytes is a finding."""
 
 _MODULES = (
     "strobe.cli.main",
@@ -43,7 +43,7 @@ _MODULES = (
     "sqlalchemy",
     "sqlalchemy.dialects.sqlite",
     "onnxruntime",
-    "torchvision.io",  # four seconds of every child that reads frames: torch comes with generators anyway
+    "torchvision.io",  # saves four seconds in every child that reads frames; generators import torch anyway
     "rich.console",
     "rich.progress",
     "rich.table",
@@ -56,7 +56,7 @@ _MODULES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a process ended: its exit code, or None and why not; what it said, how long and how large it was."""
+    """The end of a process: its exit code (None with a reason), its output, its duration and its memory."""
 
     code: int | None
     ended: str
@@ -68,7 +68,7 @@ class Done:
 
 
 def preload() -> None:
-    """Import what the verbs import late, where it is installed: each child has it then for nothing."""
+    """Import the modules that commands import late, if installed, so that children need not import them."""
     for name in _MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -80,11 +80,11 @@ def preload() -> None:
     source = Path(sys.modules["strobe"].__file__ or "").parent
     for path in sorted(source.rglob("[!_]*.py")):
         parts = path.relative_to(source.parent).with_suffix("").parts
-        if parts[1] not in ("models", "train"):  # these bring whole libraries, which make a large parent and slow forks
+        if parts[1] not in ("models", "train"):  # these import large libraries, which make forks slow
             with contextlib.suppress(ImportError):
                 importlib.import_module(".".join(parts))
     gc.collect()
-    gc.freeze()  # else the first collection in a child touches, and so copies, every page
+    gc.freeze()  # otherwise the first garbage collection in a child copies every page
 
 
 def call(
@@ -95,7 +95,7 @@ def call(
     before: Callable[[], None] | None = None,
     kill_after_s: float | None = None,
 ) -> Done:
-    """Run `strobe WORDS` in a child; `before` is run there first. `kill_after_s` sends SIGKILL at that moment."""
+    """Run `strobe WORDS` in a child, after `before`. `kill_after_s` sends SIGKILL after that many seconds."""
 
     def job() -> object:
         from strobe.cli.main import main
@@ -116,18 +116,21 @@ def call(
 
 
 def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kill_after_s: float | None = None) -> Done:
-    """Run the job in a forked child; what it answers comes back as JSON. It and its children are ended at the limit."""
-    said = {name: _unnamed(cwd) for name in ("stdout", "stderr", "answer")}
+    """Run the job in a forked child and return its result, passed as JSON.
+
+    At the limit, the child's group is killed.
+    """
+    streams = {name: _unnamed(cwd) for name in ("stdout", "stderr", "answer")}
     begin = time.perf_counter()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        _be_child(job, cwd, said)
+        _be_child(job, cwd, streams)
     ended, grown = _wait(pid, begin, limit_s * _patience(), kill_after_s)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # what the child started, if anything is left of it
-    texts = {name: _read(handle) for name, handle in said.items()}
+        os.killpg(pid, signal.SIGKILL)  # processes that the child started and that still run
+    texts = {name: _read(handle) for name, handle in streams.items()}
     code = int(ended.removeprefix("exit ")) if ended.startswith("exit ") else None
     return Done(
         code=code,
@@ -141,13 +144,13 @@ def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kil
 
 
 def _patience() -> float:
-    """How much longer things take here: where more wants to run than can, and as FUZZ_PATIENCE says."""
+    """Return the factor for time limits: the machine's load per core, times FUZZ_PATIENCE."""
     crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
     return max(1.0, crowd) * float(os.environ.get("FUZZ_PATIENCE", "1"))
 
 
 def _unnamed(beside: Path) -> int:
-    """An open file without a name."""
+    """Return the descriptor of an open file without a name."""
     del beside
     return os.memfd_create("fuzz") if hasattr(os, "memfd_create") else _temporary()
 
@@ -156,7 +159,7 @@ def _temporary() -> int:
     import tempfile
 
     handle, name = tempfile.mkstemp()
-    os.unlink(name)  # noqa: PTH108 (the handle is what we keep)
+    os.unlink(name)  # noqa: PTH108 (only the descriptor is used)
     return handle
 
 
@@ -169,7 +172,7 @@ def _read(handle: int, most: int = 1 << 20) -> str:
 
 
 def _be_child(job: Callable[[], object], cwd: Path, said: dict[str, int]) -> None:
-    """Never returns: the rest of this process is the job."""
+    """Run the job and end this process. Never returns."""
     code = 99
     try:
         os.setsid()
@@ -182,7 +185,7 @@ def _be_child(job: Callable[[], object], cwd: Path, said: dict[str, int]) -> Non
         answer = job()
         os.write(said["answer"], json.dumps(answer).encode())
         code = 0
-    except BaseException:  # whatever it is, it must not go on in a copy of the parent
+    except BaseException:  # no error may continue into the code of the parent
         import traceback
 
         traceback.print_exc()
@@ -198,14 +201,14 @@ def _stream(handle: int):  # type: ignore[no-untyped-def]  # a text stream over 
 
 
 def _be_nobody_special() -> None:
-    """Root may open what is shut to everybody (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH); who uses strobe may not."""
+    """Drop root's right to ignore file permissions (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH), as for a normal user."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return
     import ctypes
 
     libc = ctypes.CDLL(None)
     for capability in (1, 2):
-        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: nor may what it starts
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP, for child processes too
     header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capget(header, sets)
     for place in range(3):  # effective, permitted, inheritable
@@ -214,11 +217,11 @@ def _be_nobody_special() -> None:
 
 
 def _limit_memory() -> None:
-    """A stop beyond the growth that is watched, so that one case cannot take the machine down.
+    """Limit memory above the watched growth, so that one case cannot stop the machine.
 
-    Of data, not of addresses: libraries such as torch's map many times what they ever use.
+    The limit is on data, not on addresses, because libraries such as torch map far more than they use.
     """
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (no object more than needed)
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (creates fewer objects)
         now = int(file.read().split()[5]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_DATA, (now + 2 * GROWTH, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -233,7 +236,7 @@ def _resident(pid: int) -> int:
 
 
 def _wait(pid: int, begin: float, limit_s: float, kill_after_s: float | None) -> tuple[str, int]:
-    """How it ended and by how much it grew, looking every few milliseconds."""
+    """Wait for the process, checking every few milliseconds. Returns how it ended and how much its memory grew."""
     first, grown, pause = _resident(pid), 0, 0.001
     while True:
         ended, status, used = os.wait4(pid, os.WNOHANG)

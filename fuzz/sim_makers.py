@@ -1,6 +1,6 @@
-"""Commands for the simulator: real processes on its folders, killed, torn, short of disk, or two at once.
+"""Commands for the simulator: real processes on its folders. They are killed, lose power, run out of disk or collide.
 
-Whatever happened to a command, the same command again must succeed and leave what an unbroken one leaves.
+After any fault, the same command must succeed and leave the files of an uninterrupted one.
 """
 
 import errno
@@ -38,11 +38,11 @@ COMMANDS = {
     "tables": _command("export data csv table -q", "table"),
     "make": _command("synthesize made --videos 2 --size 32 --k 1 --seed 7 -q", "made"),
 }
-"""What is run beside the servers: `export apart` is for pairs, `score again` needs the run."""
+"""Commands that run in addition to the servers. `export apart` works for pairs, and `score again` needs the run."""
 
 
 class Hand:
-    """A process that was forked before anything was computed, and runs commands on request."""
+    """A process, forked before any computation, that runs commands on request."""
 
     def __init__(self) -> None:
         asked, self._ask = os.pipe()
@@ -67,31 +67,31 @@ class Hand:
         os._exit(0)
 
     def start(self, words: tuple[str, ...], cwd: Path, fault: dict[str, Any] | None = None) -> None:
-        """Begin `strobe WORDS` in that folder, with something going wrong in it."""
+        """Start `strobe WORDS` in that folder, with a fault if given."""
         self._out.write(json.dumps({"words": words, "cwd": str(cwd), "fault": fault or {}}) + "\n")
         self._out.flush()
 
     def result(self) -> dict[str, Any]:
-        """How it ended."""
+        """Return how the command ended."""
         line = self._in.readline()
         if not line:
-            raise Broken("the process that runs commands is gone")
+            raise Broken("the process that runs commands has ended")
         found: dict[str, Any] = json.loads(line)
         return found
 
     def run(self, words: tuple[str, ...], cwd: Path, fault: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run a command to its end."""
+        """Run a command and return how it ended."""
         self.start(words, cwd, fault)
         return self.result()
 
     def close(self) -> None:
-        """Let the process go."""
+        """End the process."""
         self._out.close()
         self._in.close()
         os.waitpid(self.pid, 0)
 
 
-# -- what goes wrong, in the command's own process -------------------------------------------------------------------
+# -- faults in the command's own process -----------------------------------------------------------------------------
 
 
 def _break(fault: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ def _break(fault: dict[str, Any]) -> None:
 
 
 def _each_step(does: Callable[[int], None]) -> None:
-    """Call `does` with the number of every step on disk before it is made."""
+    """Call `does` with the number of every step on disk, before the step is made."""
     seen = [0]
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ def _each_step(does: Callable[[int], None]) -> None:
 
 
 def _fill_disk_at(step: int) -> None:
-    """From the step on, nothing more fits on the disk."""
+    """Make the disk full from this step on."""
 
     def does(number: int) -> None:
         if number >= step:
@@ -135,7 +135,7 @@ def _fill_disk_at(step: int) -> None:
 
 
 def _lose_power_at(step: int, rng: random.Random) -> None:
-    """End the process at the step; files it made and did not sync are cut short. The store syncs by itself."""
+    """End the process at the step, and truncate files that it did not sync. The store syncs its own files."""
     home = Path.cwd()
     before = {path.lstat().st_ino for path in home.rglob("*")}
     synced: set[tuple[int, int]] = set()
@@ -161,26 +161,26 @@ def _lose_power_at(step: int, rng: random.Random) -> None:
     _each_step(does)
 
 
-# -- and what must become of it --------------------------------------------------------------------------------------
+# -- checks afterwards -----------------------------------------------------------------------------------------------
 
 
 def break_command(
     name: str, ask: str, *, hand: Hand, place: Path, work: Path, rng: random.Random, reference: Callable[[Path], None]
 ) -> str:
-    """Run a command with a fault, then without: it must end as one that nothing happened to. What was done comes back.
+    """Run a command with a fault, then again without. Its files must equal those of an uninterrupted one.
 
-    `reference` lays the folders out elsewhere as they are before it, for the unbroken one.
+    `reference` copies the folders as they are before the command, for the uninterrupted one. Returns the event.
     """
     command = _asked(name, ask)
-    whole = work / "whole"
-    shutil.rmtree(whole, ignore_errors=True)
-    reference(whole)
-    unbroken = hand.run(command.words, whole)
-    if unbroken["code"] == 2 and any(why in unbroken["stderr"] for why in ("to export yet", "keep no set")):
+    reference_folder = work / "whole"
+    shutil.rmtree(reference_folder, ignore_errors=True)
+    reference(reference_folder)
+    unbroken = hand.run(command.words, reference_folder)
+    if unbroken["code"] == 2 and any(why in unbroken["stderr"] for why in ("to export yet", "reject every set")):
         return f"{name}: too early"
     if unbroken["code"] != 0:
-        raise Broken(f"{name}, unbroken: {unbroken}")
-    expected = _files(command, whole)
+        raise Broken(f"{name}, uninterrupted: {unbroken}")
+    expected = _files(command, reference_folder)
     kind = rng.choice(("kill", "power", "full", "small"))
     at = rng.randrange(2000, 12_000) if kind == "small" else rng.randrange(1, 60)
     fault = {"kind": kind, "at": at, "seed": rng.random(), "note": str(work / "step")}
@@ -189,17 +189,17 @@ def break_command(
     if kind in ("full", "small") and first["code"] not in (0, 2):
         raise Broken(f"{event}: {first}")
     left = [one for one in leftovers(tree(place / command.dest)) if not one.startswith(".committed")]
-    if first["code"] == 2 and left:  # `.committed` is decided: the next one who opens the folder moves it in place
-        raise Broken(f"{event}: {left[0]} is left over")
+    if first["code"] == 2 and left:  # a `.committed` folder is complete; the next command moves it into place
+        raise Broken(f"{event}: the temporary file {left[0]} remains")
     again = hand.run(command.words, place)
     if again["code"] != 0:
-        raise Broken(f"{event}, then again: {again}")
+        raise Broken(f"{event}, then run again: {again}")
     _expect_same(event, _files(command, place), [expected])
     return f"{event}: {first['ended']}"
 
 
 def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> str:
-    """Two commands that write one folder at once: it ends as one of them alone leaves it; the other may be refused."""
+    """Run two commands that write to one folder at once. The folder must equal one command's; the other may fail."""
     if rng.random() < 0.5:
         seeds = rng.sample(range(10, 1000), 2)
         pair = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]
@@ -219,15 +219,15 @@ def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> s
     if sorted(codes) not in ([0, 0], [0, 2]):
         raise Broken(f"{event}: {ended}")
     if left := leftovers(tree(place / "both")):
-        raise Broken(f"{event}: {left[0]} is left over")
+        raise Broken(f"{event}: the temporary file {left[0]} remains")
     _expect_same(event, _files(pair[0], place), [one for one, code in zip(expected, codes, strict=True) if code == 0])
     return event
 
 
 def _files(command: Killed, place: Path) -> dict[str, str]:
-    """What the command made, by file; the store is looked at elsewhere.
+    """Return the command's files, without the store, which is checked elsewhere.
 
-    By another process: where this one closes a file of the store, it gives up SQLite's locks on it.
+    Another process reads them: closing a file of the store here would release SQLite's locks on it.
     """
     found: Any = watch(lambda: state_of(command, place), cwd=place, limit_s=60).answer
     return {name: content for name, content in found.items() if ".sqlite" not in name}
@@ -243,4 +243,4 @@ def _expect_same(event: str, found: dict[str, str], expected: list[dict[str, str
         return
     one = expected[0]
     other = sorted(name for name in {*found, *one} if found.get(name) != one.get(name))
-    raise Broken(f"{event}: {', '.join(other[:3])} differ from an unbroken command's")
+    raise Broken(f"{event}: {', '.join(other[:3])} differ from those of an uninterrupted command")

@@ -1,4 +1,4 @@
-"""People for the simulator: each with a browser page as `review/page` is one: tabs, cards, an outbox that is kept."""
+"""People for the simulator. Each has a browser page like `review/page`: tabs, cards, and a persistent outbox."""
 
 import random
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _DROPS = ("request", "reply", "middle")
 
 @dataclass(slots=True)
 class Person:
-    """Someone and their browser: what they were shown and have not decided, and what the server has not confirmed."""
+    """A person and their browser: cards without a decision, and answers that the server has not confirmed."""
 
     name: str
     role: str = "annotator"
@@ -27,27 +27,27 @@ class Person:
 
 @dataclass(slots=True)
 class Crowd:
-    """Everyone, and what the simulator knows of what they were given, what they sent and what was confirmed."""
+    """All people, and the tasks they were given, the answers they sent and the confirmed ones."""
 
     machine: Machine
     rng: random.Random
     trace: list[str]
     people: dict[str, Person] = field(default_factory=dict)
     given: set[tuple[str, str, int]] = field(default_factory=set)
-    """(name, task, round): what a server gave out, even where the reply was lost."""
+    """(name, task, round) of every task that a server gave out, even if the reply was lost."""
     unsure: set[str] = field(default_factory=set)
-    """People who may have been given more: a request of theirs was cut in the middle."""
+    """People who may have more tasks than recorded, because one of their requests was interrupted."""
     sent: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    """By the id of an answer: who sent it, the task, and the note in it, which is unique."""
+    """For each answer id: the sender, the task, and the unique note in the answer."""
     confirmed: set[str] = field(default_factory=set)
-    """The ids that a server has confirmed to their senders."""
+    """The ids of answers that a server has confirmed to their senders."""
     faults: bool = True
     n: int = 0
 
-    # -- the way to a server -----------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def ask(self, person: Person, method: str, path: str, body: Any = None) -> Reply | None:
-        """A request of someone to any living server, over a line that sometimes drops; None where no reply came."""
+        """Send a request to any running server over an unreliable connection. Returns None if no reply arrives."""
         living = [server for server in self.machine.servers if server is not None]
         if not living:
             return None
@@ -71,15 +71,15 @@ class Crowd:
         self.trace.append(f"{self.machine.now:.0f} {person.name} {path}: {what}")
 
     def _learn(self, person: Person, path: str, body: Any, reply: Reply, now: float, before: set[str]) -> None:
-        """What follows from a reply, whether or not it arrives: what was given, and whether it may be seen."""
+        """Record the tasks in a reply, even if the reply is lost, and check that the person may see them."""
         others = [f"{name}/" for name in self.people if name != person.name]
         if person.role == "annotator" and not self.machine.settings.show_votes:
             for other in others:
                 if other in str(reply.body):
-                    raise Broken(f"{person.name} sees what {other} wrote: {path}")
+                    raise Broken(f"{person.name} sees an answer of {other}: {path}")
         if path == "/api/claim" and reply.status == 200:
             if person.role == "observer" or (reply.body["paused"] and reply.body["tasks"]):
-                raise Broken(f"{person.name} ({person.role}) is given tasks")
+                raise Broken(f"{person.name} ({person.role}) gets tasks")
             tasks = parts(reply.body["tasks"])
             self.given |= {(person.name, task, number) for task, number in tasks}
             self._expect_free(person, {task for task, number in tasks if number == 1} - before, now)
@@ -92,7 +92,7 @@ class Crowd:
         return {row[0] for row in self._rows(own, person.name, now)}
 
     def _expect_free(self, person: Person, tasks: set[str], now: float) -> None:
-        """What is new to someone is open, and neither held nor answered by as many others as were asked for."""
+        """Check that a person's new tasks are open, and that fewer other people than required hold or answered them."""
         for task in tasks:
             ((kind, votes, others),) = self._rows(
                 "SELECT kind, votes, (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id AND l.annotator <> ? "
@@ -100,7 +100,7 @@ class Crowd:
             )  # fmt: skip
             wanted = {"pair": self.machine.settings.votes, "picture": self.machine.settings.votes, "anchor": 1}
             if kind in wanted and votes + others >= wanted[kind]:
-                raise Broken(f"{person.name} is given {task}, which {votes} answered and {others} hold")
+                raise Broken(f"{person.name} gets {task}, which {votes} people answered and {others} people hold")
         if len(self._held(person, now)) > 24 * (1 if self.machine.settings.at_once == "pair" else 40) + 12:
             raise Broken(f"{person.name} holds more than one person may")
 
@@ -109,10 +109,10 @@ class Crowd:
         with server.store.database.read() as connection:
             return list(connection.exec_driver_sql(statement, values).all())
 
-    # -- what people do ----------------------------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------------------------
 
     async def invite(self, boss: Person, name: str, role: str) -> None:
-        """Let someone in: their key comes back in a link."""
+        """Invite a person. The reply contains their key in a link."""
         reply = await self.ask(boss, "POST", "/api/admin/invite", {"name": name, "role": role})
         if reply is None or reply.status != 200:
             raise Broken(f"{name} cannot be invited: {reply}")
@@ -120,16 +120,16 @@ class Crowd:
         await self.login(self.people[name])
 
     async def login(self, person: Person) -> None:
-        """Come in by the personal key."""
+        """Log in with the personal key."""
         key = person.key or ADMIN_KEY
         reply = await self.ask(person, "POST", "/api/login", {"key": key})
         if reply is not None and reply.status == 200:
             person.cookie = reply.cookie
         elif reply is not None and reply.status not in (503,):
-            raise Broken(f"{person.name} is not let in: {reply.status} {reply.body}")
+            raise Broken(f"{person.name} cannot log in: {reply.status} {reply.body}")
 
     async def claim(self, person: Person) -> None:
-        """Ask for cards; those on the page already stay."""
+        """Request cards. Cards already on the page stay."""
         want = self.rng.choice((1, 3, 6, 12))
         reply = await self.ask(person, "POST", "/api/claim", {"tab": person.tab, "want": want})
         if reply is None:
@@ -151,12 +151,12 @@ class Crowd:
         return None
 
     def decide(self, person: Person) -> None:
-        """Decide the first card: into the outbox."""
+        """Decide the first card and put the answer into the outbox."""
         if person.cards:
             self.put(person, person.cards.pop(0))
 
     def put(self, person: Person, card: dict[str, Any]) -> None:
-        """A decision on a card, or on every pair of a set, into the outbox."""
+        """Put a decision on a card, or on every pair of a set, into the outbox."""
         members = card.get("members")
         if members:
             votes = [self.body(person.name, one) for one in members]
@@ -165,30 +165,30 @@ class Crowd:
             person.outbox.append(("/api/decisions", {"who": person.name, **self.body(person.name, card)}))
 
     def body(self, name: str, card: dict[str, Any]) -> dict[str, Any]:
-        """An answer to a card as the page sends it, drawn."""
+        """Return a random answer to a card, in the form that the page sends."""
         self.n += 1
-        made = f"{name}-{self.n:08}"
+        answer_id = f"{name}-{self.n:08}"
         common = {"task": card["task"], "stage": card["stage"], "seconds": 1.0, "note": f"{name}/{self.n}"}
-        self.sent[made] = (name, card["task"], common["note"])
+        self.sent[answer_id] = (name, card["task"], common["note"])
         if self.machine.ask == "name":
             choice = self.rng.choice(("class", "class", "none", "unsure"))
-            return {**common, "answer_id": made, "said": choice, "label": "fish" if choice == "class" else ""}
+            return {**common, "answer_id": answer_id, "said": choice, "label": "fish" if choice == "class" else ""}
         if self.machine.ask == "box":
             keep = self.rng.random() < 0.7
             left = self.rng.randrange(16)
             kept: dict[str, Any] = {"decision": "keep", "xyxy": [left, 2, left + 14, 30]}
             word = kept if keep else {"decision": "discard", "reason": "absent"}
-            return {**common, "answer_id": made, "label": card["labels"][0]["id"], **word}
+            return {**common, "answer_id": answer_id, "label": card["labels"][0]["id"], **word}
         decision = self.rng.choice(("similar", "similar", "dissimilar", "unsure"))
         more: dict[str, Any] = {"label_right": self.rng.random() < 0.8}
         if card["stage"] == "anchor":
             more = {"labels": [self.rng.choice(("fish", "bird"))]}
         elif self.rng.random() < 0.05:
             more["bad_anchor"] = True
-        return {**common, "verdict_id": made, "decision": decision, **more}
+        return {**common, "verdict_id": answer_id, "decision": decision, **more}
 
     async def flush(self, person: Person) -> None:
-        """Send what waits, in order, until something does not come through."""
+        """Send the waiting answers in order, until one fails."""
         while person.outbox:
             path, body = person.outbox[0]
             reply = await self.ask(person, "POST", path, body)
@@ -197,14 +197,16 @@ class Crowd:
             if reply.status == 401:
                 return await self.login(person)
             if reply.status != 200:
-                raise Broken(f"{person.name} was given this and is refused: {reply.status} {reply.body} {body}")
+                raise Broken(
+                    f"{person.name} was given this task, but the answer is refused: {reply.status} {reply.body} {body}"
+                )
             saved = reply.body["saved"]
             self.confirmed |= set(saved if isinstance(saved, list) else [saved])
             person.outbox.pop(0)
         return None
 
     async def change(self, person: Person) -> None:
-        """Walk back through what was decided, and decide one of it again."""
+        """Go back through the decisions, and change one of them."""
         reply = await self.ask(person, "GET", "/api/history")
         if reply is None or reply.status != 200:
             return
@@ -213,18 +215,18 @@ class Crowd:
             for task, number in parts([step["card"]]):
                 answered = any(who == person.name and of == task for who, of, _ in self.sent.values())
                 if (person.name, task, number) not in self.given or not answered:
-                    raise Broken(f"{person.name} sees a decision on {task} that is not theirs")
+                    raise Broken(f"{person.name} sees another person's decision on {task}")
         if steps:
             self.put(person, self.rng.choice(steps)["card"])
 
     async def leave(self, person: Person) -> None:
-        """Close the tab: it gives back what it holds. What waits stays in the browser."""
+        """Close the tab, which releases its tasks. Waiting answers stay in the browser."""
         await self.ask(person, "POST", "/api/release", {"tab": person.tab})
         person.cards = []
         person.tab = f"tab-{self.rng.randrange(10**8):08}"
 
     async def intrude(self, person: Person) -> None:
-        """Answer what somebody else was given, in any round: it must be refused."""
+        """Answer a task that only others were given, in any round. The server must refuse it."""
         own = {(task, number) for who, task, number in self.given if who == person.name}
         others = sorted({(task, number) for who, task, number in self.given if who != person.name} - own)
         if not others or person.name in self.unsure:
@@ -240,7 +242,7 @@ class Crowd:
         del self.sent[made]
         reply = await self.ask(person, "POST", "/api/decisions", body)
         if reply is not None and reply.status == 200:
-            raise Broken(f"{person.name} answered {task}, which only others were given")
+            raise Broken(f"the server accepted {person.name}'s answer to {task}, which only others were given")
 
     async def together(self, boss: Person) -> None:
         """Decide a doubtful pair together, each under their own name."""
@@ -253,7 +255,7 @@ class Crowd:
         boss.outbox.append(("/api/joint/decisions", {"votes": votes}))
 
     async def pause(self, boss: Person) -> None:
-        """Pause someone, or let them go on."""
+        """Pause or resume a person."""
         person = self.rng.choice([one for one in self.people.values() if one.role == "annotator" and one.key])
         action = "resume" if person.paused else "pause"
         reply = await self.ask(boss, "POST", "/api/admin/pause", {"name": person.name, "action": action})
@@ -262,10 +264,10 @@ class Crowd:
 
 
 def flat(cards: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Cards of single tasks: the pairs of a set each for itself."""
+    """Return cards of single tasks, with a set split into its pairs."""
     return [one for card in cards for one in card.get("members", [card])]
 
 
 def parts(cards: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """The tasks of cards, each with its round."""
+    """Return the task and round of each card."""
     return [(one["task"], 2 if one["stage"] == "verify" else 1) for one in flat(cards)]

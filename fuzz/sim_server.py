@@ -1,7 +1,7 @@
-"""Review servers for the simulator: the real app on the real store, in this process, on a clock and a disk that fail.
+"""Review servers for the simulator: the real app and store in this process, with a clock and a disk that fail.
 
-Requests are ASGI calls. The server's threads are replaced by calls made at once, so that the order of everything is
-drawn from the seed. A server dies by losing its connections; a power cut also loses what was not synced to the disk.
+Requests are ASGI calls. The server's threads are replaced by immediate calls, so that the seed determines the order of
+all events. A killed server loses its connections. A power cut also loses data that was not synced to the disk.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ __all__ = ["ADMIN_KEY", "Broken", "Disk", "Machine", "Reply", "Server", "install
 ADMIN_KEY = "the-admin-key-of-a-simulation"
 _ADDRESS = ServerAddress.of("127.0.0.1", 8321)
 _TURNS = 5000
-"""More turns of the event loop than any request takes: one that takes more hangs."""
+"""A request that takes more turns of the event loop counts as hung."""
 
 
 class Broken(Exception):
-    """Something that is promised does not hold."""
+    """Raised when a rule is broken."""
 
 
 class _AtOnce(Executor):
-    """Runs what it is given before it returns: no thread decides what comes first."""
+    """Runs each function immediately, so that threads do not affect the order."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Run it now."""
@@ -55,10 +55,10 @@ class _AtOnce(Executor):
 
 @dataclass(slots=True)
 class Disk:
-    """What is about to go wrong in the database, and how much of its log is surely on the disk.
+    """The next fault of the database, and the part of its log that is synced to the disk.
 
-    `kind` happens at the `after`-th statement or commit of the server at work: `full` (then `times` in all), or
-    `kill` before it, or `kill-late` just after a commit.
+    `kind` happens at the `after`-th statement or commit of the server at work: `full` (`times` times), `kill`
+    before it, or `kill-late` just after a commit.
     """
 
     kind: str = ""
@@ -68,15 +68,15 @@ class Disk:
     at_work: "Server | None" = None
 
     def plan(self, kind: str, rng: random.Random) -> None:
-        """Let this go wrong soon."""
+        """Plan a fault for one of the next steps."""
         self.kind, self.after, self.times = kind, rng.randrange(1, 30), rng.randrange(1, 6)
 
     def heal(self) -> None:
-        """Let nothing go wrong any more."""
+        """Cancel the planned fault."""
         self.kind = ""
 
     def step(self, *, late: bool = False) -> None:
-        """Count one statement or commit; raise where something goes wrong at it."""
+        """Count one statement or commit, and raise the planned fault if it is due."""
         if not self.kind or self.at_work is None or late != (self.kind == "kill-late"):
             return None
         self.after -= 1
@@ -89,12 +89,12 @@ class Disk:
             raise sqlite3.OperationalError("database or disk is full")
         self.heal()
         self.at_work.dead = True
-        raise sqlite3.OperationalError("killed")  # unwinds; what is not committed is rolled back, as after a kill
+        raise sqlite3.OperationalError("killed")  # uncommitted changes are rolled back, as after a kill
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered; a lost one is known to the simulator alone."""
+    """A server's reply. Only the simulator knows about a lost one."""
 
     status: int
     body: dict[str, Any]
@@ -103,7 +103,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Server:
-    """One server process: its store, its app, and by how much its clock is wrong."""
+    """One server process: its store, its app, and the offset of its clock."""
 
     store: Store
     app: Any
@@ -129,7 +129,7 @@ class Machine:
 
     @property
     def file(self) -> Path:
-        """The store."""
+        """The file of the store."""
         return self.folder / "review.sqlite"
 
     @property
@@ -140,7 +140,7 @@ class Machine:
     # -- starting and dying ------------------------------------------------------------------------------------------
 
     def start(self, place: int, *, offset: float) -> Server:
-        """Start the server of that number."""
+        """Start the server with that number."""
 
         def clock() -> float:
             return self.now + offset
@@ -148,7 +148,9 @@ class Machine:
         store = Store(f"sqlite:///{self.file}", ask=self.ask, clock=clock)
         try:
             with store.database.write() as connection:
-                if database.meta(connection, "secret") is None:  # else names of tasks would be new in every replay
+                if (
+                    database.meta(connection, "secret") is None
+                ):  # a fixed secret keeps the task names equal in every replay
                     set_meta(connection, "secret", random.Random(str(self.settings)).randbytes(32).hex())
             self._watch(store)
             dataset: Dataset = folders.read(self.folder)
@@ -162,7 +164,7 @@ class Machine:
         return server
 
     def _watch(self, store: Store) -> None:
-        """Count commits, and remember how much of the log each synced commit leaves on the disk."""
+        """Count commits, and record the length of the log at each synced commit."""
         for engine, syncs in ((store.database._writer, True), (store.database._passing, False)):
             dialect: Any = engine.dialect
             dialect.do_commit = self._commit(dialect.do_commit, syncs=syncs)
@@ -178,20 +180,20 @@ class Machine:
         return watched
 
     def stop(self, place: int) -> None:
-        """Take a server away, dead or alive."""
+        """Remove a server, whether it runs or not."""
         server = self.servers[place]
         self.servers[place] = None
         if server is not None:
             server.store.close()
 
     def power_cut(self) -> str:
-        """Both servers die, and what was not synced is lost or torn; what was cut off is described."""
+        """Stop both servers and truncate unsynced data. Returns a description of the loss."""
         aside = self.folder.parent / "at-the-cut"
         aside.mkdir()
         there = [path for path in (self.file, self.wal) if path.exists()]
         _copied(there, aside)
         for place in range(len(self.servers)):
-            self.stop(place)  # the last one tidies the log away, which a power cut does not
+            self.stop(place)  # the last server to close removes the log, which a power cut does not
         for path in (self.file, self.wal, self.folder / "review.sqlite-shm"):
             path.unlink(missing_ok=True)
         for path in there:
@@ -200,14 +202,14 @@ class Machine:
         log = self.wal.read_bytes() if self.wal.exists() else b""
         loose = len(log) - self.disk.synced
         if loose <= 0:
-            return "nothing loose"
+            return "no unsynced data"
         left = self.disk.synced + self.rng.randrange(loose)
         torn = log[:left] + (self.rng.randbytes(min(64, loose)) if self.rng.random() < 0.5 else b"")
         self.wal.write_bytes(torn)
-        return f"{len(log) - left} of {loose} loose bytes lost"
+        return f"{len(log) - left} of {loose} unsynced bytes lost"
 
     def copy_to(self, place: Path) -> None:
-        """The dataset folder and its store as they are now, elsewhere."""
+        """Copy the dataset folder and its store to another place."""
         _copied([self.folder], place.parent)
         (place / "review.sqlite-shm").unlink(missing_ok=True)
 
@@ -216,7 +218,7 @@ class Machine:
     async def request(
         self, server: Server, method: str, path: str, body: Any = None, *, cookie: str = "", cut: int | None = None
     ) -> Reply | None:
-        """One request; None where the server died under it or the connection dropped after `cut` turns."""
+        """Send one request. Returns None if the server died, or if the connection dropped after `cut` turns."""
         content = b"" if body is None else json.dumps(body).encode()
         waiting = [{"type": "http.request", "body": content, "more_body": False}]
         sent: list[dict[str, Any]] = []
@@ -235,26 +237,26 @@ class Machine:
             turns += 1
             if turns > _TURNS:
                 raise Broken(f"{method} {path} hangs")
-        whole = task.done() and not server.dead
+        completed = task.done() and not server.dead
         task.cancel()
         with suppress(asyncio.CancelledError, StrobeError):
             await task
-        for _ in range(20):  # what was begun goes on without the one who asked for it
+        for _ in range(20):  # the server finishes work that it started for a lost connection
             await asyncio.sleep(0)
         self.disk.at_work = None
-        if not whole or server.dead:
+        if not completed or server.dead:
             return None
         return _reply(sent)
 
 
 def _copied(paths: list[Path], place: Path) -> None:
-    """Copy by another process: where this one closes a file of the store, it gives up SQLite's locks on it."""
+    """Copy in another process, because closing a file of the store here would release SQLite's locks on it."""
     if paths:
         subprocess.run(["cp", "-R", *map(str, paths), str(place)], check=True)
 
 
 def _app(dataset: Dataset, store: Store) -> Any:
-    """The app as it is served, without threads and without a limit on requests, which the real clock would decide."""
+    """Return the app as it is served, but without threads and without the rate limit, which uses the real clock."""
     with patch.object(service, "ThreadPoolExecutor", lambda *_args, **_named: _AtOnce()):
         access = Access(address=_ADDRESS, secret=b"of a simulation", admin_key=ADMIN_KEY, invited_only=True)
         app = make_app(dataset, store, MediaSource(dataset), access)
@@ -297,7 +299,7 @@ def _reply(sent: list[dict[str, Any]]) -> Reply:
 
 
 def install(disk: Callable[[], Disk | None]) -> None:
-    """Let every statement of a server count as a step of the disk that is in use."""
+    """Count every statement of a server as a step of the current disk."""
     module: Any = database
     run = module._run
 

@@ -1,11 +1,12 @@
-"""Seeded simulations of everything that can happen around a review: `make simulate-faults`.
+"""Simulate a review with faults, from a seed: `make simulate-faults`.
 
     python -m fuzz.simulate --seeds 1000      the seeds 0 to 999
-    python -m fuzz.simulate --seed 17         one seed again, with everything that happened in it
+    python -m fuzz.simulate --seed 17         one seed again, with all its events
 
-People, two servers on one store, and commands on the same folders; dropped connections, kills, power cuts, full disks,
-clocks that jump, all drawn from the seed. At the end nothing that was confirmed may be missing, nothing may be counted
-twice, nobody may have seen or answered what is not theirs, and the commands must end as if nothing had happened.
+People, two servers on one store, and commands work on the same folders. Connections drop, processes are killed, power
+is cut, disks are full and clocks jump, all at random from the seed. At the end no confirmed answer may be missing and
+no answer may be counted twice. Nobody may have seen or answered other people's tasks. The commands must end as if there
+had been no fault.
 """
 
 import argparse
@@ -35,23 +36,23 @@ from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.log import round_of
-from strobe.review.question import TABLES
+from strobe.review.questions import QUESTIONS
 
 __all__ = ["Ended", "main", "simulate"]
 
 STEPS = 120
-"""What happens in one simulation, before everything is brought to an end."""
+"""The number of events in one simulation before its end."""
 
 _OFTEN = {
     "claim": 30, "decide": 20, "flush": 22, "change": 4, "leave": 4, "intrude": 5, "together": 2, "pause": 2,
     "trouble": 9, "command": 1.5,
 }  # fmt: skip
-"""How often each thing happens."""
+"""The relative frequency of each event."""
 
 
 @dataclass(slots=True)
 class Ended:
-    """What became of a seed; `problem` is empty where everything that is promised holds."""
+    """The outcome of a seed. `problem` is empty if every rule held."""
 
     seed: int
     problem: str = ""
@@ -61,7 +62,7 @@ class Ended:
 
 @dataclass(slots=True)
 class _Lane:
-    """What the seeds of one process share: a dataset to copy, and two processes that run commands."""
+    """The resources that all seeds of one process share: a dataset to copy, and two processes that run commands."""
 
     folder: Path
     hands: tuple[Hand, Hand]
@@ -72,14 +73,14 @@ _lane: _Lane | None = None
 
 
 def _prepare(folder: str) -> None:
-    """Set this process up, before it computes anything: the processes for commands are forked from it as it is now."""
+    """Set this process up before any computation, because the processes for commands are forked from it."""
     global _lane
     place = Path(folder) / f"lane-{os.getpid()}"
     place.mkdir(parents=True)
     lane = _lane = _Lane(folder=place, hands=(Hand(), Hand()))
     made = lane.hands[0].run(("synthesize", "data", "--videos", "4", "--size", "32", "--k", "2", "-q"), place)
     if made["code"] != 0:
-        raise RuntimeError(f"no dataset to simulate with: {made}")
+        raise RuntimeError(f"cannot make the dataset for the simulation: {made}")
     dataset = folders.read(place / "data")
     n, rng = len(dataset.info.label_space.ids), random.Random(0)
     scores = {str(key): [round(rng.random(), 3) for _ in range(n)] for key in dataset.frames.key}
@@ -88,7 +89,7 @@ def _prepare(folder: str) -> None:
 
 
 def simulate(seed: int, *, keep: bool = False) -> Ended:
-    """Live through one seed, in a folder of its own that is removed; with `keep` not where something is found."""
+    """Simulate one seed in its own folder, which is removed afterwards. `keep` keeps the folder of a broken rule."""
     if _lane is None:
         raise RuntimeError("call _prepare first")
     ended = Ended(seed)
@@ -102,7 +103,7 @@ def simulate(seed: int, *, keep: bool = False) -> Ended:
         asyncio.run(story.tell())
     except Broken as broken:
         ended.problem = str(broken)
-    except Exception as error:  # of the server or the simulator: in any case not as promised
+    except Exception as error:  # an error of the server or the simulator is a problem too
         where = traceback.extract_tb(error.__traceback__)[-1]
         ended.problem = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         ended.trace += traceback.format_exception(error)
@@ -118,7 +119,7 @@ def simulate(seed: int, *, keep: bool = False) -> Ended:
 
 
 class _Story:
-    """What happens in one seed."""
+    """The events of one seed."""
 
     def __init__(self, seed: int, place: Path, work: Path, lane: _Lane, ended: Ended) -> None:
         self.rng = rng = random.Random(f"strobe-simulate {seed}")
@@ -139,7 +140,7 @@ class _Story:
         ended.trace.append(f"ask {ask}, {settings}")
 
     async def tell(self) -> None:
-        """Begin, let things happen, bring all to an end, and look."""
+        """Start, run the events, finish the review, and check the rules."""
         crowd = self.crowd
         crowd.faults = False
         for number in range(2):
@@ -182,7 +183,7 @@ class _Story:
             }[what](person)  # fmt: skip
 
     def _trouble(self) -> None:
-        """Something goes wrong with the machine, or is put right."""
+        """Cause or repair a fault of the machine."""
         rng, machine = self.rng, self.machine
         what = rng.choice(("clock", "full", "kill", "kill", "power", "start", "start", "start"))
         if what == "clock":
@@ -215,7 +216,7 @@ class _Story:
         self.ended.trace.append(f"{self.machine.now:.0f} {what}")
 
     def _command(self) -> None:
-        """A command on the same folders, with something going wrong in it."""
+        """Run a command on the same folders, with a fault."""
         names = ["export", "score", "tables", "make"]
         if self.machine.ask == "pairs":
             names.append("export apart")
@@ -226,7 +227,7 @@ class _Story:
         if name == "twice":
             event = run_twice(hands=self.lane.hands, place=self.place, rng=self.rng)
         else:
-            if name == "export apart":  # where there are more votes since, the folder of before is refused
+            if name == "export apart":  # with new votes, the command refuses the folder of an earlier export
                 shutil.rmtree(self.place / "out", ignore_errors=True)
             event = break_command(
                 name, self.machine.ask, hand=self.lane.hands[0], place=self.place, work=self.work, rng=self.rng,
@@ -235,7 +236,7 @@ class _Story:
         self.ended.trace.append(event)
 
     def _laid_out(self, place: Path) -> None:
-        """These folders as they are now, elsewhere."""
+        """Copy the current folders to another place."""
         place.mkdir(parents=True)
         self.machine.copy_to(place / "data")
         for name in ("preds.json", "run", "out", "table", "made"):
@@ -245,20 +246,20 @@ class _Story:
             elif source.exists():
                 shutil.copy(source, place)
         about = place / "run" / "run.json"
-        if about.exists():  # a run knows where its dataset lies
+        if about.exists():  # a run records the path of its dataset
             about.write_text(about.read_text(encoding="utf-8").replace(str(self.place), str(place)), encoding="utf-8")
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        """Nothing goes wrong any more: everyone comes back, sends what waits, and decides what is left."""
+        """Without further faults, let everyone return, send waiting answers, and decide the remaining tasks."""
         crowd, machine = self.crowd, self.machine
         crowd.faults = False
         machine.disk.heal()
         for number in range(2):
             machine.stop(number)
             machine.start(number, offset=0.0)
-        machine.now += machine.settings.lease_s + 7200  # whatever a wrong clock held is free
+        machine.now += machine.settings.lease_s + 7200  # leases made under a wrong clock have expired
         await crowd.login(self.boss)
         for person in crowd.people.values():
             await crowd.login(person)
@@ -268,7 +269,7 @@ class _Story:
         for person in (*crowd.people.values(), self.boss):
             await crowd.flush(person)
             if person.outbox:
-                raise Broken(f"{person.name} cannot send what waits")
+                raise Broken(f"{person.name} cannot send the waiting answers")
         for _ in range(200):
             before = crowd.n
             for person in crowd.people.values():
@@ -279,10 +280,10 @@ class _Story:
                     await crowd.flush(person)
             if crowd.n == before:
                 return
-        raise Broken("the review does not come to an end")
+        raise Broken("the review does not end")
 
     def _look(self) -> None:
-        """What is promised, looked at."""
+        """Check the rules for answers."""
         server, crowd = self.machine.servers[0], self.crowd
         if server is None:
             raise Broken("no server is left")
@@ -293,24 +294,24 @@ class _Story:
         if lost := sorted(crowd.confirmed - set(answers)):
             raise Broken(f"{len(lost)} confirmed answers are lost: {lost[:3]}")
         if extra := sorted(set(answers) - crowd.confirmed):
-            raise Broken(f"{len(extra)} answers are there that no server confirmed: {extra[:3]}")
-        for made, answer in answers.items():
-            who, task, note = crowd.sent[made]
+            raise Broken(f"{len(extra)} answers exist that no server confirmed: {extra[:3]}")
+        for answer_id, answer in answers.items():
+            who, task, note = crowd.sent[answer_id]
             if (answer.annotator, answer.note) != (who, note):
-                raise Broken(f"{made} is not what {who} sent: {answer}")
+                raise Broken(f"{answer_id} differs from the answer that {who} sent: {answer}")
             found = store.task_of(answer)
             if found is None or found.task_id != task:
-                raise Broken(f"{made} is about another task than {task}")
+                raise Broken(f"{answer_id} belongs to another task than {task}")
             if (who, task, round_of(answer)) not in crowd.given and who not in crowd.unsure:
-                raise Broken(f"{who} answered {task}, which nobody gave them")
+                raise Broken(f"{who} answered {task} without being given it")
         for name, person in crowd.people.items():
             if person.role == "annotator" and (left := queue.progress(store, name).open_for_me):
-                raise Broken(f"{left} tasks are open for {name}, who is given none")
+                raise Broken(f"{left} tasks are open for {name}, but the server gives out none")
         self._look_at_counters()
         self._look_at_folder(answers)
 
     def _look_at_counters(self) -> None:
-        """The counters are what the answers say, counted anew; nobody was given two images of one kin."""
+        """Check that the counters match the answers, and that nobody was given two images of one kin."""
         server = self.machine.servers[0]
         if server is None:
             raise Broken("no server is left")
@@ -319,7 +320,7 @@ class _Story:
         with store.database.write() as connection:
             store.question.rebuild(connection, store.settings)
         if self._counters(store) != before:
-            raise Broken("the counters are not what the answers say")
+            raise Broken("the counters do not match the answers")
         with store.database.read() as connection:
             twice = connection.exec_driver_sql(
                 "SELECT a.annotator, t.kin FROM asked a JOIN tasks t ON t.task_id = a.task_id WHERE a.round = 1 "
@@ -339,38 +340,38 @@ class _Story:
         return sorted((row for row in rows if any(isinstance(value, int) and value for value in row)), key=str)
 
     def _look_at_folder(self, answers: dict[str, Any]) -> None:
-        """An export writes every answer into the folder, once."""
+        """Check that an export writes every answer into the folder exactly once."""
         ask = self.machine.ask
         words = ("review", "export", "data", "-q", "--ask", ask)
         done = self.lane.hands[0].run(words, self.place)
         if done["code"] != 0:
             raise Broken(f"the last export: {done}")
-        written = getattr(folders.read(self.place / "data"), TABLES[ask])
+        written = getattr(folders.read(self.place / "data"), QUESTIONS[ask].table)
         found = sorted(written, key=lambda answer: (answer.at, str(answer)))
         if found != sorted(answers.values(), key=lambda answer: (answer.at, str(answer))):
-            raise Broken(f"the folder has {len(found)} answers, the store {len(answers)}")
+            raise Broken(f"the folder has {len(found)} answers, but the store has {len(answers)}")
 
 
 # -- many seeds ------------------------------------------------------------------------------------------------------
 
 
 def _preload() -> None:
-    """Import what the commands import late: each of their processes has it then for nothing."""
+    """Import the modules that commands import late, so that their processes need not import them."""
     for name in ("score", "export", "review", "synthesize"):
         importlib.import_module(f"strobe.cli.{name}")
         importlib.import_module(f"strobe.workflows.{name}")
     for name in ("strobe.report.terminal", "strobe.report.tables", "strobe.datasets.export_csv", "scipy.stats"):
         importlib.import_module(name)
-    logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # every full disk is a line
+    logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # every full disk would log a line
 
 
 def main() -> None:
-    """Parse, run, print; exits 1 where a seed shows something."""
+    """Parse the options, run the seeds and print a summary. Exits with 1 if a seed broke a rule."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.simulate", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=20, help="how many seeds")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--seed", type=int, help="this one alone, with everything that happened")
-    parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="seeds at a time")
+    parser.add_argument("--seeds", type=int, default=20, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seed", type=int, help="run only this seed, and print its events")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="number of parallel processes")
     options = parser.parse_args()
     one = options.seed is not None
     seeds = [options.seed] if one else list(range(options.first, options.first + options.seeds))
@@ -396,7 +397,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     shown = ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
     print(f"{len(seeds):,} seeds in {time.monotonic() - begin:.0f} s: {shown}")
-    print(f"{len(problems)} seeds show something; --seed N replays one" if problems else "nothing found")
+    print(f"{len(problems)} seeds broke a rule; --seed N replays one" if problems else "no rule was broken")
     sys.exit(int(bool(problems)))
 
 

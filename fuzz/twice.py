@@ -1,4 +1,4 @@
-"""Two commands that write to one folder at once: one wins, the other exits 2 with one line; nothing is of both."""
+"""Run two commands that write to one folder at once. One must win, the other exit with 2 and one line."""
 
 import json
 import os
@@ -23,22 +23,22 @@ _OTHERWISE = {
     "generator": ("--seed", "5"),
     "import-coco-vid": ("--seed", "5"),
 }
-"""What the second command is asked for on top, where it would make something else of the same inputs."""
+"""Options of the second command that change its result for the same inputs."""
 
 
 def twice_plan() -> list[str]:
-    """The names of the sweeps: one for each verb that writes."""
+    """Return the names of the sweeps: one for each command that writes."""
     return [f"twice/{name}" for name in KILLS]
 
 
 def run_twice(name: str, *, corpus: Path, work: Path) -> Outcome:
-    """A folder that another holds, then races; the finding is the first thing that was not as promised."""
+    """Run a command on a folder that another process holds, then run races. The finding is the first broken rule."""
     verb = name.removeprefix("twice/")
     killed = KILLS[verb]
     other = Killed(
         words=(*killed.words, *_OTHERWISE.get(verb, ())), place=killed.place, dest=killed.dest, ask=killed.ask
     )
-    outcome = Outcome(case=name, verb=verb, recipe=verb, code=0)  # type: ignore[arg-type]  # it has a name
+    outcome = Outcome(case=name, verb=verb, command=verb, code=0)  # type: ignore[arg-type]  # it has a name
     start = work / "start"
     lay_out(killed, corpus, start)
     wholes = []
@@ -66,11 +66,11 @@ def _copy(start: Path, place: Path) -> Path:
 
 
 def _held(killed: Killed, place: Path) -> str:
-    """What is wrong with a command whose folder another process holds, or nothing."""
+    """Return which rule a command broke while another process held its folder. Empty if none."""
     import fcntl
 
     if killed.words[0] == "inspect" or killed.words[:2] == ("review", "import"):
-        return ""  # one file that is replaced in one step; a database with locks of its own
+        return ""  # a single file replaced in one step, or a database with its own locks
     folder = place / killed.dest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -79,12 +79,12 @@ def _held(killed: Killed, place: Path) -> str:
         done = call(killed.words, cwd=place, limit_s=60)
         changed = before != tree(place)
     if done.code != 2 or "another strobe command is writing to" not in done.stderr:
-        return f"held by another: exit {done.code}: {done.stderr.strip()[-300:]}"
-    return "held by another: files were changed" if changed else judge(done, killed.words[0])
+        return f"folder held by another process: exit {done.code}: {done.stderr.strip()[-300:]}"
+    return "folder held by another process: files were changed" if changed else judge(done, killed.words[0])
 
 
 def _race(two: Sequence[Killed], place: Path, work: Path, wholes: Sequence[dict[str, str]]) -> str:
-    """Both at once; the folder must be what one of them alone makes of it."""
+    """Run both at once. The folder must equal the result of one of them alone."""
     pids = []
     for number, one in enumerate(two):
         pid = os.fork()
@@ -103,7 +103,7 @@ def _race(two: Sequence[Killed], place: Path, work: Path, wholes: Sequence[dict[
     if 0 not in codes:
         return f"two at once: exits {codes}: {ended[0]['stderr'][-200:]} {ended[1]['stderr'][-200:]}"
     if left := leftovers(tree(place / two[0].dest)):
-        return f"two at once: {left[0]} is left over"
+        return f"two at once: the temporary file {left[0]} remains"
     if state_of(two[codes.index(0)], place) not in wholes:
-        return f"two at once, exits {codes}: the folder is what neither makes alone"
+        return f"two at once, exits {codes}: the folder equals neither command's result"
     return ""

@@ -1,12 +1,12 @@
-"""Whether two results, two runs or two datasets say the same: every figure that differs, by its path.
+"""Compare two results, two runs or two datasets, and print the path of every figure that differs.
 
     python scripts/compare_results.py BEFORE AFTER [--ignore KEY…] [--allow-new] [--digits N]
 
-BEFORE and AFTER are two results.json files, two run folders (results.json, tables/*.csv, what predictions/ and
-external/ hold, and the dataset's digests in run.json) or two dataset folders (dataset.json and the tables). Numbers are
-equal or not; there is no tolerance unless --digits asks for one. A frame's row is found by its id, so neither the order
-of rows nor how they are spread over shards matters; neither do bytes. --ignore takes the name of a key anywhere
-(`version`) or a path (`settings.seed`); --allow-new lets AFTER have keys that BEFORE lacks. Exit code 1 where anything
+BEFORE and AFTER are two results.json files, two run folders or two dataset folders. Of a run folder the script reads
+results.json, tables/*.csv, the files in predictions/ and external/, and the dataset's digests in run.json. Of a dataset
+folder it reads dataset.json and the tables. Numbers must be equal, unless --digits allows a tolerance. Rows are matched
+by frame id, so the order of rows and their distribution over shards do not matter. --ignore takes the name of a key
+anywhere (`version`) or a path (`settings.seed`). --allow-new accepts keys that only AFTER has. Exits with 1 if anything
 differs.
 """
 
@@ -28,7 +28,7 @@ _MISSING = object()
 
 @dataclass
 class Found:
-    """What a comparison found; every line starts with the path of the figure."""
+    """The differences found. Every line starts with the path of the figure."""
 
     n_compared: int = 0
     differ: list[str] = field(default_factory=list)
@@ -36,24 +36,24 @@ class Found:
     only_after: list[str] = field(default_factory=list)
 
     def same(self, *, allow_new: bool = False) -> bool:
-        """Whether nothing differs; `allow_new` lets AFTER have more."""
+        """Return whether nothing differs. `allow_new` accepts keys that only AFTER has."""
         return not self.differ and not self.only_before and (allow_new or not self.only_after)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Keys or paths to leave out, and to how many significant digits numbers must agree (None: all of them)."""
+    """Keys or paths to ignore, and the number of significant digits to compare (None: all)."""
 
     ignore: tuple[str, ...] = ()
     digits: int | None = None
 
     def skips(self, path: str) -> bool:
-        """Whether a path is one of those to leave out, or ends in such a key."""
+        """Return whether to ignore this path or its last key."""
         last = path.rpartition(".")[2].partition("[")[0]
         return path in self.ignore or last in self.ignore
 
     def equal(self, before: Leaf, after: Leaf) -> bool:
-        """Equality of two leaves: True is not 1, and NaN is NaN."""
+        """Return whether two leaves are equal. True differs from 1, and NaN equals NaN."""
         if isinstance(before, bool) or isinstance(after, bool):
             return before is after
         if isinstance(before, float) and isinstance(after, float) and before != before:
@@ -65,7 +65,7 @@ class Rules:
 
 
 def compare(before: Any, after: Any, rules: Rules, found: Found, path: str = "") -> Found:
-    """Walk two values of JSON side by side and note into `found` where they part."""
+    """Compare two JSON values recursively, and record the differences in `found`."""
     if path and rules.skips(path):
         return found
     if isinstance(before, dict) and isinstance(after, dict):
@@ -101,19 +101,19 @@ def _short(value: Any) -> str:
 
 
 def content(path: Path) -> Any:
-    """What a results file, a run folder or a dataset folder says, as plain JSON values."""
+    """Return the content of a results file, a run folder or a dataset folder as plain JSON values."""
     if path.is_file():
         return json.loads(path.read_text(encoding="utf-8"))
     if (path / "dataset.json").is_file():
         return _dataset(path)
     if (path / "run.json").is_file() or (path / "results.json").is_file():
         return _run(path)
-    raise SystemExit(f"{path}: neither a results.json, nor a run folder, nor a dataset folder")
+    raise SystemExit(f"{path}: expected a results.json, a run folder or a dataset folder")
 
 
 def _dataset(folder: Path) -> dict[str, Any]:
     info = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-    # The digests of files are of bytes, which the Parquet library's version changes; the tables stand here themselves.
+    # Digests depend on the Parquet library's version, so they are dropped and the tables compared by content.
     info["files"] = sorted(info.get("files", {}))
     tables = {path.stem: keyed(rows_of([path])) for path in sorted(folder.glob("*.parquet"))}
     return {"dataset": info, "tables": tables}
@@ -154,12 +154,12 @@ def _csv(path: Path) -> list[dict[str, str]]:
 
 
 def rows_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """The rows of Parquet files one after the other."""
+    """Return the rows of several Parquet files."""
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
 
 
 def keyed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Rows by the fewest leading columns that tell them apart, sorted, so that their order does not count."""
+    """Return rows keyed by the fewest leading columns that identify them, sorted, so that order does not matter."""
     columns = list(rows[0]) if rows else []
     for n in range(1, min(len(columns), 3) + 1):
         names = ["/".join(str(row[column]) for column in columns[:n]) for row in rows]
@@ -169,7 +169,7 @@ def keyed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def report(found: Found) -> Iterator[str]:
-    """What was found, a line each."""
+    """Yield one line per difference, and a summary."""
     yield from found.differ
     yield from (f"only before: {path}" for path in found.only_before)
     yield from (f"only after: {path}" for path in found.only_after)

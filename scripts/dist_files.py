@@ -1,9 +1,9 @@
-"""What lies beside the wheel: a bill of materials (CycloneDX 1.6, JSON) and checksums, both made from the wheel itself.
+"""Write a bill of materials (CycloneDX 1.6, JSON) and checksums next to the wheel, both made from the wheel.
 
-    python scripts/dist_files.py dist/    write *.cdx.json and SHA256SUMS for what lies there; `make dist` does
+    python scripts/dist_files.py dist/    write *.cdx.json and SHA256SUMS (`make dist` runs this)
 
-The same wheel gives the same bytes. Versions are those of constraints.txt, with which the tests ran; what the wheel
-allows stands beside each.
+The same wheel gives the same bytes. Versions are those of constraints.txt, which the tests used. Each component also
+lists the versions that the wheel allows.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def write_beside(folder: Path) -> list[Path]:
 
 
 def bill_of_materials(wheel: Path) -> dict[str, Any]:
-    """What a wheel is, and every package it asks for, as CycloneDX has it."""
+    """Return a wheel and every package it requires, in CycloneDX format."""
     about = _metadata(wheel)
     digest = _sha256(wheel)
     name, version = about["Name"], about["Version"]
@@ -65,20 +65,20 @@ def bill_of_materials(wheel: Path) -> dict[str, Any]:
 
 
 def _components(requirements: list[str], *, own_name: str) -> list[dict[str, Any]]:
-    """One component for each package asked for; required where no extra is needed, else optional."""
+    """Return one component per required package. Packages of extras are optional."""
     pinned = dict(
         re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
     )
     versions = {plain(name): version for name, version in pinned.items()}
-    asked: dict[str, list[tuple[str, str]]] = {}
+    specs_of: dict[str, list[tuple[str, str]]] = {}
     for line in requirements:
-        found = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*([^;]*)(?:;\s*(.*))?$", line)
-        if found is None:
-            raise ValueError(f"a requirement that cannot be read: {line}")
-        if plain(found[1]) != own_name:
-            asked.setdefault(plain(found[1]), []).append((found[2].strip(" ()"), (found[3] or "").strip()))
+        match = re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?\s*([^;]*)(?:;\s*(.*))?$", line)
+        if match is None:
+            raise ValueError(f"cannot parse the requirement {line}")
+        if plain(match[1]) != own_name:
+            specs_of.setdefault(plain(match[1]), []).append((match[2].strip(" ()"), (match[3] or "").strip()))
     out = []
-    for name, lines in sorted(asked.items()):
+    for name, lines in sorted(specs_of.items()):
         version = versions.get(name)
         purl = f"pkg:pypi/{name}" + (f"@{version}" if version else "")
         allowed = sorted({limit for limit, _ in lines if limit})
@@ -101,7 +101,7 @@ def _components(requirements: list[str], *, own_name: str) -> list[dict[str, Any
 
 
 def plain(name: str) -> str:
-    """A package's name as an index compares it."""
+    """Return a package's name as an index normalises it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

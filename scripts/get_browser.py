@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def found() -> str | None:
-    """Where a Chromium is, or None."""
+    """Return the path of an installed Chromium, or None."""
     named = os.environ.get("STROBE_CHROMIUM")
     if named:
         return named
@@ -36,7 +36,9 @@ def main() -> None:
         if path := found():
             print("browser:", path)
             return
-    print("no Chromium could be installed: set STROBE_CHROMIUM to one; browser tests will fail", file=sys.stderr)
+    print(
+        "cannot install Chromium, so browser tests will fail; set STROBE_CHROMIUM to the path of one", file=sys.stderr
+    )
     sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""The made-up datasets of the golden files, table by table: every optional table and every rule of scoring once."""
+"""Build the synthetic datasets of the golden files. They cover every optional table and every scoring rule."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
 
 @dataclass
 class Folder:
-    """A dataset folder on its way: dataset.json's fields and the rows of its tables."""
+    """A dataset folder under construction: the fields of dataset.json and the rows of its tables."""
 
     root: Path
     info: Row
@@ -54,17 +54,17 @@ class Folder:
     )
 
     def add(self, table: str, **row: Any) -> None:
-        """A row; columns that are not given are null."""
+        """Add a row. Missing columns are null."""
         self.tables.setdefault(table, []).append({name: row.get(name) for name in COLUMNS[table]})
 
     def frame(self, video: str, index: int, **row: Any) -> str:
-        """A frame's row; its id comes back."""
+        """Add a frame's row and return its id."""
         name = f"{video}:{index}"
         self.add("frames", frame_id=name, video_id=video, index=index, **row)
         return name
 
     def picture(self, relative: str, pixels: Pixels) -> Row:
-        """Store a PNG; what the frame's row says of it comes back, with the digest of its pixels."""
+        """Store a PNG, and return its columns for the frame's row, including the digest of its pixels."""
         path = self.root / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path, optimize=True)
@@ -74,7 +74,7 @@ class Folder:
         }  # fmt: skip
 
     def write(self) -> None:
-        """The tables as we see them, then read and written by strobe: that is the golden folder."""
+        """Write the tables, then read and rewrite them with strobe. The result is the golden folder."""
         self.root.mkdir(parents=True, exist_ok=True)
         for name, rows in self.tables.items():
             schema = pa.schema(list(COLUMNS[name].items()))
@@ -95,14 +95,17 @@ def _names(name: str, classes: list[str]) -> strobe.LabelSpace:
 
 
 def _shade(rng: np.random.Generator, colour: int, size: int = 8) -> Pixels:
-    """A noisy image in which one colour is mostly the strongest."""
+    """Return a noisy image in which one colour is usually the strongest."""
     base = rng.integers(40, 90, size=3)
     base[colour] += int(rng.integers(-10, 70))
     return np.asarray(np.clip(base + rng.integers(-30, 31, size=(size, size, 3)), 0, 255), dtype=np.uint8)
 
 
 def video(root: Path, rng: np.random.Generator) -> Folder:
-    """Two overlapping sets a video, several labels a frame, hints, times, image types; one video without times."""
+    """Build videos with two overlapping sets each, several labels per frame, hints, times and image types.
+
+    One video has no times.
+    """
     classes = ["red", "green", "blue", "yellow", "dark"]
     out = Folder(root, _info("golden-video", 4, _names("golden colours", classes)))
     rates = [(25, 1), (30000, 1001), (25, 1), (24, 1), (50, 1), None]
@@ -132,7 +135,7 @@ def video(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def boxes(root: Path, rng: np.random.Generator) -> Folder:
-    """Two moving squares a frame with tracks, a crowd now and then, frames in which nothing can be seen."""
+    """Build frames with two moving squares and tracks. Some frames have a crowd, and some are empty."""
     classes = ["red", "green", "blue"]
     out = Folder(root, _info("golden-boxes", 3, _names("golden squares", classes)))
     for number in range(6):
@@ -162,7 +165,7 @@ def boxes(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def votes(root: Path, rng: np.random.Generator) -> Folder:
-    """ImageNet-Vid's classes and votes of every stage: pairs, verified, decided together, anchors with labels."""
+    """Build ImageNet-Vid's classes with votes of every stage: pairs, verified, decided together, labelled anchors."""
     space = strobe.space("imagenet-vid")
     out = Folder(root, _info("golden-votes", 3, space, reviewed="votes"))
     for number in range(14):
@@ -185,18 +188,18 @@ def votes(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def _vote_on_pair(out: Folder, rng: np.random.Generator, number: int, set_id: str, frame: str) -> None:
-    said = []
+    decisions = []
     for one in ("ann", "ben"):
         luck = rng.random()
         decision = "similar" if luck < 0.75 else "dissimilar" if luck < 0.9 else "unsure"
         reason = "blur" if decision == "dissimilar" else ""
         right = None if luck < 0.3 else bool(luck < 0.7 or decision != "similar")
         _vote(out, number, one, "pair", set_id, frame, decision, reason=reason, label_right=right, seconds=luck * 8)
-        said.append(decision)
-    if said[0] != said[1]:
+        decisions.append(decision)
+    if decisions[0] != decisions[1]:
         verdict = "similar" if rng.random() < 0.5 else "dissimilar"
         _vote(out, number, "cleo", "verify", set_id, frame, verdict, reason="motion" if verdict != "similar" else "")
-    if said == ["unsure", "unsure"] or rng.random() < 0.05:
+    if decisions == ["unsure", "unsure"] or rng.random() < 0.05:
         _vote(out, number, "ann", "joint", set_id, frame, "similar", bad_anchor=number == 11)
 
 
@@ -210,7 +213,10 @@ def _vote(out: Folder, number: int, who: str, stage: str, set_id: str, frame: st
 
 
 def severity(root: Path, rng: np.random.Generator) -> Folder:
-    """The severity axis: two ladders of five an image, sharing their anchor; the top is lost now and then."""
+    """Build the severity axis: two variants of five levels per image with a shared anchor.
+
+    Some top levels are missing.
+    """
     classes = ["lion", "wolf", "bear", "fox"]
     out = Folder(root, _info("golden-severity", 5, _names("golden animals", classes), axis="severity"))
     for number in range(10):
@@ -229,9 +235,9 @@ def severity(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def anchor(root: Path, rng: np.random.Generator) -> Folder:
-    """Youtube-BB's classes, members scored with their anchor's labels, one image that cannot be read.
+    """Build Youtube-BB's classes. Members are scored with their anchor's labels, and one image is unreadable.
 
-    A cow is no class of ILSVRC-2012.
+    A cow is not a class of ILSVRC-2012.
     """
     space = strobe.space("youtube-bb")
     out = Folder(root, _info("golden-anchor", 2, space, label_source="anchor", reviewed="release"))

@@ -1,9 +1,9 @@
-"""Write constraints.txt: the exact version of everything `.[dev]` stands on, as installed in this environment.
+"""Write constraints.txt: the exact installed version of every dependency of `.[dev]`.
 
     python scripts/make_constraints.py            write it (`make constraints`)
     pip install -c constraints.txt -e ".[dev]"    the same versions again
 
-A build tag (`+cpu`) is left away: the package index has the plain version.
+Build tags (`+cpu`) are removed, because the package index has the plain version.
 """
 
 import platform
@@ -17,7 +17,7 @@ TARGET = ROOT / "constraints.txt"
 
 
 def plain(name: str) -> str:
-    """A package's name as the index has it.
+    """Return a package's name as the index normalises it.
 
     >>> plain("Open_CLIP.torch")
     'open-clip-torch'
@@ -26,12 +26,12 @@ def plain(name: str) -> str:
 
 
 def versions(lines: list[str]) -> dict[str, str]:
-    """Everything the requirements lead to, by name; raises PackageNotFoundError for what is not installed here."""
-    found: dict[str, str] = {}
-    left: list[tuple[Requirement, bool]] = [(Requirement(line), True) for line in lines]
+    """Return the version of every direct and indirect requirement. Raises PackageNotFoundError if one is missing."""
+    version_of: dict[str, str] = {}
+    todo: list[tuple[Requirement, bool]] = [(Requirement(line), True) for line in lines]
     seen: set[tuple[str, frozenset[str]]] = set()
-    while left:
-        one, ours = left.pop()
+    while todo:
+        one, ours = todo.pop()
         key = (plain(one.name), frozenset(one.extras))
         if key in seen:
             continue
@@ -41,28 +41,28 @@ def versions(lines: list[str]) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             if ours:
                 raise
-            continue  # what others may do without
-        found[key[0]] = about.version.partition("+")[0]
+            continue  # an optional dependency
+        version_of[key[0]] = about.version.partition("+")[0]
         for line in about.requires or ():
             next_one = Requirement(line)
             wanted = [{"extra": extra} for extra in (*one.extras, "")]
             if next_one.marker is None or any(next_one.marker.evaluate(extra) for extra in wanted):
-                left.append((next_one, False))
-    return found
+                todo.append((next_one, False))
+    return version_of
 
 
 def main() -> None:
     """Write the file."""
     here = [line for line in requirements(["dev"]) if _fits(line)]
-    found = versions(here)
+    pinned = versions(here)
     system = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     head = (
-        f"# The versions `make check` last passed with, {system}; written by scripts/make_constraints.py.\n"
+        f"# The versions with which `make check` last passed, {system}; written by scripts/make_constraints.py.\n"
         '# pip install -c constraints.txt -e ".[dev]"\n'
     )
-    rows = "".join(f"{name}=={found[name]}\n" for name in sorted(found))
+    rows = "".join(f"{name}=={pinned[name]}\n" for name in sorted(pinned))
     TARGET.write_text(head + rows, encoding="utf-8")
-    print(f"wrote {TARGET.name}: {len(found)} packages")
+    print(f"wrote {TARGET.name}: {len(pinned)} packages")
 
 
 def _fits(line: str) -> bool:

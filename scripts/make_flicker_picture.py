@@ -1,9 +1,9 @@
-"""Draw docs/images/flicker.png: one flicker of the shipped detector on the synthetic world, found among many clips.
+"""Draw docs/images/flicker.png: one flicker of the shipped detector on the synthetic world, chosen from many clips.
 
     python scripts/make_flicker_picture.py [CLIPS]
 
-Clips and detector are the project's own. A flicker here is three frames on end, the object whole and in the
-open, its box found on each: named rightly, wrongly and rightly again. The one with the surest answers is drawn.
+Clips and detector are the project's own. A flicker is three consecutive frames with a fully visible object whose box is
+found on each. The class is right, then wrong, then right again. The script draws the flicker with the highest scores.
 """
 
 import sys
@@ -28,7 +28,7 @@ RIGHT, WRONG = "#0a58a8", "#b3361e"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the detector is surest of on a frame."""
+    """The detector's box with the highest score on a frame."""
 
     name: str
     score: float
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flicker:
-    """Three frames of a clip, the wrong one in the middle, with the answers to them."""
+    """Three frames of a clip with their answers. The middle answer is wrong."""
 
     clip: Clip
     middle: int
@@ -45,12 +45,12 @@ class Flicker:
 
     @property
     def sureness(self) -> float:
-        """That of the least sure answer."""
+        """The lowest score of the three answers."""
         return min(answer.score for answer in self.answers)
 
 
 def found_in(clip: Clip, detector: Any) -> Flicker | None:
-    """The surest flicker of a clip, if it has one."""
+    """Return the clip's flicker with the highest scores. None if it has none."""
     answers = []
     for one in detector.forward([detector.prepare(frame) for frame in clip.frames]):
         if len(one.score) == 0:
@@ -61,23 +61,23 @@ def found_in(clip: Clip, detector: Any) -> Flicker | None:
     clear = (clip.occlusion[:, 0] < 0.05) & (clip.in_view[:, 0] > 0.95)
     clear &= [overlap(answer.box, box) > 0.6 for answer, box in zip(answers, clip.boxes[:, 0], strict=True)]
     right = [answer.name == truth for answer in answers]
-    found = [
+    flickers = [
         Flicker(clip=clip, middle=at, answers=answers[at - 1 : at + 2])
         for at in range(1, len(answers) - 1)
         if clear[at - 1 : at + 2].all() and right[at - 1] and not right[at] and right[at + 1]
     ]
-    return max(found, key=lambda flicker: flicker.sureness, default=None)
+    return max(flickers, key=lambda flicker: flicker.sureness, default=None)
 
 
 def overlap(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Intersection over union of two boxes."""
+    """Return the intersection over union of two boxes."""
     sides = np.clip(np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2]), 0, None)
     both = float(sides.prod())
     return both / float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - both)
 
 
 def draw(flicker: Flicker) -> None:
-    """The three frames side by side, each under the detector's answer."""
+    """Draw the three frames side by side, each with the detector's answer above it."""
     truth, apart = LABEL_SPACE.names[flicker.clip.label], 1000 / OPTIONS.fps
     figure = Figure(figsize=(9.6, 3.55), dpi=125, facecolor="white")
     for place, answer in enumerate(flicker.answers):
@@ -103,7 +103,7 @@ def main() -> None:
     clips = (world.clip(seed) for seed in range(int((sys.argv[1:] or ["400"])[0])))
     found = [flicker for clip in clips if (flicker := found_in(clip, detector)) is not None]
     if not found:
-        sys.exit("no flicker among these clips: ask for more")
+        sys.exit("these clips contain no flicker; pass a larger number of clips")
     draw(max(found, key=lambda flicker: flicker.sureness))
 
 

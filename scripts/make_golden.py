@@ -2,10 +2,10 @@
 
     python scripts/make_golden.py OUT
 
-They were made once, by the code as it stood before the rooms were moved, and say what must not move since: made again
-by later code they would say nothing. OUT must hold a copy of tests/golden/models.py, whose name is part of keys.
-Tables are written by hand, from docs/formats.md (golden_folders.py); strobe is used through its command line and public
-names alone.
+They were made once, before a large restructuring of the code, and record the figures that must stay the same. Files
+made again by later code could not detect a change. OUT must contain a copy of tests/golden/models.py, whose name is
+part of cache keys. Tables are written by hand, following docs/formats.md (golden_folders.py). The script uses strobe
+only through its command line and public names.
 """
 
 import csv
@@ -71,17 +71,22 @@ RUNS: dict[str, Row] = {
         "models": ["thousand=preds:inputs/anchor-ilsvrc.parquet"], "score": ["--merge", "sum"],
     },
 }  # fmt: skip
-"""How every run is made: `verb DATASET -m MODEL… -o RUN` with what `bring` and `score` add; `score` says how it is
-scored again."""
+"""How each run is made: `verb DATASET -m MODEL… -o RUN`, plus the options in `bring` and `score`.
+
+`score` holds the options for scoring it again.
+"""
 
 ALWAYS = ["--bootstrap", "200", "--quiet"]
 
 
-# -- what models said elsewhere ------------------------------------------------------------------------------------
+# -- predictions in files ------------------------------------------------------------------------------------------
 
 
 def _scores(rng: np.random.Generator, folder: Folder, accuracy: float) -> dict[str, list[float]]:
-    """Quarters by frame key; one of the frame's labels lifted to the top with this chance."""
+    """Return scores in steps of a quarter, by frame key.
+
+    With probability `accuracy`, a label of the frame ranks first.
+    """
     ids = folder.info["label_space"]["ids"]
     of_frame: dict[str, list[int]] = {}
     for row in folder.tables["labels"]:
@@ -102,7 +107,7 @@ def _labels(folder: Folder, scores: dict[str, list[float]]) -> dict[str, str]:
 
 
 def inputs(out: Path, made: dict[str, Folder], rng: np.random.Generator) -> None:
-    """Prediction files in every format that is read."""
+    """Write prediction files in every supported format."""
     out.mkdir(parents=True, exist_ok=True)
 
     def text(name: str, content: str) -> None:
@@ -142,7 +147,7 @@ def inputs(out: Path, made: dict[str, Folder], rng: np.random.Generator) -> None
 
 
 def _ilsvrc_labels(folder: Folder, rng: np.random.Generator) -> dict[str, int]:
-    """Class numbers of ILSVRC-2012 by frame key; most of them children of the right class."""
+    """Return ILSVRC-2012 class numbers by frame key. Most of them are children of the right class."""
     children = strobe.projection("ilsvrc-2012", "imagenet-vid").children
     out = {}
     for place, row in enumerate(folder.tables["frames"]):
@@ -153,10 +158,10 @@ def _ilsvrc_labels(folder: Folder, rng: np.random.Generator) -> dict[str, int]:
 
 
 def _coco(path: Path, folder: Folder, rng: np.random.Generator) -> None:
-    """COCO results by frame key and class number: most squares found, some moved, some doubled, some classes wrong."""
+    """Write COCO results by frame key and class number. Most squares are found; some are moved, doubled or misnamed."""
     ids = folder.info["label_space"]["ids"]
     key = {row["frame_id"]: row["key"] for row in folder.tables["frames"]}
-    found = []
+    results = []
     for row in folder.tables["boxes"]:
         if row["crowd"] or rng.random() < 0.1:
             continue
@@ -165,12 +170,12 @@ def _coco(path: Path, folder: Folder, rng: np.random.Generator) -> None:
         box = [row["x0"] + shift, row["y0"], row["x1"] - row["x0"] - shift, row["y1"] - row["y0"]]
         for score in [0.9, 0.4][: 1 + int(rng.random() < 0.2)]:
             score = round(score - int(rng.integers(0, 16)) / 64, 6)
-            found.append({"image_id": key[row["frame_id"]], "category_id": label, "bbox": box, "score": score})
-    path.write_text(json.dumps(found, indent=0), encoding="utf-8")
+            results.append({"image_id": key[row["frame_id"]], "category_id": label, "bbox": box, "score": score})
+    path.write_text(json.dumps(results, indent=0), encoding="utf-8")
 
 
 def _thousand(path: Path, folder: Folder, rng: np.random.Generator) -> None:
-    """A thousand logits a frame, few of them distinct so that the file stays small."""
+    """Write a thousand logits per frame, with few distinct values so that the file stays small."""
     children = strobe.projection("ilsvrc-2012", "youtube-bb").children
     names = folder.info["label_space"]["names"]
     rows = []
@@ -189,7 +194,7 @@ def _thousand(path: Path, folder: Folder, rng: np.random.Generator) -> None:
 
 
 def command(name: str, dataset: str, run: str) -> list[str]:
-    """The command line that makes a run, after `strobe`."""
+    """Return the words after `strobe` that make a run."""
     about = RUNS[name]
     models = [word for model in about["models"] for word in ("-m", model)]
     more = ["--no-report"] if about["verb"] == "eval" else []
@@ -197,7 +202,7 @@ def command(name: str, dataset: str, run: str) -> list[str]:
 
 
 def scrub(run: Path) -> None:
-    """Take out of run.json what is not the same on the next machine, and the lock; no indents where much is said."""
+    """Remove machine-dependent values from run.json, remove the lock, and write long files without indentation."""
     content = json.loads((run / "run.json").read_text(encoding="utf-8"))
     content |= {"versions": {}, "command": "", "at": ""}
     content["dataset"]["path"] = "moved"
@@ -213,7 +218,7 @@ def scrub(run: Path) -> None:
 def main() -> int:
     out = Path(sys.argv[1]).resolve()
     if not (out / "models.py").is_file():
-        raise SystemExit(f"{out} lacks models.py: copy tests/golden/models.py there first")
+        raise SystemExit(f"{out} has no models.py; copy tests/golden/models.py there first")
     for name in ("datasets", "inputs", "runs"):
         shutil.rmtree(out / name, ignore_errors=True)
     made = {}

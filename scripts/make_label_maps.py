@@ -5,10 +5,10 @@ ILSVRC-2012 synsets gives the source space; their order is the sorted order of t
 
     python scripts/make_label_maps.py --wordnet /usr/share/wordnet/data.noun
 
-A target class takes every ILSVRC class below it in the hierarchy. Two rules settle what the hierarchy leaves open
-for Youtube-BB: which synset a class name means (YTBB below), and a source class under two targets goes to the one
-listed first in PREFER (minivan lies under car and under truck). COCO follows the same rules (COCO below, with the
-choices that WordNet leaves open). ImageNet-9 has a rule of its own (IN9 below).
+A target class takes every ILSVRC class below it in the hierarchy. Two rules settle the open cases of Youtube-BB. YTBB
+below lists the synset of each class name. A source class under two targets goes to the one listed first in PREFER
+(minivan is under car and under truck). COCO follows the same rules (COCO below, with the choices that WordNet leaves
+open). ImageNet-9 has its own rule (IN9 below).
 """
 
 import argparse
@@ -38,8 +38,8 @@ YTBB = {
     "dog": "n02084071", "elephant": "n02503517", "umbrella": "n04507155", "none": "", "car": "n02958343",
 }  # fmt: skip
 
-# The nine classes of ImageNet-9 in the order of its folders (00_dog …). What lies under two goes to the first: no
-# dog is a carnivore. Of what WordNet 3.0 puts below one of the nine its authors' map leaves 16 classes out (NOT_IN9).
+# The nine classes of ImageNet-9 in the order of its folders (00_dog …). A class under two of them goes to the first, so
+# a dog is not a carnivore here. Its authors' map leaves out 16 classes that WordNet 3.0 puts below the nine (NOT_IN9).
 IN9 = {
     "n02084071": "dog", "n01503061": "bird", "n04576211": "wheeled vehicle", "n01661091": "reptile",
     "n02075296": "carnivore", "n02159955": "insect", "n03800933": "musical instrument", "n02469914": "primate",
@@ -54,7 +54,7 @@ NOT_IN9 = {
 
 # COCO's 80 classes and the synsets each name means. The classes that Youtube-BB took from COCO mean the same as there,
 # except where the shipped maps from COCO to ImageNet-Vid say otherwise: a cat is a domestic cat, a cow is cattle.
-# Several synsets stand where ILSVRC's images show COCO's class under another word: `cup` (WordNet: a punch) and mugs
+# Several synsets are listed where ILSVRC shows COCO's class under another name: `cup` (WordNet: a punch) and mugs
 # are cups; `pot` is a flowerpot with its plant; `purse` a handbag; `goblet` a wine glass; `notebook` a laptop;
 # `washbasin` a sink; `stove` a kitchen range, which COCO calls an oven; televisions, monitors and screens are tvs.
 # No synset: ILSVRC has no such class, or only a homonym (its kite is a bird).
@@ -78,7 +78,7 @@ COCO = {
     "sink": "n04223580 n04553703", "refrigerator": "n04070727", "book": "", "clock": "n03046257", "vase": "n04522168",
     "scissors": "", "teddy bear": "n04399382", "hair drier": "n03483316", "toothbrush": "",
 }  # fmt: skip
-# WordNet puts these below a ball and below an oven; their images show a bag and a pot.
+# WordNet puts these below ball and below oven, but their images show a bag and a pot.
 NOT_COCO = {"n04023962": "punching bag", "n03259280": "Dutch oven"}
 
 # The 200 classes of ImageNet-A by their place among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).
@@ -93,7 +93,7 @@ IMAGENET_A = """
 """
 
 PREFER = ("car", "hot dog")
-"""What lies under two targets goes to these: minivan (car, truck), hotdog (hot dog, sandwich)."""
+"""Targets that take a class under two targets: minivan (car, truck), hotdog (hot dog, sandwich)."""
 
 
 LICENCE = (
@@ -116,7 +116,7 @@ LICENCE = (
 
 
 def read_nouns(path: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """The lemmas, the first first, and the hypernyms of every noun synset."""
+    """Return the lemmas, in WordNet's order, and the hypernyms of every noun synset."""
     lemmas: dict[str, list[str]] = {}
     parents: dict[str, list[str]] = defaultdict(list)
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -134,7 +134,7 @@ def read_nouns(path: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def ancestors(synset: str, parents: dict[str, list[str]]) -> set[str]:
-    """The synset and everything above it."""
+    """Return the synset and all its ancestors."""
     seen, todo = set(), [synset]
     while todo:
         current = todo.pop()
@@ -217,7 +217,7 @@ def main() -> None:
     }
     left_out = {"imagenet-9": NOT_IN9, "coco-80": NOT_COCO, "coco-91": NOT_COCO}
     meant = f"{origin}; the synset each name means, and the choices it leaves open, are in scripts/make_label_maps.py"
-    more = {  # of imagenet-9 its authors take the best of the 1,000 classes first, and then the map
+    more = {  # ImageNet-9's authors take the best of the 1,000 classes first, and then apply the map
         "coco-80": {"source": meant},
         "coco-91": {"source": meant},
         "imagenet-9": {"source": f"{origin}, the first of the nine, less 16 its authors leave out", "rule": "argmax"},

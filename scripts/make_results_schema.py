@@ -1,4 +1,4 @@
-"""Write results.schema.json from the records of results.json. `--check` only says whether it is up to date."""
+"""Write results.schema.json from the records of results.json. `--check` only reports whether it is up to date."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ def main() -> None:
     text = json.dumps(results_schema(), indent=1) + "\n"
     if "--check" in sys.argv[1:]:
         if TARGET.read_text(encoding="utf-8") != text:
-            sys.exit(f"{TARGET.name} is out of date: run make docs")
+            sys.exit(f"{TARGET.name} is out of date; run make docs")
         return
     TARGET.write_text(text, encoding="utf-8")
 

@@ -1,14 +1,14 @@
-"""Does the wheel work where we say it does? Every Python found, with the newest and the lowest versions we declare.
+"""Test the wheel with every installed Python, with the newest and the lowest declared versions.
 
-    python scripts/matrix.py                  each Python: newest, lowest, and base alone
+    python scripts/matrix.py                  each Python: newest, lowest, and without extras
     python scripts/matrix.py --short          this Python, newest
-    python scripts/matrix.py --torch 3.12     also the models' extra and the demo, in one cell
-    python scripts/matrix.py --wheel dist/    build archive, wheel, bill of materials, checksums there and stop
-    python scripts/matrix.py --short --tests  before it the source archive unpacked, a few of its tests run there
+    python scripts/matrix.py --torch 3.12     also one cell with the models extra and the demo
+    python scripts/matrix.py --wheel dist/    only build archive, wheel, bill of materials and checksums
+    python scripts/matrix.py --short --tests  first run a few tests from the unpacked source archive
 
-For each cell: an empty environment, the wheel and its extras, and `scripts/smoke.py`, which runs every verb. The lowest
-version is the lowest that pyproject.toml allows and that has a wheel for that Python. Exits 3 where no package index is
-within reach.
+Each cell is an empty environment with the wheel and its extras, in which `scripts/smoke.py` runs every verb. The lowest
+version is the lowest that pyproject.toml allows and that has a wheel for that Python. Exits with 3 if no package index
+can be reached.
 """
 
 import argparse
@@ -30,18 +30,18 @@ from dist_files import write_beside
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("report", "video", "review", "onnx")
-"""What a cell installs: everything that does not need torch."""
+"""The extras that a cell installs: all that do not need torch."""
 
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 
 
 class NoIndex(Exception):
-    """No package index within reach."""
+    """Raised if no package index can be reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One environment to try: a Python, which versions, which extras."""
+    """One environment to test: a Python, the versions and the extras."""
 
     python: Path
     version: str
@@ -51,14 +51,14 @@ class Cell:
 
 
 def project() -> dict[str, object]:
-    """The [project] table of pyproject.toml."""
+    """Return the [project] table of pyproject.toml."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         found: dict[str, object] = tomllib.load(file)["project"]
     return found
 
 
 def requirements(extras: Iterable[str]) -> list[str]:
-    """What we declare for the base and these extras, our own extras taken apart.
+    """Return the declared requirements of the base and these extras, with our own extras resolved.
 
     >>> [line for line in requirements(["postgres"]) if "psycopg" in line or "fastapi" in line]
     ['fastapi>=0.110', 'psycopg[binary]>=3.1']
@@ -66,7 +66,7 @@ def requirements(extras: Iterable[str]) -> list[str]:
     table = project()
     declared, optional = table["dependencies"], table["optional-dependencies"]
     if not isinstance(declared, list) or not isinstance(optional, dict):
-        raise TypeError("pyproject.toml: dependencies is no list, or optional-dependencies no table")
+        raise TypeError("pyproject.toml: expected dependencies to be a list and optional-dependencies a table")
     lines = list(declared)
     for extra in extras:
         for line in optional[extra]:
@@ -76,7 +76,7 @@ def requirements(extras: Iterable[str]) -> list[str]:
 
 
 def bounds(lines: Iterable[str]) -> dict[str, str]:
-    """The lower bound of each requirement that has one.
+    """Return the lower bound of each requirement that has one.
 
     >>> bounds(["numpy>=1.26", "psycopg[binary]>=3.1", "lite==0.1.0", "six; platform_system != 'Windows'"])
     {'numpy': '1.26', 'psycopg': '3.1'}
@@ -86,7 +86,7 @@ def bounds(lines: Iterable[str]) -> dict[str, str]:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """A version's numbers, trailing zeros left out, to compare by.
+    """Return a version's numbers without trailing zeros, for comparison.
 
     >>> release("3.9.1.post1") > release("3.9.1") and release("10.0") == release("10")
     True
@@ -98,13 +98,13 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def run(*words: object, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
-    """Run a command away from this checkout's Python path."""
+    """Run a command without this checkout on the Python path."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYENV_VERSION")}
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, env=clean, timeout=timeout)
 
 
 def pip(python: Path, *words: object) -> str:
-    """pip's output; raises NoIndex or RuntimeError with its last line."""
+    """Return pip's output. Raises NoIndex, or RuntimeError with its last line."""
     done = run(python, "-m", "pip", *words)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()[-300:]]
@@ -120,23 +120,23 @@ def pip(python: Path, *words: object) -> str:
 
 
 def lowest(python: Path, lines: Iterable[str]) -> dict[str, str]:
-    """Of each requirement the lowest version we allow that has a wheel for this Python."""
-    found = {}
+    """Return the lowest allowed version of each requirement that has a wheel for this Python."""
+    version_of = {}
     for name, bound in bounds(lines).items():
         listed = pip(python, "index", "versions", name, "--only-binary", ":all:", *QUIET[1:])
         versions = re.search(r"Available versions: (.*)", listed)
         fit = [one for one in (versions[1].split(", ") if versions else []) if release(one) >= release(bound)]
         for version in sorted(fit, key=release):
             if installs(python, f"{name}=={version}"):
-                found[name] = version
+                version_of[name] = version
                 break
         else:
             raise RuntimeError(f"no wheel of {name}>={bound} for {python}")
-    return found
+    return version_of
 
 
 def installs(python: Path, line: str) -> bool:
-    """Whether this version can be had here: some have a wheel themselves and stand on others that have none."""
+    """Return whether this version installs. Some have a wheel but depend on packages without one."""
     try:
         pip(python, "install", *QUIET, "--dry-run", "--only-binary", ":all:", line)
     except RuntimeError:
@@ -145,7 +145,7 @@ def installs(python: Path, line: str) -> bool:
 
 
 def pythons() -> dict[str, Path]:
-    """Every Python found that we say we support, by minor version: pyenv's and those on the PATH."""
+    """Return every supported Python of pyenv and on the PATH, by minor version."""
     least = release(str(project()["requires-python"]).removeprefix(">="))
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = [*sorted(root.glob("versions/3.*/bin/python"))]
@@ -160,7 +160,7 @@ def pythons() -> dict[str, Path]:
 
 
 def build_sdist(into: Path) -> Path:
-    """The source archive, built from a copy of what belongs to the project, with setuptools in a folder of its own."""
+    """Build the source archive from a copy of the project's files, with setuptools in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="strobe-sdist-") as place:
         source = Path(place, "source")
         ignored = shutil.ignore_patterns(
@@ -188,7 +188,7 @@ def build_sdist(into: Path) -> Path:
 
 
 def build_wheel(into: Path) -> Path:
-    """The wheel, built from the source archive as a stranger would, and every file of the package in it."""
+    """Build the wheel from the source archive, and check that it contains every file of the package."""
     with tempfile.TemporaryDirectory(prefix="strobe-wheel-") as place:
         sdist = build_sdist(Path(place, "sdist"))
         pip(Path(sys.executable), "wheel", *QUIET, "--no-deps", "--wheel-dir", Path(place, "made"), sdist)
@@ -199,7 +199,7 @@ def build_wheel(into: Path) -> Path:
         if missing := [path for path in wanted if path not in held]:
             raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
         into.mkdir(parents=True, exist_ok=True)
-        for pattern in ("*.whl", "*.tar.gz", "*.cdx.json", "SHA256SUMS"):  # of a version before
+        for pattern in ("*.whl", "*.tar.gz", "*.cdx.json", "SHA256SUMS"):  # of an earlier version
             for old in into.glob(pattern):
                 old.unlink()
         shutil.copy(sdist, into / sdist.name)
@@ -207,7 +207,7 @@ def build_wheel(into: Path) -> Path:
 
 
 def run_its_tests(sdist: Path) -> bool:
-    """A few tests of every sort from the unpacked source archive, by this Python; whether they passed."""
+    """Run a few tests of every kind from the unpacked source archive. Returns whether they passed."""
     some = (
         "tests/core/test_labels.py",
         "tests/metrics/test_pmk.py",
@@ -225,7 +225,7 @@ def run_its_tests(sdist: Path) -> bool:
 
 
 def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
-    """Install into an empty environment and run the smoke test; whether it passed, and what to say."""
+    """Install into an empty environment and run the smoke test. Returns whether it passed, and a message."""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="strobe-matrix-") as place:
         home = Path(place, "venv")
@@ -252,7 +252,7 @@ def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:
-    """What to try, in the order of the table."""
+    """Yield the cells in the order of the table."""
     if options.short:
         version = "{}.{}".format(*sys.version_info)
         yield Cell(python=Path(sys.executable), version=version, pins="newest", extras=("report", "video"))
@@ -268,14 +268,14 @@ def cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 
 def main() -> None:
-    """Print the table; exit 1 where a cell failed."""
+    """Print the table. Exits with 1 if a cell failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="this Python and the newest versions only")
     parser.add_argument("--python", action="append", help="only this Python, e.g. 3.12 (repeatable)")
     parser.add_argument("--pins", default="newest,lowest", help="newest, lowest or both")
-    parser.add_argument("--torch", metavar="PYTHON", help="one more cell there: the demo with torch")
+    parser.add_argument("--torch", metavar="PYTHON", help="also test the demo with torch, with this Python")
     parser.add_argument("--wheel", type=Path, help="build source archive and wheel into this folder and stop")
-    parser.add_argument("--tests", action="store_true", help="a few tests of the unpacked source archive first")
+    parser.add_argument("--tests", action="store_true", help="first run a few tests from the unpacked source archive")
     options = parser.parse_args()
     try:
         if options.wheel:
@@ -294,7 +294,7 @@ def main() -> None:
                 extras = ",".join(cell.extras) or "base"
                 print(f"{cell.version:<5} {cell.pins:<7} {extras:<25} {'ok' if ok else 'FAILED':<7} {said}", flush=True)
     except NoIndex as error:
-        print(f"no package index within reach: {error}", file=sys.stderr)
+        print(f"no package index can be reached: {error}", file=sys.stderr)
         sys.exit(3)
     sys.exit(1 if failed else 0)
 

@@ -1,13 +1,13 @@
-"""Mutation testing of metrics/ and the scoring code: how many of a seeded sample of small faults do the tests find?
+"""Run mutation testing of metrics/ and the scoring code: how many of a seeded sample of mutants do the tests find?
 
     python scripts/mutants.py [--sample 1000] [--seed 0] [--lanes 2]
     python scripts/mutants.py --survivors
 
-mutmut makes the mutants (which files, and which tests, is in pyproject.toml) in the folder mutants/ and runs, for each,
-the tests that call the mutated function, the fastest first. A stopped run resumes: what was decided stays, until the
-code or the tests change. What cannot change a figure is not mutated: text, the words of `expect`, types of arrays.
-`--survivors` prints the diff of each mutant that no test found; docs/mutants.md explains them. Exit code 1 where fewer
-than nine in ten were found.
+mutmut makes the mutants in the folder mutants/. pyproject.toml lists the mutated files and the tests. For each mutant,
+mutmut runs the tests that call the mutated function, fastest first. A stopped run resumes, and outcomes stay valid
+until the code or the tests change. Text, the arguments of `expect` and array types are not mutated, because they cannot
+change a figure. `--survivors` prints the diff of each mutant that no test found; docs/mutants.md explains them. Exits
+with 1 if the tests found fewer than nine in ten.
 """
 
 import argparse
@@ -20,7 +20,7 @@ FOUND = 0.9
 
 
 def sampled(collect: Any, size: int, seed: int) -> Any:
-    """mutmut's collection of mutants, cut to a seeded sample of `size`, the same whatever was run before."""
+    """Return mutmut's collection of mutants, reduced to a seeded sample of `size`. Earlier runs do not affect it."""
 
     def some(*, mutant_names: tuple[str, ...] | list[str]) -> tuple[list[Any], dict[str, Any]]:
         every, files = collect(mutant_names=mutant_names)
@@ -32,7 +32,7 @@ def sampled(collect: Any, size: int, seed: int) -> Any:
 
 
 def of_figures(operators: list[tuple[type, Any]], strings: Any, arguments: Any) -> list[tuple[type, Any]]:
-    """mutmut's operators without those that cannot change a figure: text, what `expect` prints, and types of arrays."""
+    """Return mutmut's operators without those that cannot change a figure: text, arguments of `expect`, array types."""
 
     def some(node: Any) -> Any:
         if getattr(node.func, "value", None) == "expect":
@@ -51,12 +51,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--lanes", type=int, default=2, help="mutants tried at once")
-    parser.add_argument(
-        "--survivors", action="store_true", help="print the mutants that no test found, and nothing else"
-    )
+    parser.add_argument("--lanes", type=int, default=2, help="number of mutants tested in parallel")
+    parser.add_argument("--survivors", action="store_true", help="only print the mutants that no test found")
     arguments = parser.parse_args()
-    os.environ["STROBE_HYPOTHESIS"] = "mutants"  # fewer examples a test: tests/conftest.py
+    os.environ["STROBE_HYPOTHESIS"] = "mutants"  # fewer examples per test, see tests/conftest.py
     os.environ["OMP_NUM_THREADS"] = "1"
 
     import pytest
@@ -65,7 +63,7 @@ def main() -> int:
     from mutmut.mutation.diff_apply import get_diff_for_mutant
     from mutmut.stats import status_by_exit_code
 
-    if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads what pytest 9.2 calls nodeid alone
+    if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads _nodeid, which pytest 9.2 renamed to nodeid
         pytest.Item._nodeid = property(lambda item: item.nodeid)  # type: ignore[attr-defined]
     changed = of_figures(mutators.mutation_operators, mutators.operator_string, mutators.operator_arg_removal)
     mutators.mutation_operators[:] = changed

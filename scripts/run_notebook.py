@@ -1,6 +1,6 @@
-"""Run examples/first-study.ipynb in a folder of its own and keep its outputs in the file.
+"""Run examples/first-study.ipynb in a temporary folder and store its outputs in the file.
 
-What changes from run to run (times, counts of executions) is left out, so that the file changes when its content does.
+Times and execution counts are removed, so that the file changes only when its content does.
 """
 
 import os
@@ -16,7 +16,7 @@ NOTEBOOK = Path(__file__).parents[1] / "examples" / "first-study.ipynb"
 
 
 def run(path: Path, folder: Path) -> Any:
-    """The notebook run in a folder, its outputs in it; an error in a cell is raised."""
+    """Run the notebook in a folder and return it with its outputs. An error in a cell is raised."""
     os.environ.setdefault("PYTHONPATH", os.pathsep.join(part for part in sys.path if part))
     notebook: Any = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(folder)}}
@@ -27,7 +27,7 @@ def run(path: Path, folder: Path) -> Any:
 
 
 def main() -> None:
-    """Run it and write it back."""
+    """Run the notebook and write it back."""
     with tempfile.TemporaryDirectory() as temporary:
         nbformat.write(run(NOTEBOOK, Path(temporary)), NOTEBOOK)
     print(f"{NOTEBOOK.name}: {NOTEBOOK.stat().st_size / 1024:.0f} KB")

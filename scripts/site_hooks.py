@@ -1,6 +1,6 @@
-"""What MkDocs asks of us while it builds the site: pages that lie outside docs/, the reference, the project's address.
+"""MkDocs hooks for building the site: pages outside docs/, the API reference, and the project's address.
 
-The address stands in one place, `[tool.strobe]` in pyproject.toml.
+The address is defined in one place, `[tool.strobe]` in pyproject.toml.
 """
 
 import inspect
@@ -20,19 +20,19 @@ import strobe
 
 ROOT = Path(__file__).parents[1]
 BESIDE = {name: f"{PurePosixPath(name).stem.lower()}.md" for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}
-"""Pages of the project's root and what they are called on the site."""
+"""Pages of the project's root, and their names on the site."""
 
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)((?:#[^)\s]*)?)\)")
 
 
 def repository() -> str:
-    """The project's address, without a slash at its end; empty where it has none yet."""
+    """Return the project's address without a trailing slash. Empty if it has none yet."""
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["strobe"]["repository"]
     return str(stated).rstrip("/")
 
 
 def on_config(config: Any) -> Any:
-    """The address, as a mark at the foot of every page; nothing is asked of it while a page is read."""
+    """Add the address as a link at the foot of every page. Pages do not request it when they are read."""
     config.markdown_extensions.append(Examples())
     if repository():
         config.extra["social"] = [{"icon": "fontawesome/brands/git-alt", "link": repository(), "name": "Source"}]
@@ -40,21 +40,21 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The pages of the project's root are pages of the site, too."""
+    """Add the pages of the project's root to the site."""
     for name, target in BESIDE.items():
         files.append(File.generated(config, target, content=rehomed((ROOT / name).read_text(encoding="utf-8"), "")))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links from docs/ to the rest of the project, and the reference where it belongs."""
+    """Fix links from docs/ to the rest of the project, and insert the API reference."""
     if page.file.src_uri in BESIDE.values():
         return markdown
     return barred(rehomed(markdown, f"docs/{page.file.src_uri}")).replace("<!-- reference -->", reference())
 
 
 def barred(markdown: str) -> str:
-    """Code with a bar in a cell of a table: GitHub takes away the stroke before it, Markdown's own tables do not."""
+    """Remove the backslash before a bar in code in table cells. GitHub removes it, Python-Markdown does not."""
 
     def shown(found: re.Match[str]) -> str:
         plain = escape(found[1]).replace(r"\|", "&#124;")
@@ -65,7 +65,7 @@ def barred(markdown: str) -> str:
 
 
 def reference() -> str:
-    """A directive of mkdocstrings for every public name: what one calls first, then what one is given."""
+    """Return a mkdocstrings directive for every public name: functions first, then the records they return."""
     public = {name: getattr(strobe, name) for name in strobe.__all__}
     called = [name for name, found in public.items() if not inspect.isclass(found)]
     parts = (("Functions", called), ("Classes", [name for name in public if name not in called]))
@@ -75,7 +75,7 @@ def reference() -> str:
 
 
 class Examples(Extension):  # type: ignore[misc]  # Markdown comes without types
-    """Examples in docstrings (`>>>`) are code; Markdown would take them for quotations."""
+    """Treats examples in docstrings (`>>>`) as code. Markdown would treat them as quotations."""
 
     def extendMarkdown(self, md: Markdown) -> None:
         md.preprocessors.register(_Fence(md), "examples", 100)
@@ -97,9 +97,9 @@ class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown comes without type
 
 
 def rehomed(markdown: str, origin: str, address: str | None = None) -> str:
-    """The text of file `origin` (from the root; empty: a page of the root) with its links as the site needs them.
+    """Return the text of the file `origin` with the site's links. An empty `origin` is a page of the root.
 
-    A link to another file of the repository leads to its `address`; where that is empty, only its words are left.
+    A link to another file of the repository points to its `address`. Without an address, only the link's text stays.
     """
     folder = str(PurePosixPath(origin).parent)
     here = folder.removeprefix("docs").lstrip("/") if origin else ""

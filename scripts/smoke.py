@@ -1,7 +1,7 @@
-"""Every verb once, as somebody who has just installed strobe would: run by the Python it was installed for.
+"""Run every verb once, as a user does right after installing strobe. Run this with the Python of that installation.
 
-Needs the standard library and what strobe itself stands on. A verb whose extra is missing must say so in one line and
-name the extra. `--torch` runs the verbs that need torch too.
+Needs only the standard library and strobe's own requirements. A verb whose extra is missing must print one line that
+names the extra. `--torch` also runs the verbs that need torch.
 """
 
 import csv
@@ -31,11 +31,11 @@ def bright(images):
 
 
 class Failed(Exception):
-    """A verb did not do what it should."""
+    """Raised if a verb fails its check."""
 
 
 def strobe(*words: str, code: int = 0) -> str:
-    """Run the installed command line; its output. Raises Failed on another exit code, or on a traceback."""
+    """Run the installed command and return its output. Raises Failed on another exit code, or on a traceback."""
     done = subprocess.run(
         [sys.executable, "-m", "strobe", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -52,19 +52,19 @@ def expect(ok: bool, problem: str) -> None:
 
 
 def needs(module: str, extra: str, *words: str) -> bool:
-    """Whether the module is here; where it is not, the verb must say which extra to install."""
+    """Return whether the module is installed. If not, check that the verb names the extra to install."""
     if find_spec(module) is not None:
         return True
     said = strobe(*words, code=2)
-    expect(f"strobe-vision[{extra}]" in said, f"strobe {words[0]} without {module} says: {said.strip()}")
+    expect(f"strobe-vision[{extra}]" in said, f"strobe {words[0]} without {module} prints: {said.strip()}")
     return False
 
 
 def about() -> None:
-    """--version, --help, doctor, models."""
+    """Run --version, --help, doctor and models."""
     from importlib import metadata
 
-    expect(metadata.version("strobe-vision") in strobe("--version"), "--version does not say the version")
+    expect(metadata.version("strobe-vision") in strobe("--version"), "--version does not print the version")
     strobe("--help")
     packages = json.loads(strobe("doctor", "--no-speed", "--json"))["packages"]
     expect(any(row["package"] == "numpy" and row["version"] for row in packages), "doctor does not see numpy")
@@ -73,7 +73,7 @@ def about() -> None:
 
 
 def synthesize() -> None:
-    """A rendered dataset, and prediction files for it from its own truth: one right, one wrong now and then."""
+    """Render a dataset, and make two prediction files from its labels: one right, one sometimes wrong."""
     strobe("synthesize", "world", "--videos", "6", "--size", "48", "--k", "2", "-q")
     with Path("world/truth.csv").open(encoding="utf-8", newline="") as file:
         truth = {row["frame"]: row["label"] for row in csv.DictReader(file)}
@@ -85,7 +85,7 @@ def synthesize() -> None:
 
 
 def build() -> None:
-    """A clip encoded here, built into a dataset; its frames scored."""
+    """Encode a clip, build a dataset from it and score its frames."""
     if not needs("av", "video", "build", "right.json", "nowhere", "--label", "dog"):
         return
     import av
@@ -104,7 +104,7 @@ def build() -> None:
 
 
 def simulate() -> None:
-    """A photo under a simulated camera, through H.264 where PyAV is here."""
+    """Simulate a camera on a photo, through H.264 if PyAV is installed."""
     import numpy as np
     from PIL import Image
 
@@ -116,27 +116,27 @@ def simulate() -> None:
 
 
 def vary() -> None:
-    """The anchors of a dataset, corrupted; rendered where they are read."""
+    """Corrupt the anchors of a dataset, rendered when they are read."""
     strobe("vary", "corruption", "shaky", "foggy", "--kind", "fog,jpeg_compression", "--severity", "1,5", "-q")
     strobe("inspect", "foggy", "--sheet", "foggy.png", "-q")
     expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted images is empty")
 
 
 def ladder() -> None:
-    """From whole images to their objects, with true boxes and masks."""
+    """Make a background ladder with true boxes and masks."""
     strobe("synthesize", "masked", "--videos", "4", "--size", "48", "--k", "0", "--masks", "-q")
     strobe("vary", "background", "masked", "ladder", "-q")
     expect(Path("ladder/ladders.png").stat().st_size > 1000, "the image of the ladders is empty")
 
 
 def inspect() -> None:
-    """What a dataset holds, and a contact sheet."""
+    """Print a dataset's content, and make a contact sheet."""
     strobe("inspect", "world", "--sheet", "sheet.png", "--sets", "2", "-q")
     expect(Path("sheet.png").stat().st_size > 1000, "the contact sheet is empty")
 
 
 def exchange() -> None:
-    """Out to every format, and back in again."""
+    """Export to every format, and import again."""
     table = (
         ("coco", "world"),
         ("csv", "world"),
@@ -161,42 +161,42 @@ def exchange() -> None:
 
 
 def cut_off() -> None:
-    """A frame that cannot be read is left out and said, and the run is read again."""
+    """Check that an unreadable frame is excluded and reported, and that the run can be read again."""
     shutil.copytree("world", "cut")
     victim = sorted(Path("cut/media").rglob("*.*"))[0]
     victim.write_bytes(victim.read_bytes()[:100])
     for _ in range(2):
         said = strobe("predict", "cut", "-m", "py:model.py:make", "-o", "run-cut")
-    expect("could not be read" in said, f"predict says nothing of a frame that was cut off: {said.strip()}")
+    expect("could not be read" in said, f"predict does not report a truncated frame: {said.strip()}")
     strobe("score", "run-cut", "-q")
 
 
 def measure() -> None:
-    """Predict with a plugin, score, compare; eval and the report where figures can be drawn."""
+    """Predict with a plugin, score and compare. Run eval and the report if plotting is installed."""
     strobe("predict", "world", "-m", "py:model.py:make", "-o", "run-py", "-q")
     strobe("score", "run-py", "-q")
     cut_off()
     strobe("score", "world", "-m", "preds:right.json", "-m", "preds:wrong.json", "-o", "run", "-q")
     models = json.loads(Path("run/results.json").read_text(encoding="utf-8"))["models"]
-    expect(models["right"]["acc_pmk"]["value"] == 1.0, f"the truth scores {models['right']['acc_pmk']}")
-    expect(models["wrong"]["acc_pmk"]["value"] < 1.0, f"wrong answers score {models['wrong']['acc_pmk']}")
-    expect("right" in strobe("compare", "run", "-q"), "compare says nothing of the models")
+    expect(models["right"]["acc_pmk"]["value"] == 1.0, f"the right predictions score {models['right']['acc_pmk']}")
+    expect(models["wrong"]["acc_pmk"]["value"] < 1.0, f"the wrong predictions score {models['wrong']['acc_pmk']}")
+    expect("right" in strobe("compare", "run", "-q"), "compare does not name the models")
     strobe("eval", "world", "-m", "preds:right.json", "-o", "run-eval", "--no-report", "-q")
     needs(
         "tensorboard", "tensorboard", "eval", "world", "-m", "preds:right.json", "-o", "run-log", "--log", "tensorboard"
     )
     strobe("export", "run", "run-eval", "run-py", "leaderboard", "board")
     board = json.loads(Path("board/leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    expect([one["rank"] for one in board[0]["entries"][:2]] == [1, 1], f"the truth is not first: {board}")
+    expect([one["rank"] for one in board[0]["entries"][:2]] == [1, 1], f"the right predictions are not first: {board}")
 
 
 def decide() -> None:
-    """A gate lets the truth pass and a worse model not; the history of two runs."""
+    """Check that a gate passes the right predictions and fails the wrong ones, and print the history of two runs."""
     strobe("gate", "run", "-m", "right", "--baseline", "wrong", "--max-loss", "acc_pmk=1", "--min", "acc_pmk=50", "-q")
     said = strobe(
         "gate", "run", "-m", "wrong", "--baseline", "right", "--max", "drop=1", "--min", "acc_pmk=99", "-q", code=1
     )
-    expect("acc_pmk" in said, f"gate does not say what failed: {said}")
+    expect("acc_pmk" in said, f"gate does not print what failed: {said}")
     expect(Path("run/gate/gate.xml").is_file(), "gate wrote no JUnit file")
     expect("run-eval" in strobe("history", "run-eval", "run", "-m", "right", "-q"), "history does not name its runs")
     words = ("history", "run-eval", "run", "-o", "history", "-q")
@@ -206,7 +206,7 @@ def decide() -> None:
 
 
 def report() -> None:
-    """The page, with its figures inside."""
+    """Make the report, with its figures inside."""
     if not needs("matplotlib", "report", "report", "run", "-q"):
         return
     strobe("report", "run", "-q")
@@ -215,7 +215,7 @@ def report() -> None:
 
 
 def review() -> None:
-    """Votes in and out, the progress, and the page over HTTP."""
+    """Import and export votes, print the progress, and serve the page."""
     if not needs("sqlalchemy", "review", "review", "serve", "world", "--no-open"):
         return
     with Path("as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
@@ -230,19 +230,19 @@ def review() -> None:
 
 
 def serve() -> None:
-    """The page and its script come over HTTP; Ctrl-C ends the server."""
+    """Check that the server delivers the page and its script, and that Ctrl-C ends it."""
     server = subprocess.Popen(
         [sys.executable, "-u", "-m", "strobe", "review", "serve", "world", "--port", "0", "--no-open"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
-        said = ""
+        output = ""
         for line in server.stdout or ():
-            said += line
+            output += line
             if found := re.search(r"http://127\.0\.0\.1:\d+\S*", line):
                 break
         else:
-            raise Failed(f"review serve printed no address: {said.strip()[-300:]}")
+            raise Failed(f"review serve printed no address: {output.strip()[-300:]}")
         for _ in range(50):
             try:
                 page = urllib.request.urlopen(found[0], timeout=10).read().decode()
@@ -250,21 +250,21 @@ def serve() -> None:
             except OSError:
                 time.sleep(0.2)
         else:
-            raise Failed(f"nobody answers at {found[0]}")
-        expect("<html" in page, "the review page is no page")
+            raise Failed(f"no server answers at {found[0]}")
+        expect("<html" in page, "the review page is not HTML")
     finally:
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=30)
 
 
 def with_torch() -> None:
-    """What needs torch: a bundled classifier, a few steps of training, the detector that ships, the whole demo."""
+    """Run the verbs that need torch: a bundled classifier, a short training, the shipped detector, the demo."""
     few = [word for change in ("clips=8", "steps=2", "test_clips=1") for word in ("--set", change)]
     strobe("train", "detector", "-m", "strobe-tiny", "-o", "tiny", *few, "-q")
     strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny/model.safetensors", "-o", "run-tiny", "-q")
     two = ("-m", "boxes:strobe-tiny", "-m", "crop:truth,context=1.5:strobe-world")
     said = strobe("eval", "world", *two, "-o", "run-two", "--no-report")
-    expect("from the boxes of strobe-tiny" in said and "coverage" in said, f"two models together say: {said}")
+    expect("from the boxes of strobe-tiny" in said and "coverage" in said, f"two models together print: {said}")
     strobe("synthesize", "many", "--videos", "40", "--size", "32", "--k", "1", "-q")
     quick = ("--set", "epochs=1", "--evaluations", "1", "--image-size", "32", "-q")
     strobe("train", "finetune", "many", "-m", "strobe-net", "--from-scratch", "-o", "tuned", *quick)
@@ -273,16 +273,16 @@ def with_torch() -> None:
 
 
 def without_torch() -> None:
-    """What needs torch says so."""
+    """Check that verbs that need torch name the extra."""
     if find_spec("torch") is None:
         detector = ("train", "detector", "-m", "strobe-tiny", "-o", "tiny")
         train = ("train", "finetune", "world", "-m", "timm:resnet18", "-o", "tuned")
         for words in (("demo", "--offline"), detector, train):
-            expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not say what to install")
+            expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not print what to install")
 
 
 def main() -> None:
-    """Run every step in an empty folder; exit 1 where one failed."""
+    """Run every step in an empty folder. Exits with 1 if one failed."""
     steps: list[Callable[[], None]] = [
         about, synthesize, build, simulate, vary, ladder, inspect, exchange, measure, decide, report, review,
         without_torch,
@@ -295,11 +295,11 @@ def main() -> None:
             begin = time.perf_counter()
             try:
                 step()
-                said = "ok"
+                outcome = "ok"
             except Exception as error:
                 failed.append(step.__name__)
-                said = f"FAILED {type(error).__name__}: {error}"
-            print(f"  {step.__name__:<14} {time.perf_counter() - begin:5.1f} s  {said}", flush=True)
+                outcome = f"FAILED {type(error).__name__}: {error}"
+            print(f"  {step.__name__:<14} {time.perf_counter() - begin:5.1f} s  {outcome}", flush=True)
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

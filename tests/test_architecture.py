@@ -80,3 +80,36 @@ def test_every_name_that_is_imported_late_is_there() -> None:
             assert re.search(rf"\b{name}\b", source), f"{path.relative_to(ROOT)} names {module}:{name}"
             found += 1
     assert found > 30
+
+
+CLOCKS = ("monotonic", "perf_counter", "time", "process_time")
+
+
+def _durations(tree: ast.AST) -> list[int]:
+    """The lines that measure how long something took, except where it is only asked to take that long at least."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    found = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Call)):
+            continue
+        clock = node.left.func
+        if not (isinstance(clock, ast.Attribute) and clock.attr in CLOCKS and getattr(clock.value, "id", "") == "time"):
+            continue
+        above = parents[node]
+        is_least = isinstance(above, ast.Compare) and all(isinstance(op, ast.Gt | ast.GtE) for op in above.ops)
+        if not (is_least and isinstance(above, ast.Compare) and above.left is node):
+            found.append(node.lineno)
+    return found
+
+
+def test_no_test_decides_by_the_clock() -> None:
+    """A busy machine is no fault of the code: what is timed is a benchmark. A deadline for something stuck is fine."""
+    assert _durations(ast.parse("took = time.monotonic() - begin\nassert took < 1")) == [1]
+    assert _durations(ast.parse("assert time.monotonic() - begin > 1")) == []
+    root = Path(__file__).parent
+    found = [
+        f"{path.relative_to(root)}:{line}"
+        for path in sorted(root.rglob("*.py"))
+        for line in _durations(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []

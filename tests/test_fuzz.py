@@ -31,16 +31,16 @@ def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
     first = fuzz(tmp_path, "--cases", "20", "--kills", "0", "--sweeps", "0")
     assert "20 cases and 0 kills" in first
     said = fuzz(tmp_path, "--cases", "100", "--kills", "12", "--sweeps", "0")
-    assert "20 done before" in said
+    assert "20 already done" in said
     assert "100 cases and 12 kills" in said
-    assert "nothing found" in said
+    assert "no findings" in said
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert len({line["verb"] for line in lines[1:]}) > 15
     assert not (tmp_path / "findings").exists()
     assert not list((tmp_path / "work").iterdir())
     said = fuzz(tmp_path, "--case", "3")
     assert '"words"' in said
-    assert "as promised" in said
+    assert "no finding" in said
 
 
 LINKS = (
@@ -58,7 +58,7 @@ def test_links_flipped_bits_and_two_writers(tmp_path: Path) -> None:
     others = ["bits/score run new-video+1", "bits/score run new-boxes+1", "twice/synthesize", "twice/import-photos"]
     others += ["twice/simulate", "twice/vary", "twice/report", "twice/export-coco", "twice/review-export"]
     said = fuzz(tmp_path, *(word for name in [*links, *others] for word in ("--sweep", name)))
-    assert "nothing found" in said
+    assert "no findings" in said
     tries = {line.split()[-1]: int(line.split()[0]) for line in said.splitlines() if " tries of " in line}
     assert tries["links"] > 300
     assert tries["bits"] > 40
@@ -76,11 +76,11 @@ def test_links_flipped_bits_and_two_writers(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone reports what is opened")
 def test_a_link_that_is_followed_is_seen(body: str, found: str, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from fuzz import links; from fuzz.recipe import Recipe\n"
+        "import sys; from pathlib import Path; from fuzz import links; from fuzz.command import Command\n"
         "import strobe.cli.main as real\n"
         f"def main(words):\n    {body}\n"
         "real.main = main\n"
-        "links.recipes = lambda: (Recipe(name='it', words=('inspect', 'x'), place=('datasets/video',)),)\n"
+        "links.commands = lambda: (Command(name='it', words=('inspect', 'x'), place=('datasets/video',)),)\n"
         f"root = Path({str(ROOT / 'tests/golden')!r})\n"
         f"print(links.run_links('links/it', corpus=root, work=Path({str(tmp_path / 'work')!r})).finding)\n"
     )
@@ -108,34 +108,34 @@ def test_a_table_of_wide_rows_is_swollen_within_bounds(tmp_path: Path) -> None:
 def test_a_folder_that_other_words_do_not_name_is_not_judged(tmp_path: Path) -> None:
     """Case 1575: with a word more, the damaged folder was taken for a video and the dataset went elsewhere."""
     from fuzz.cases import _judge_files, tree
+    from fuzz.command import Command
     from fuzz.process import Done
-    from fuzz.recipe import Recipe
 
     (tmp_path / "data").mkdir()
     (tmp_path / "data/dataset.json").write_text("{}")
-    recipe = Recipe(name="it", words=("build", "x", "data"), place=("data",), dest="data")
+    command = Command(name="it", words=("build", "x", "data"), place=("data",), dest="data")
     done = Done(code=0, ended="exit 0", stdout="", stderr="", seconds=0.0, grown=0)
     before = tree(tmp_path)
-    assert not _judge_files(recipe, done, before, tmp_path, other_words=True)
-    assert "no schema number" in _judge_files(recipe, done, before, tmp_path, other_words=False)
+    assert not _judge_files(command, done, before, tmp_path, other_words=True)
+    assert "no schema number" in _judge_files(command, done, before, tmp_path, other_words=False)
 
 
 def test_results_that_the_command_did_not_write_are_not_judged(tmp_path: Path) -> None:
     """Case 350 of seed 1611: `report` went by a key nobody knows, and its value, put there by us, is no JSON."""
     from fuzz.cases import _judge_files, tree
+    from fuzz.command import Command
     from fuzz.process import Done
-    from fuzz.recipe import Recipe
 
     results = tmp_path / "run" / "results.json"
     results.parent.mkdir()
     results.write_text('{"1": -Infinity}')
-    recipe = Recipe(name="it", words=("report", "run"), place=("run",), dest="run")
+    command = Command(name="it", words=("report", "run"), place=("run",), dest="run")
     done = Done(code=0, ended="exit 0", stdout="", stderr="", seconds=0.0, grown=0)
     before = tree(tmp_path)
     (tmp_path / "run/report.html").write_text("<html></html>")
-    assert not _judge_files(recipe, done, before, tmp_path, other_words=False)
+    assert not _judge_files(command, done, before, tmp_path, other_words=False)
     results.write_text('{"22": -Infinity}')
-    assert "-Infinity is not JSON" in _judge_files(recipe, done, before, tmp_path, other_words=False)
+    assert "-Infinity is not JSON" in _judge_files(command, done, before, tmp_path, other_words=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux" and os.geteuid() == 0, reason="root may read everything")
@@ -164,23 +164,26 @@ def test_what_is_shut_is_shut_to_root_too(tmp_path: Path) -> None:
         ("import numpy; kept = numpy.ones(40_000_000); import time; time.sleep(60)", "grew past 2 GB"),
         ("import os; os.kill(os.getpid(), 11)", "signal 11"),
         ("import sys; sys.stderr.write('Traceback (most recent call last):'); sys.exit(0)", "Traceback"),
-        ("import sys; sys.stderr.write('strobe: a\\nstrobe: b\\n'); sys.exit(2)", "2 lines of error"),
-        ("import pathlib, sys; pathlib.Path('.x.strobe.tmp').touch(); sys.exit(0)", "left .x.strobe.tmp behind"),
+        ("import sys; sys.stderr.write('strobe: a\\nstrobe: b\\n'); sys.exit(2)", "2 error lines"),
+        (
+            "import pathlib, sys; pathlib.Path('.x.strobe.tmp').touch(); sys.exit(0)",
+            "left the temporary file .x.strobe.tmp",
+        ),
         ("import pathlib, sys; pathlib.Path('new').touch(); sys.exit(0)", "changed new, which it only reads"),
     ],
 )
 def test_what_must_not_happen_is_seen(body: str, found: str, tmp_path: Path) -> None:
     """Every rule of the oracle, on a verb that breaks it: a fuzzer that cannot fail proves nothing."""
     program = (
-        "import sys; from pathlib import Path; from fuzz import cases, process; from fuzz.recipe import Recipe\n"
+        "import sys; from pathlib import Path; from fuzz import cases, process; from fuzz.command import Command\n"
         "import strobe.cli.main as real\n"
         f"def main(words):\n    {body}\n"
         "def guarded(words):\n"
         "    try: main(words)\n"
         "    except RuntimeError: sys.exit(70)\n"
         "real.main = guarded; process.GROWTH = 1 << 28\n"  # an eighth: the machine is shared
-        "recipe = Recipe(name='it', words=('inspect', 'x'), place=())\n"
-        "cases.recipes = lambda: (recipe,)\n"
+        "command = Command(name='it', words=('inspect', 'x'), place=())\n"
+        "cases.commands = lambda: (command,)\n"
         f"out = cases.run_case(0, seed=0, corpus=Path({str(tmp_path)!r}), work=Path({str(tmp_path / 'work')!r}))\n"
         "print(out.finding)\n"
     )

@@ -1,6 +1,7 @@
 """Which mutants `make mutants` tries: a seeded sample of those that can change a figure."""
 
 import importlib.util
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +31,16 @@ def test_the_sample_hangs_on_the_seed_and_not_on_what_was_run(script: ModuleType
     assert len(drawn(fresh, 0)) == 100
     assert drawn(fresh, 0) == drawn(resumed, 0)
     assert drawn(fresh, 0) != drawn(fresh, 1)
+
+
+def test_what_mutation_testing_runs_exists() -> None:
+    root = Path(__file__).parents[1]
+    tools = tomllib.loads((root / "pyproject.toml").read_text())["tool"]
+    arguments = tools["mutmut"]["pytest_add_cli_args"]
+    markers = {marker.split(":")[0] for marker in tools["pytest"]["ini_options"]["markers"]}
+    assert set(arguments[arguments.index("-m") + 1].split()) <= markers | {"not", "and"}
+    for path in [*tools["mutmut"]["only_mutate"], *tools["mutmut"]["pytest_add_cli_args_test_selection"]]:
+        assert list(root.glob(path)), path
 
 
 def test_text_the_words_of_expect_and_types_of_arrays_are_not_mutated(script: ModuleType) -> None:

@@ -16,10 +16,20 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
-EVERYTHING = ("dev", "ultralytics")
+EVERYTHING = ("dev", "ultralytics", "gpu-video")
 OURS = {"strobe", "fuzz", "setup", "net", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
-ORACLES = {"foolbox", "torchattacks", "fiftyone", "mlcroissant", "openvino"}
+ORACLES = {
+    "decord",
+    "hotcoco",
+    "torchcodec",
+    "ultrafast_pycocotools",
+    "foolbox",
+    "torchattacks",
+    "fiftyone",
+    "mlcroissant",
+    "openvino",
+}
 """What a benchmark or an export is held against, where somebody has it beside; never installed with strobe."""
 
 

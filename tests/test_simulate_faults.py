@@ -42,7 +42,7 @@ def simulate(*words: str, fault: str = "", code: int = 0) -> str:
 
 def test_twenty_seeds() -> None:
     said = simulate("--seeds", "20")
-    assert "nothing found" in said
+    assert "no rule was broken" in said
     counts = {what: int(n.replace(",", "")) for n, what in re.findall(r"([\d,]+) ([a-z]+)", said)}
     assert counts["answers"] == counts["confirmed"] > 300
     assert all(counts[what] for what in ("clock", "command", "disk", "kill", "power"))
@@ -56,7 +56,7 @@ def test_a_seed_is_the_same_story_every_time() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "finding"),
-    [(UNSYNCED, "lost|not let in|is refused"), (UNBOUND, "which only others were given")],
+    [(UNSYNCED, "lost|cannot log in|is refused"), (UNBOUND, "which only others were given")],
     ids=["unsynced", "unbound"],
 )
 def test_a_known_fault_is_found(fault: str, finding: str) -> None:

@@ -8,9 +8,11 @@ import pytest
 from strobe.core.answers import ANSWERS
 from strobe.core.tasks import Task
 from strobe.predict.forward import FORWARDS
+from strobe.report.studies import studies
 from strobe.runs.formats import BROUGHT, SHARDS
 from strobe.workflows.bring import READERS
-from strobe.workflows.score import SCORERS
+
+SCORERS = {study.task: study for study in studies() if study.task is not None}
 
 SRC = Path(__file__).parents[1] / "src" / "strobe"
 

@@ -1,7 +1,9 @@
-"""The words of docs/glossary.md: phrases that documentation, help, messages, pages and docstrings do not use."""
+"""Plain words and spelling in documentation, help, messages, pages and docstrings (docs/glossary.md)."""
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +78,21 @@ def test_pages_of_report_and_review_are_written_in_plain_words() -> None:
 
 def test_the_check_finds_what_it_looks_for() -> None:
     assert len(hits(iter(["It is said when a model is held against another.", "Answers are kept apart."]))) == 3
+
+
+def codespell(*words: str | Path, folder: Path = ROOT) -> str:
+    """Run codespell with the settings of pyproject.toml and return the misspellings it prints."""
+    command = [sys.executable, "-m", "codespell_lib", "--toml", ROOT / "pyproject.toml", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 65), done.stderr
+    return done.stdout
+
+
+def test_the_text_of_the_project_is_spelled_correctly() -> None:
+    assert codespell() == ""
+
+
+def test_a_misspelling_is_found(tmp_path: Path) -> None:
+    text = "Answers are cached separately.".replace("para", "pera")
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert "separately" in codespell("page.md", folder=tmp_path)

@@ -85,4 +85,4 @@ def test_reasons_where_there_is_no_curve() -> None:
     world = World(1, 1, [None], frames, [PlainSet(0, [(1, 1.0)])])
     assert "neither" in str(time_plan(Plan(dataset_of(world), ScoreOptions())))
     alone = World(1, 1, [Fraction(25)], frames, [PlainSet(0, [])])
-    assert "no member" in str(time_plan(Plan(dataset_of(alone), ScoreOptions())))
+    assert "only an anchor" in str(time_plan(Plan(dataset_of(alone), ScoreOptions())))

@@ -115,7 +115,7 @@ def test_what_each_part_counts(small: Dataset, seed: int, silent: float) -> None
     if least:
         assert found.relative.value == pytest.approx((b - f) / (2 * least))
         if found.relative.low is None:
-            assert "nothing shows how far" in found.relative.reason
+            assert "its uncertainty on that side is unknown" in found.relative.reason
         else:
             assert -1 <= found.relative.low <= found.relative.value <= found.relative.high <= 1
     else:
@@ -224,15 +224,15 @@ def test_what_cannot_be_said_says_why() -> None:
     data = made.ladder(12, masks=False)
     found = scored(data, [random_answers(data, 3)])
     one = found.models["m"].background
-    assert one.reasons == {"by_area": "nothing says how large the objects are"}
-    assert one.sensitivity.background.reason == "no rung is without its background"
+    assert one.reasons == {"by_area": "the sizes of the objects are unknown"}
+    assert one.sensitivity.background.reason == "no rung removes the background"
     assert one.sensitivity.relative.value is None
     planned = [row.isolates for row in found.contrasts if row.isolates]
     assert planned == ["magnification-with-ground", "place", "fit"]
     usual = data.sets.variant[data.sets.set] == [one.variant for one in data.variants].index("usual")
     alone = data.keep_rows(usual)
     assert scored(alone, [random_answers(alone, 3)]).models["m"].background.zoom == Missing(
-        "there is no second crop to try"
+        "there are fewer than two crops"
     )
 
 

@@ -150,7 +150,7 @@ def test_every_figure_equals_the_plain_reference(case: tuple[World, np.ndarray, 
     data = PlainData(world)
     whole = [all(scored[frame] for frame, _, _ in rows) for rows in data.rows]
     if not any(whole):
-        with pytest.raises(StrobeError, match="predicted whole"):
+        with pytest.raises(StrobeError, match="has predictions for its anchor"):
             score(dataset, predictions, options=QUICK)
         return
     found = score(dataset, predictions, options=QUICK)
@@ -399,7 +399,7 @@ def test_effective_videos_stand_beside_the_figures_where_a_few_videos_dominate()
     sizes = [95] + [5] * 19
     found = scored_world(uneven_world(sizes))
     assert found.effective_videos == pytest.approx(190**2 / (95**2 + 19 * 25)) == pytest.approx(3.8)
-    wanted = "a few of the 20 videos hold most of the 190 sets: the intervals are those of 3.8 effective videos"
+    wanted = "a few of the 20 videos hold most of the 190 sets, so the intervals are based on 3.8 effective videos"
     assert found.notes[0] == wanted
     assert found.acc_orig.high - found.acc_orig.low > 0.15  # 0.09 by 19 degrees of freedom
     written = encode(found)

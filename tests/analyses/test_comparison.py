@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
-from strobe.analyses.comparison import Comparison, change, compare
+from strobe.analyses.comparison import Comparison, change, compare, named
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
@@ -47,7 +47,7 @@ def test_counts_p_values_and_sentences() -> None:
         p = [x.p for x in found if x.metric == metric]
         assert c.p_holm == pytest.approx(holm(p)[0])
     assert "m0 is better than m1 in accuracy on whole sets" in of(found, "m0", "m1", "acc_pmk").sentence
-    assert "No difference shown between m1 and m2" in of(found, "m1", "m2", "acc_orig").sentence
+    assert "No significant difference between m1 and m2" in of(found, "m1", "m2", "acc_orig").sentence
     drop = of(found, "m0", "m1", "drop")
     lost = [s.right_at(0) & ~s.right_at(3) for s in scores]
     assert (drop.only_a, drop.only_b) == (int((lost[0] & ~lost[1]).sum()), int((~lost[0] & lost[1]).sum()))
@@ -80,7 +80,7 @@ def test_verdict_p_and_interval_never_contradict(data) -> None:
             continue
         found = c.difference
         sure = c.p_holm < 0.05
-        assert c.sentence.startswith("No difference shown") != sure
+        assert c.sentence.startswith("No significant difference") != sure
         if found.low is None:
             assert not sure
             continue
@@ -129,7 +129,7 @@ def test_only_sets_scored_for_both_are_compared() -> None:
     c = of(compare(dataset, [nothing, scores[1]]), "m0", "m1", "acc_pmk")
     assert c.difference.value is None
     assert (c.n_sets, c.missing_sets, c.test, c.only_a, c.p) == (0, 200, "none", None, None)
-    assert "no comparison is possible" in c.sentence
+    assert "so they cannot be compared" in c.sentence
 
 
 def test_a_change_counts_the_sets_that_one_model_alone_holds() -> None:
@@ -141,7 +141,7 @@ def test_a_change_counts_the_sets_that_one_model_alone_holds() -> None:
     )
     wanted = f"From m0 to m1: {pmk.only_b} sets newly held, {pmk.only_a} sets newly broken, of 200."
     assert forward.sentence() == wanted
-    assert ", by the class of the surest box: " in replace(forward, by_box=True).sentence()
+    assert ", by the class of the most confident box: " in replace(forward, by_box=True).sentence()
 
 
 def test_shared_videos_take_the_sign_flip_test() -> None:
@@ -155,7 +155,7 @@ def test_shared_videos_take_the_sign_flip_test() -> None:
     assert c.test == "video-level sign-flip"
     assert c.p_mcnemar == pytest.approx(2 * 0.5**12)
     assert c.p == pytest.approx(2 * 0.5**3)
-    assert "No difference shown" in c.sentence
+    assert "No significant difference" in c.sentence
 
 
 def test_models_of_different_data_are_refused() -> None:
@@ -164,7 +164,7 @@ def test_models_of_different_data_are_refused() -> None:
         compare(dataset, [scores[0], scores[0]])
     with pytest.raises(InvalidValue, match="one k"):
         compare(dataset, [scores[0], replace(scores[1], k=2)])
-    with pytest.raises(InvalidValue, match="same dataset"):
+    with pytest.raises(InvalidValue, match=r"m1 was scored on 3 sets, .* same dataset"):
         compare(dataset, [scores[0], replace(scores[1], first_wrong=np.zeros(3, np.int32))])
     assert compare(dataset, scores[:1]) == ()
 
@@ -185,5 +185,34 @@ def test_two_videos_cannot_decide_and_it_is_said() -> None:
     assert found.difference.value == -1.0
     assert found.p == found.p_holm == 0.5
     assert found.difference.low <= 0 <= found.difference.high
-    assert found.sentence.startswith("No difference shown"), found.sentence
-    assert found.sentence.endswith("2 videos cannot decide: whatever they hold, p is 0.5 or more.")
+    assert found.sentence.startswith("No significant difference"), found.sentence
+    assert found.sentence.endswith("2 videos cannot give a significant result: p is at least 0.5.")
+
+
+def test_the_figures_of_a_sentence_are_points_of_the_better_model_first() -> None:
+    dataset, scores = models([0.9, 0.99], seed=3)
+    c = of(compare(dataset, scores), "m0", "m1", "acc_pmk")
+    assert c.difference.value < 0
+    low, value, high = (f"{-100 * one:+.1f}" for one in (c.difference.high, c.difference.value, c.difference.low))
+    assert "m1 is better than m0" in c.sentence
+    assert f"({value} points, 95 % interval {low} to {high};" in c.sentence
+
+
+def test_sets_that_one_model_alone_holds_are_named_flickering_ones_first() -> None:
+    names = ["s0", "s1", "s2", "s3", "s4"]
+    where, first = np.array([True, True, True, False, True]), np.array([0, 3, 1, 1, 2])
+    assert named(names, where, first, 3) == ("s2", "s4", "s1")
+    assert named(names, where, first, 9) == ("s2", "s4", "s1", "s0")
+    assert named(names, ~where & False, first, 3) is None
+    dataset, scores = models([0.95, 0.9], seed=3)
+    unscored = scores[0].first_wrong.copy()
+    unscored[:50] = -1
+    scores[0] = replace(scores[0], first_wrong=unscored)
+    c = of(compare(dataset, scores), "m0", "m1", "acc_pmk")
+    a, b = (one.right_at(one.k) for one in scores)
+    cohort = scores[0].scored & scores[1].scored
+    for listed, only in ((c.sets_only_a, a & ~b & cohort), (c.sets_only_b, b & ~a & cohort)):
+        ids = set(dataset.sets.set_id[only].tolist())
+        assert len(listed) == min(len(ids), 20)
+        assert {one for one in ids if any(one.endswith(name) for name in listed)} <= ids
+        assert all(any(one.endswith(name) for one in ids) for name in listed)

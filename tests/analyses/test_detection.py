@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from strobe.analyses.detection import DetectionOptions, score
+from strobe.core.answers import State
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
 from strobe.metrics.detection.match import COCO_IOUS
@@ -165,7 +166,7 @@ def test_datasets_without_boxes_on_members_are_refused(zoo):
     only = boxes.frame % 5 == 2
     bare = type(boxes)(**{name: getattr(boxes, name)[only] for name in boxes.__slots__})
     fields = {name: getattr(with_boxes, name) for name in with_boxes.__dataclass_fields__}
-    with pytest.raises(StrobeError, match="anchors only"):
+    with pytest.raises(StrobeError, match="only the anchors"):
         score(type(with_boxes)(**{**fields, "boxes": bare}), found, model="m")
 
 
@@ -252,3 +253,16 @@ def test_labels_of_sets_matter_to_the_detector_as_a_classifier_alone(zoo):
         assert part.as_classifier.coverage == whole.as_classifier.coverage
         assert (part.as_classifier.acc_orig.n, part.as_classifier.acc_orig.value) == (left, 1 if left else None)
     assert part.as_classifier.acc_pmk.reason == "no set has a label"
+
+
+def test_settings_record_every_option():
+    options = DetectionOptions(frame_ap="mean", max_dets=7, confidence=0.3, seed=5, bootstrap=False)
+    found = options.settings(k=2)
+    assert (found.frame_ap, found.max_dets, found.confidence, found.seed, found.replicates) == ("mean", 7, 0.3, 5, 0)
+
+
+def test_a_detector_without_a_complete_set_is_refused_by_its_name(zoo):
+    dataset = zoo.dataset()
+    table = zoo.table(dataset, {})
+    with pytest.raises(StrobeError, match="my-net: none of the"):
+        score(dataset, replace(table, state=np.full_like(table.state, State.MISSING)), model="my-net")

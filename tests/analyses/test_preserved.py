@@ -128,7 +128,7 @@ def test_searches_are_told_by_class() -> None:
 
 def test_a_target_is_no_judge() -> None:
     data = searched()
-    with pytest.raises(InvalidValue, match="robust is what coarse/robust was made against"):
+    with pytest.raises(InvalidValue, match="coarse/robust was made against robust"):
         strobe.results(data, [answers(data, "robust", set())], judges=["robust"])
 
 

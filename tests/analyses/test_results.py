@@ -151,4 +151,4 @@ def test_what_is_wrong_is_named_with_its_place(results: dict[str, Any], breaks: 
 
 def test_the_committed_schema_is_the_generated_one() -> None:
     text = (resources.files("strobe.core") / "data" / "results.schema.json").read_text(encoding="utf-8")
-    assert text == json.dumps(results_schema(), indent=1) + "\n", "out of date: run make docs"
+    assert text == json.dumps(results_schema(), indent=1) + "\n", "out of date; run make docs"

@@ -83,7 +83,7 @@ def test_plots_are_axes_with_the_figures_on_them() -> None:
     assert len({line.get_color() for line in axes.get_lines()}) == 2
     assert [text.get_text() for text in OLD.plot("class").get_yticklabels()] == ["cat", "dog"]
     assert len(OLD.plot("offset").get_lines()[0].get_xdata()) == 7
-    with pytest.raises(StrobeError, match="unknown plot 'pie'; there are curve, offset, class"):
+    with pytest.raises(StrobeError, match="unknown plot 'pie'; the plots are curve, offset, class"):
         OLD.plot("pie")  # type: ignore[arg-type]
     import matplotlib.pyplot as pyplot
 
@@ -110,5 +110,5 @@ def test_comparison_reads_as_sentences() -> None:
     with pytest.raises(StrobeError, match="at least two scores, or run folders"):
         strobe.compare(OLD)
     other = strobe.example_dataset(n_videos=5)
-    with pytest.raises(StrobeError, match="scored on other data"):
+    with pytest.raises(StrobeError, match="were scored on different data"):
         strobe.compare(OLD, strobe.score(other, np.zeros((len(other.frames), 2)), name="x"))

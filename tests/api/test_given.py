@@ -69,24 +69,24 @@ def test_other_classes_are_projected_or_refused() -> None:
         strobe.score(DATA, wide)
     with pytest.raises(StrobeError, match="space: expected the name of a label space"):
         strobe.score(DATA, SCORES, space=["cat", "dog"])  # type: ignore[arg-type]
-    with pytest.raises(StrobeError, match="no class of the model"):
+    with pytest.raises(StrobeError, match="have no class in common"):
         strobe.score(DATA, np.zeros((len(KEYS), 1000)))
 
 
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        (SCORES[:5], {}, r"5 rows, and example has 50 frames; say which they are with keys=\[…\]"),
-        (SCORES[:5], {"keys": KEYS[:4]}, "keys: expected one for each of 5 rows, got 4"),
+        (SCORES[:5], {}, r"got 5 rows, but example has 50 frames; pass the frame of each row with keys=\[…\]"),
+        (SCORES[:5], {"keys": KEYS[:4]}, "keys: expected one key for each of 5 rows, got 4"),
         (SCORES[:5], {"keys": KEYS[:5]}, r"45 of 50 frames have no prediction, first .*allow_missing=True$"),
-        ({"nowhere.jpg": [1, 2]}, {}, "1 of 1 frames are not in example.*ignore_extra=True leaves others out"),
+        ({"nowhere.jpg": [1, 2]}, {}, "1 of 1 frames are not in example.*ignore_extra=True skips other frames"),
         (dict.fromkeys(KEYS, "cow"), {}, "unknown class of pets 'cow'"),
         ({key: [1.0, float("nan")] for key in KEYS}, {}, "NaN"),
         ({key: [[1.0], [2.0]] for key in KEYS}, {}, "a score is not a number"),
         ({key: [-1.0, 2.0] for key in KEYS}, {"kind": "probabilities"}, 'declare kind="logits"'),
         (7, {}, r"expected \{frame: scores\}, an array .* got int"),
-        (pd.DataFrame({"frame": KEYS, "what": ["x"] * 50}), {}, "expected numbers in the columns of scores"),
-        (pd.DataFrame({"frame": KEYS}), {}, "a column label, or one of scores for each class"),
+        (pd.DataFrame({"frame": KEYS, "what": ["x"] * 50}), {}, "expected numbers in the score columns"),
+        (pd.DataFrame({"frame": KEYS}), {}, "a column label, or one column of scores for each class"),
         ({KEYS[0]: {"boxes": [[0, 0, 1, 1]], "labels": [0]}}, {}, r"expected boxes \(N, 4\), labels \(N,\) and scores"),
         ({KEYS[0]: {"boxes": [[0, 0, 1, 1]], "labels": [0, 1], "scores": [1.0]}}, {}, "1 boxes, 2 labels and 1 scores"),
         ("nowhere.json", {}, "no such file: nowhere.json"),
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_one_line(given: object, options: dict, message: st
 
 
 def test_part_of_the_frames_is_scored_apart() -> None:
-    with pytest.warns(UserWarning, match="m: 5 sets without all predictions are in no figure"):
+    with pytest.warns(UserWarning, match="m: 5 sets without all predictions are excluded from all figures"):
         found = strobe.score(DATA, SCORES[:25], keys=KEYS[:25], allow_missing=True, name="m")
     assert (found.unscored.sets, found.acc_pmk.n) == (5, 5)
 
@@ -146,5 +146,7 @@ def test_a_transposed_array_of_boxes_is_named(zoo) -> None:
     data = zoo.dataset(n_videos=12)
     three = np.tile(data.boxes.xyxy[0], (3, 1))
     answers = {str(key): {"boxes": three.T, "labels": [0, 0, 0], "scores": [0.9, 0.8, 0.7]} for key in data.frames.key}
-    with pytest.raises(StrobeError, match=r"boxes of shape \(4, 3\); expected \(N, 4\), a row per box; turn it with"):
+    with pytest.raises(
+        StrobeError, match=r"boxes of shape \(4, 3\); expected \(N, 4\), a row per box; transpose it with"
+    ):
         strobe.score(data, answers)

@@ -121,14 +121,14 @@ def test_an_object_that_speaks_the_port(world: Path) -> None:
 def _cases() -> dict[str, tuple[Any, dict[str, Any], str]]:
     random = transforms.Compose([transforms.RandomCrop(32), transforms.ToTensor()])
     return {
-        "no transform": (_linear(), {}, r"does not say what is done to an image first; give transform=…"),
-        "random": (_linear(), {"transform": random}, "something else of the same image each time"),
+        "no transform": (_linear(), {}, r"does not declare its preprocessing; pass transform=…"),
+        "random": (_linear(), {"transform": random}, "a different tensor for the same image each time"),
         "no tensor": (
             _linear(),
             {"transform": transforms.Resize(32)},
-            r"expected a tensor \(3, height, width\)|fit each",
+            r"expected a tensor \(3, height, width\)|model match",
         ),
-        "misfit": (_linear(), {"transform": transforms.ToTensor()}, "do transform and model fit each other"),
+        "misfit": (_linear(), {"transform": transforms.ToTensor()}, "do transform and model match"),
         "width": (
             _linear(n=5),
             {"transform": SIZE},
@@ -136,10 +136,14 @@ def _cases() -> dict[str, tuple[Any, dict[str, Any], str]]:
         ),
         "labels": (_linear(), {"transform": SIZE, "labels": ["a"]}, "it has 12 outputs, but labels names 1 classes"),
         "no model": (7, {}, "expected a model's name, a torch module, a function"),
-        "by name": ("efficientnet-lite0", {"transform": SIZE}, "brings its own transform, labels and version"),
+        "by name": ("efficientnet-lite0", {"transform": SIZE}, "has its own transform, labels and version"),
         "unknown": ("timn:resnet50", {}, "unknown provider 'timn'; did you mean timm"),
         "several": ("@testbed", {}, "expected one model"),
-        "one row": (lambda images: np.zeros(12), {}, r"gave \(12,\) for one image, expected scores \(1, classes\)"),
+        "one row": (
+            lambda images: np.zeros(12),
+            {},
+            r"returned an array of shape \(12,\) for one image, expected scores \(1, classes\)",
+        ),
     }
 
 
@@ -258,7 +262,7 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
     found = strobe.evaluate(dataset, models, tmp_path / "run", transform=SIZE, report=False)
     assert found.report is None
     assert list(found.failed) == ["broken"]
-    assert found.failed["broken"].startswith("broken: it failed on an image")
+    assert found.failed["broken"].startswith("broken: it failed on a test image")
     assert found["alive"].acc_pmk == found["answers"].acc_pmk == strobe.score(dataset, answers).acc_pmk
     assert read_json(tmp_path / "run" / "results.json")["models"]["alive"] == found["alive"].to_json()
     assert found["alive"].to_frame("set")["holds"].sum() == found["alive"].acc_pmk.count
@@ -268,14 +272,14 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
     assert "<table>" in found._repr_html_()
     with pytest.raises(StrobeError, match="before and after: expected both, or neither"):
         strobe.report(tmp_path / "run", before="alive")
-    with pytest.raises(StrobeError, match="has no results of nobody; it has"):
+    with pytest.raises(StrobeError, match="has no results of nobody; its models are"):
         strobe.report(tmp_path / "run", show=["nobody"])
     assert [one.only_a for one in strobe.compare(tmp_path / "run")] == [0, 0, 0]
     with pytest.raises(StrobeError, match="unknown model 'aliv'; did you mean alive"):
         found["aliv"]
-    with pytest.raises(StrobeError, match="give the folder, and videos=FILE for a part"):
+    with pytest.raises(StrobeError, match="pass the folder, and videos=FILE for a part"):
         strobe.evaluate(dataset.keep_rows(dataset.sets.set == 0), net, tmp_path / "part", transform=SIZE)
-    with pytest.raises(StrobeError, match=r"is in no folder; write it with strobe\.save_dataset"):
+    with pytest.raises(StrobeError, match=r"is only in memory; write it with strobe\.save_dataset"):
         strobe.evaluate(strobe.example_dataset(), net, tmp_path / "none")
 
 

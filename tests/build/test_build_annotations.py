@@ -36,7 +36,7 @@ def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> 
     assert list(dataset.sets.set_id) == ["one@20"]
     assert dataset.boxes is not None
     assert dataset.boxes.xyxy.tolist() == [[1, 2, 30, 40.5]]
-    assert any("1 box(es) are on frames that are in no set" in note for note in built.notes)
+    assert any("1 box(es) are on frames outside every set" in note for note in built.notes)
     assert dataset.info.label_source == "frame"
 
 
@@ -111,7 +111,7 @@ def test_boxes_in_shares_of_the_image_are_refused_before_anything_is_decoded(
 ) -> None:
     rows = [f"one,{frame},dog,0.1,0.2,0.6,0.9" for frame in range(10)]
     (tmp_path / "boxes.csv").write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
-    with pytest.raises(StrobeError, match=r"boxes.csv: line 2: the box .* look like shares of the image"):
+    with pytest.raises(StrobeError, match=r"boxes.csv: line 2: the box .* look like fractions of the image"):
         build([make_clip("one.mp4")], tmp_path / "out", BuildOptions(boxes=tmp_path / "boxes.csv"))
     assert not (tmp_path / "out").exists()
 
@@ -144,4 +144,4 @@ def test_boxes_of_a_coco_file_for_another_size_are_scaled(make_clip: MakeClip, t
     assert plain.boxes is not None
     assert built.dataset.boxes is not None
     assert built.dataset.boxes.xyxy.tolist() == plain.boxes.xyxy.tolist()
-    assert any("they were scaled" in note for note in built.notes)
+    assert any("and were scaled" in note for note in built.notes)

@@ -172,7 +172,7 @@ def test_two_files_of_one_stem_get_names_of_their_own(make_clip: MakeClip, tmp_p
         named[0]: "cat", named[1]: "dog", named[2]: "fox", "other": "fox",
     }  # fmt: skip
     labels.write_text("video,label\ngood,dog\n")
-    with pytest.raises(StrobeError, match=r"labels.csv: 'good' is 3 videos; say which: b·good or .*, or its path"):
+    with pytest.raises(StrobeError, match=r"labels.csv: 'good' is 3 videos; write b·good or .*, or its path"):
         build([good, beside, apart], tmp_path / "out2", BuildOptions(labels=labels))
     assert not (tmp_path / "out2").exists()
 
@@ -185,7 +185,7 @@ def test_given_twice_and_copies(make_clip: MakeClip, tmp_path: Path) -> None:
     copy = tmp_path / "zcopy.mp4"
     copy.write_bytes(good.read_bytes())
     built = build([good, copy], tmp_path / "out", DOG)
-    assert built.problems == ("zcopy: the same content as good",)
+    assert built.problems == ("zcopy: it has the same content as good",)
 
 
 def test_labels_for_videos_that_are_not_there_and_the_reverse(make_clip: MakeClip, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_labels_for_videos_that_are_not_there_and_the_reverse(make_clip: MakeCli
     assert not (tmp_path / "out").exists()
     built = build([good, bare], tmp_path / "out", BuildOptions(labels=labels, unlabelled=True))
     assert not built.problems
-    with pytest.raises(StrobeError, match="nothing says what the videos show"):
+    with pytest.raises(StrobeError, match="the videos have no labels"):
         build([good], tmp_path / "out2", BuildOptions())
     with pytest.raises(StrobeError, match="--label-space"):
         build([good], tmp_path / "out2", BuildOptions(unlabelled=True))
@@ -215,7 +215,7 @@ def test_a_span_outside_the_video_spoils_that_video_only(make_clip: MakeClip, tm
     labels = tmp_path / "labels.csv"
     labels.write_text("video,label,start_s,end_s\ngood,dog,0,1\nother,dog,90,95\n")
     built = build([good, other], tmp_path / "out", BuildOptions(labels=labels))
-    assert built.problems == ("other.mp4: labels.csv, line 3: the span 90–95 s lies outside the video (0–0.760 s)",)
+    assert built.problems == ("other.mp4: labels.csv, line 3: the span 90–95 s is outside the video (0–0.760 s)",)
     assert list(built.dataset.videos.name) == ["good"]
 
 
@@ -240,7 +240,7 @@ def test_a_folder_of_frames_is_sent_to_import(tmp_path: Path) -> None:
 def test_k_larger_than_the_video(make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("short.mp4", n=6)
     built = build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=500)))
-    assert built.notes == ("short: k = 500 is more than its 6 frames: sets hold the whole video",)
+    assert built.notes == ("short: k = 500 exceeds its 6 frames, so each set contains the whole video",)
     assert len(built.dataset.sets.set) == 6
     assert built.dataset.info.k == 500
 
@@ -261,7 +261,7 @@ def test_a_video_that_lies_about_its_length(make_clip: MakeClip, tmp_path: Path)
     path.write_bytes(bytes(data))
     built = build([path], tmp_path / "out", DOG)
     assert int(built.dataset.videos.n_frames[0]) == 12
-    assert any("the header says 100000 frames, 12 are there" in note for note in built.notes)
+    assert any("the header gives 100000 frames, but the file has 12" in note for note in built.notes)
 
 
 def test_frames_too_large_are_refused_before_they_are_decoded(make_clip: MakeClip, tmp_path: Path) -> None:
@@ -288,10 +288,10 @@ def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path:
     path = make_clip("good.mp4")
     with pytest.raises(StrobeError, match="is a file; choose a folder to write to"):
         build([path], path, DOG)
-    with pytest.raises(StrobeError, match="not empty and holds no dataset"):
+    with pytest.raises(StrobeError, match="not empty and is not a dataset folder"):
         build([path], path.parent, DOG)
     build([path], tmp_path / "out", DOG)
-    with pytest.raises(StrobeError, match="made otherwise"):
+    with pytest.raises(StrobeError, match="made with other settings"):
         build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=AnchorOptions(k=4)))
 
 

@@ -45,21 +45,24 @@ def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, command:
         arguments = [*videos, tmp_path / f"out{len(quiet)}", "--label", "dog", "--workers", 1, *quiet]
         code, out, err = command("build", *arguments)
         assert code == 1
-        assert err.count("left out: bad.mp4: not a video") == 1
-        assert "1 of 2 videos left out" in out
+        assert err.count("skipped: bad.mp4: not a video") == 1
+        assert "1 of 2 videos skipped" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "nothing says what the videos show"),
+        ((), "the videos have no labels"),
         (("--label", "dog", "--k", -1), "--k"),
         (("--label", "dog", "--labels", "x.csv"), "--labels and --label both"),
         (("--label", "dog", "--k", 3, "--window", 100), "--window and --k both"),
-        (("--label", "dog", "--every", 3, "--anchors-per-video", 2), "--every and --anchors-per-video both"),
+        (
+            ("--label", "dog", "--every", 3, "--anchors-per-video", 2),
+            "--every and --anchors-per-video exclude each other",
+        ),
         (("--label", "dog", "--anchors", "x.csv", "--every", 3), "--anchors names every anchor"),
-        (("--label", "dog", "--cut-threshold", 0.2), "give --drop-cuts too"),
-        (("--label", "dog", "--reference", "--store", "webp"), "leave --store away"),
+        (("--label", "dog", "--cut-threshold", 0.2), "add --drop-cuts"),
+        (("--label", "dog", "--reference", "--store", "webp"), "remove --store"),
         (("--labels", "absent.csv"), "no such file"),
         (("--label", "dog", "--store", "gif"), "gif"),
         (("--label", "dog", "--no-hints", "--drop-duplicates"), "--no-hints"),
@@ -107,6 +110,6 @@ def test_folders_of_classes_say_what_the_videos_show(make_clip: MakeClip, tmp_pa
     names = dataset.info.label_space.names
     assert {video.partition("·")[0]: names[label] for video, label in shown.items()} == {n: n for n in names}
     code, _, err = command("build", tmp_path / "videos", tmp_path / "other", "--k", 2, "--workers", 1)
-    assert "classes that differ in case or spaces alone count as different: 'Dog' and 'dog'; write them alike" in err
+    assert "classes that differ only in case or spaces count as different: 'Dog' and 'dog'; use one spelling" in err
     code, out, _ = command("build", tmp_path / "videos", tmp_path / "third", "--label", "pet", "--k", 2, "-q")
     assert folder.read(tmp_path / "third").info.label_space.names == ("pet",), "what is said goes before folders"

@@ -277,7 +277,7 @@ def test_a_folder_goes_on_as_it_was_begun(make_clip: MakeClip, tmp_path: Path) -
     assert grown.reused == 1
     assert all(name.endswith(".png") for name in grown.dataset.frames.media)
     assert len(list((tmp_path / "out").rglob("*.png"))) == len(grown.dataset.frames)
-    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+    with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
         build([first], tmp_path / "out", replace(DOG, store="zstd"))
 
 
@@ -325,22 +325,22 @@ def test_a_variable_rate_is_that_of_the_timestamps(make_clip: MakeClip, tmp_path
     fps = built.dataset.videos.fps(0)
     assert fps is not None
     assert float(fps) == pytest.approx(47 / (pts[-1] / 1000))
-    assert any("by its timestamps, 30 by its header" in note for note in built.notes)
+    assert any("frames per second, its header 30" in note for note in built.notes)
 
 
 def test_a_steady_rate_stays_the_headers(make_clip: MakeClip, tmp_path: Path) -> None:
     for name in ("one.mp4", "one.mkv", "one.ts", "one.avi"):
         built = build([make_clip(name, rate=30)], tmp_path / name, BuildOptions(label=("dog",)))
         assert built.dataset.videos.fps(0) == 30
-        assert not any("frames a second by" in note for note in built.notes)
+        assert not any("frames per second, its header" in note for note in built.notes)
 
 
 def test_sets_at_an_end_and_long_sets_are_said(make_clip: MakeClip, tmp_path: Path) -> None:
     sampling = AnchorOptions(k=10, every=8)
     built = build([make_clip("one.mp4", rate=10)], tmp_path / "out", BuildOptions(label=("dog",), sampling=sampling))
     assert built.dataset.sets.set_id.tolist() == ["one@10", "one@18", "one@26", "one@34", "one@42"]
-    assert "1 of 5 set(s) are cut short by an end of their video" in built.notes
-    assert any("k = 10 is ±1 s in one (10 a second), ±0.33 s at 30" in note for note in built.notes)
+    assert "1 of 5 set(s) are shorter than k, because their video starts or ends there" in built.notes
+    assert any("k = 10 spans ±1 s in one (10 fps), but ±0.33 s at 30" in note for note in built.notes)
     quick = AnchorOptions(k=3, every=8)
     built = build([make_clip("two.mp4", rate=25)], tmp_path / "quick", BuildOptions(label=("dog",), sampling=quick))
     assert built.notes == ()

@@ -8,6 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from made_clips import CASES, VFR, X264_OPEN
 from PIL import Image
 
 from strobe.build.decode import Reader, upright
@@ -16,90 +17,6 @@ from strobe.core.errors import InvalidFile, StrobeError
 
 MakeClip = Callable[..., Path]
 SHARED = Path(__file__).parents[2] / "../shared"
-
-X264_OPEN = {"x264-params": "keyint=12:min-keyint=12:scenecut=0:bframes=3:b-pyramid=normal:open-gop=1:b-adapt=0"}
-X264_REFRESH = {"x264-params": "keyint=12:intra-refresh=1:bframes=0:scenecut=0"}
-X265 = {"x265-params": "keyint=12:min-keyint=12:open-gop=1:bframes=3:scenecut=0:log-level=none:pools=1"}
-VFR = [
-    0,
-    1,
-    2,
-    5,
-    6,
-    11,
-    12,
-    13,
-    20,
-    21,
-    22,
-    23,
-    30,
-    31,
-    45,
-    46,
-    47,
-    48,
-    49,
-    50,
-    60,
-    61,
-    63,
-    64,
-    65,
-    90,
-    91,
-    92,
-    93,
-    94,
-]
-
-CASES: dict[str, tuple[str, dict[str, object]]] = {
-    "h264 open gop, b frames, mp4": ("a.mp4", {"options": X264_OPEN}),
-    "h264 open gop, mov": ("a.mov", {"options": X264_OPEN}),
-    "h264 open gop, mkv": ("a.mkv", {"options": X264_OPEN}),
-    "h264 open gop, flv": ("a.flv", {"options": X264_OPEN}),
-    "h264 open gop, ts": ("a.ts", {"options": X264_OPEN}),
-    "h264 open gop, avi": ("a.avi", {"options": X264_OPEN}),
-    "h264 intra refresh": ("a.mp4", {"options": X264_REFRESH}),
-    "h264 with sound": ("a.mp4", {"options": X264_OPEN, "audio": True}),
-    "hevc open gop, mp4": ("a.mp4", {"codec": "libx265", "options": X265}),
-    "hevc open gop, mkv": ("a.mkv", {"codec": "libx265", "options": X265}),
-    "hevc open gop, ts": ("a.ts", {"codec": "libx265", "options": X265}),
-    "vp9 webm": ("a.webm", {"codec": "libvpx-vp9", "options": {"cpu-used": "8", "deadline": "realtime"}}),
-    "vp9 alternate references": (
-        "a.webm",
-        {"codec": "libvpx-vp9", "options": {"cpu-used": "5", "auto-alt-ref": "1", "lag-in-frames": "12"}},
-    ),
-    "vp8 alternate references": (
-        "a.webm",
-        {"codec": "libvpx", "options": {"cpu-used": "5", "auto-alt-ref": "1", "lag-in-frames": "12"}},
-    ),
-    "av1 mp4": ("a.mp4", {"codec": "libsvtav1", "options": {"preset": "12", "svtav1-params": "keyint=12:lp=1"}}),
-    "av1 webm": ("a.webm", {"codec": "libsvtav1", "options": {"preset": "12", "svtav1-params": "keyint=12:lp=1"}}),
-    "mpeg4 mp4": ("a.mp4", {"codec": "mpeg4", "b_frames": 2}),
-    "mpeg4 avi": ("a.avi", {"codec": "mpeg4", "b_frames": 2}),
-    "mpeg2 ts": ("a.ts", {"codec": "mpeg2video", "b_frames": 2}),
-    "mpeg2 program stream": ("a.mpg", {"codec": "mpeg2video", "b_frames": 2}),
-    "mjpeg avi": ("a.avi", {"codec": "mjpeg", "pix_fmt": "yuvj420p", "options": {"strict": "-1"}}),
-    "mjpeg mov": ("a.mov", {"codec": "mjpeg", "pix_fmt": "yuvj420p", "options": {"strict": "-1"}}),
-    "variable rate mp4": ("a.mp4", {"options": X264_OPEN, "pts": VFR, "n": 30}),
-    "variable rate mkv": ("a.mkv", {"options": X264_OPEN, "pts": VFR, "n": 30}),
-    "rotated phone video": ("a.mp4", {"options": X264_OPEN, "rotation": 90}),
-    "odd size": ("a.mp4", {"codec": "libx264", "options": X264_OPEN, "pix_fmt": "yuv444p", "size": (97, 65)}),
-    "odd size 4:2:0": ("a.webm", {"codec": "libvpx-vp9", "size": (97, 65), "options": {"cpu-used": "8"}}),
-    "non-square pixels": ("a.mp4", {"options": X264_OPEN, "sample_aspect": Fraction(4, 3)}),
-    "tall pixels": ("a.mkv", {"options": X264_OPEN, "sample_aspect": Fraction(8, 9)}),
-    "negative first pts, mp4": ("a.mp4", {"options": X264_OPEN, "pts": range(-7, 41)}),
-    "negative first pts, mkv": ("a.mkv", {"options": X264_OPEN, "pts": range(-7, 41)}),
-    "negative first pts, kept": (
-        "a.mov",
-        {"options": X264_OPEN, "pts": range(-7, 41), "container_options": {"avoid_negative_ts": "disabled"}},
-    ),
-    "10 bit": ("a.mkv", {"codec": "libx265", "options": X265, "pix_fmt": "yuv420p10le"}),
-    "fragmented mp4": ("a.mp4", {"options": X264_OPEN, "container_options": {"movflags": "frag_keyframe+empty_moov"}}),
-    "one frame": ("a.mp4", {"options": X264_OPEN, "n": 1}),
-}
-
 
 FROM_THE_START = {"h264 open gop, avi", "vp8 alternate references", "mpeg4 avi", "mpeg2 program stream", "mjpeg avi"}
 """Containers and codecs whose packets do not tell the order of the frames."""
@@ -323,5 +240,5 @@ def test_animated_webp_is_read_to_the_pixel_with_its_times(tmp_path: Path) -> No
             n = 0
         assert n < 9
     first.save(path, lossless=True)
-    with pytest.raises(StrobeError, match="is one image, no animation; for photos use strobe simulate"):
+    with pytest.raises(StrobeError, match="is a single image, not an animation; for photos use strobe simulate"):
         read_index(path)

@@ -58,7 +58,7 @@ def test_labels_of_videos_spans_and_frames(tmp_path: Path) -> None:
         ("video,label,start_s,end_s\na,dog,x,1\n", "start_s is not a number: 'x'"),
         ("video,label,start_s,end_s\na,dog,1/0,1\n", "not a number"),
         ("video,label,frame\na,dog,-1\n", "frame is negative"),
-        ("video,label,frame,start_s,end_s\na,dog,1,1,2\n", "give one of them"),
+        ("video,label,frame,start_s,end_s\na,dog,1,1,2\n", "give only one"),
         ("video,label\na,dog,more\n", "expected 2 values"),
         ("video,label,frame\na,dog\n", "expected 3 values"),
     ],
@@ -81,7 +81,7 @@ def test_labels_that_are_no_text(tmp_path: Path) -> None:
 
 def test_rows_outside_the_video(tmp_path: Path) -> None:
     rows = read_labels(write(tmp_path, "video,label,start_s,end_s\na,dog,90,95\n"))
-    with pytest.raises(InvalidValue, match=r"rows.csv, line 2: the span 90–95 s lies outside the video \(0–4.900 s\)"):
+    with pytest.raises(InvalidValue, match=r"rows.csv, line 2: the span 90–95 s is outside the video \(0–4.900 s\)"):
         eligible_frames(rows, INDEX)
     rows = read_labels(write(tmp_path, "video,label,frame\na,dog,50\n"))
     with pytest.raises(InvalidValue, match="frames 0–49"):
@@ -92,7 +92,7 @@ def test_rows_find_their_video(tmp_path: Path) -> None:
     path = write(tmp_path, "video,label\na.mp4,dog\na,cat\n/x/a.mp4,bird\nb,dog\n")
     grouped = by_video(path, {"a": Path("/x/a.mp4"), "b": Path("/x/b.mov")}, read=read_labels)
     assert [row.label for row in grouped["a"]] == ["dog", "cat", "bird"]
-    with pytest.raises(InvalidFile, match=r"names 1 video\(s\) that were not given: b; those given are a"):
+    with pytest.raises(InvalidFile, match=r"names 1 video\(s\) that were not given: b; the given videos are a"):
         by_video(path, {"a": Path("/x/a.mp4")}, read=read_labels)
 
 
@@ -129,9 +129,9 @@ def test_boxes_from_csv_and_coco_agree(tmp_path: Path) -> None:
     [
         ({"annotations": [{"image_id": 99, "category_id": 1, "bbox": [0, 0, 1, 1]}]}, r"annotations\[0\]: 99"),
         ({"annotations": [{"image_id": 10, "category_id": 1, "bbox": [0, 0, 0, 1]}]}, "x1 > x0"),
-        ({"annotations": [{"image_id": 10, "category_id": 1, "bbox": "no"}]}, "not as COCO"),
+        ({"annotations": [{"image_id": 10, "category_id": 1, "bbox": "no"}]}, "not in COCO's format"),
         ({"images": [{"id": 10, "file_name": "odd.jpg"}]}, "file_name is not VIDEO"),
-        ({"categories": None}, "not as COCO"),
+        ({"categories": None}, "not in COCO's format"),
     ],
 )
 def test_broken_coco_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:

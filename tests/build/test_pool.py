@@ -38,4 +38,4 @@ def test_ctrl_c_is_one_line_with_processes_at_work(tmp_path: Path, started: Any)
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert err.strip() == "strobe: interrupted; finished work is kept, the same command goes on from there"
+    assert err.strip() == "strobe: interrupted; finished work is kept, run the same command again to resume"

@@ -83,7 +83,7 @@ def test_no_memory_is_no_bug(raising, capsys):
 def test_what_the_system_refuses_is_no_bug(raising, capsys):
     """Found by the fuzzer and by a look as another user than root: folders of others were called a bug in strobe."""
     raising(PermissionError(errno.EACCES, "Permission denied", "/data/in/run.json"))
-    line = "strobe: /data/in/run.json: no permission; ask its owner, or name another place\n"
+    line = "strobe: /data/in/run.json: no permission; ask its owner, or choose another location\n"
     assert ended(["doctor"], capsys) == (2, line)
     raising(OSError(errno.ENOSPC, "No space left on device"))
     assert ended(["doctor"], capsys)[1].startswith("strobe: the disk is full; ")
@@ -96,7 +96,7 @@ def test_packages_that_do_not_fit_are_no_bug(raising, capsys):
     raising(ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.4"))
     code, said = ended(["doctor"], capsys)
     assert code == 2
-    assert said.startswith("strobe: pyarrow requires NumPy 2.0 or newer, found 1.26.4: a package here is missing or ")
+    assert said.startswith("strobe: pyarrow requires NumPy 2.0 or newer, found 1.26.4: a package is missing or ")
     raising(ImportError("cannot import name 'x' from 'strobe.core'", name="strobe.core"))
     assert ended(["doctor"], capsys)[0] == 70
 
@@ -108,7 +108,7 @@ def test_a_name_the_system_does_not_take(words, capsys):
     code, said = ended(words.format("x" * 300).split(), capsys)
     assert code == 2
     assert said.startswith("strobe: xxxx")
-    assert said.endswith(": the name is too long; name another place\n")
+    assert said.endswith(": the name is too long; choose a shorter one\n")
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_interrupt_stays_130_however_often_it_comes_and_whatever_becomes_of_it(m
         signal.signal(signal.SIGINT, signal.default_int_handler)
         code, said = ended(["doctor"], capsys)
         assert code == 130
-        assert said.strip() == "strobe: interrupted; finished work is kept, the same command goes on from there"
+        assert said.strip() == "strobe: interrupted; finished work is kept, run the same command again to resume"
     assert leaving == [signal.SIG_IGN] * 2
 
 

@@ -58,7 +58,7 @@ FILES: dict[str, tuple[str, Callable[[dict[str, Any]], str], str]] = {
     "all -inf": ("m.json", first([-math.inf, -math.inf]), "only −inf"),
     "wrong length": ("m.json", lambda s: json.dumps({key: [1.0, 2.0, 3.0] for key in s}), "3 scores per frame"),
     "unknown frame": ("m.json", lambda s: json.dumps({**s, "nobody": [0.0, 1.0]}), "1 of 85 frames are not in example"),
-    "duplicate in JSON": ("m.json", lambda s: json.dumps(s)[:-1] + f', "{next(iter(s))}": [0, 1]}}', "stands twice"),
+    "duplicate in JSON": ("m.json", lambda s: json.dumps(s)[:-1] + f', "{next(iter(s))}": [0, 1]}}', "appears twice"),
     "duplicate in CSV": ("m.csv", lambda s: "frame,label\n" + "".join(f"{key},cat\n" for key in [*s, *s]), "twice"),
     "label number": ("m.json", lambda s: json.dumps(dict.fromkeys(s, 7)), "class 7 is outside pets (0–1)"),
     "label name": ("m.json", lambda s: json.dumps(dict.fromkeys(s, "cow")), "unknown class of pets 'cow'"),
@@ -129,9 +129,9 @@ def test_words_that_do_not_go_together(dataset: Dataset, tmp_path: Path) -> None
     assert go("score", tmp_path / "data", "-m", spec, "-o", tmp_path / "run", "-q")[0] == 0
     for words, expected in (
         (("score", tmp_path / "run", "-o", tmp_path / "other"), "scored in place"),
-        (("score", tmp_path / "run", "-m", spec), "to add a file give the dataset"),
-        (("score", tmp_path / "run", "-m", "nobody"), "has no predictions of nobody; it has m"),
-        (("score", tmp_path / "data", "-m", spec, "--dataset", tmp_path), "--dataset goes with a run folder"),
+        (("score", tmp_path / "run", "-m", spec), "to add a file, pass the dataset"),
+        (("score", tmp_path / "run", "-m", "nobody"), "has no predictions of nobody; its models are m"),
+        (("score", tmp_path / "data", "-m", spec, "--dataset", tmp_path), "--dataset needs a run folder"),
         (("score", tmp_path / "data", "-m", spec, "-m", "m=preds:other.json"), "two models are called m"),
         (("score", tmp_path / "data", "-m", spec, "--bootstrap", "7"), "0, or 100 to 1,000,000 draws"),
         (("score", tmp_path / "data", "-m", spec, "--seed", "-1"), "--seed"),
@@ -213,7 +213,7 @@ def test_eval_shows_the_models_asked_for_first(dataset: Dataset, tmp_path: Path)
     assert code == 2
     assert not (tmp_path / "run" / "report.html").exists(), "the earlier one would pass for this one's"
     assert "no report: --show:" in err
-    assert "has no results of nobody; it has" in err
+    assert "has no results of nobody; its models are" in err
 
 
 @pytest.mark.parametrize("verb", VERBS)

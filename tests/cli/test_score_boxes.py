@@ -84,7 +84,7 @@ def test_boxes_from_a_file_are_a_model_like_any_other(place, command, tmp_path):
     assert code == 0, err
     code, out, err = command("predict", place / "zoo", *models, "-o", tmp_path / "predicted", "-q")
     assert code == 0, err
-    assert "kept in the run folder" in out
+    assert "stored in the run folder" in out
     code, out, err = command("score", tmp_path / "predicted", "--json", "-q")
     assert list(json.loads(out)["models"]) == ["boxes", "other"]
 

@@ -177,7 +177,7 @@ def test_minus_inf_alone_is_lawful(dataset: Dataset, tmp_path: Path) -> None:
         (("score", "data"), "nothing to score"),
         (("score", "nowhere", "-m", "preds:x.json"), "no such folder"),
         (("score", "data", "-m", "preds:nowhere.json"), "no such file"),
-        (("score", "data", "-m", "timm:resnet50"), "strobe eval runs models"),
+        (("score", "data", "-m", "timm:resnet50"), "run models with strobe eval"),
         (("score", "data", "-m", "preds:cut.json"), "is it truncated?"),
         (("scor", "data"), "did you mean score"),
         (("score", "data", "--nonsense"), "--nonsense"),
@@ -283,9 +283,11 @@ def test_a_thousand_columns_are_projected_and_any_other_width_is_refused() -> No
     assert strobe.results(dataset, [perfect])["models"]["m"]["acc_pmk"]["value"] == 1.0
     labels = strobe.Predictions.from_labels("m", own)
     assert strobe.score(dataset, labels, space=ilsvrc).acc_pmk.value == 1.0
-    with pytest.raises(strobe.StrobeError, match=r"class .* and example has 30 classes"):
+    with pytest.raises(strobe.StrobeError, match=r"class .* but example has 30 classes"):
         strobe.score(dataset, labels)
-    with pytest.raises(strobe.StrobeError, match="40 scores a frame, and example has 30 classes; say whose they are"):
+    with pytest.raises(
+        strobe.StrobeError, match="got 40 scores per frame, but example has 30 classes; name their label space"
+    ):
         strobe.score(dataset, strobe.Predictions.from_scores("m", scores[:, :40], kind="logits"))
-    with pytest.raises(strobe.StrobeError, match="1000 scores a frame"):
+    with pytest.raises(strobe.StrobeError, match="1000 scores per frame"):
         strobe.score(dataset, strobe.Predictions.from_scores("m", scores[:, :40], kind="logits"), space="ilsvrc-2012")

@@ -171,26 +171,26 @@ def test_predictions_survive_votes_and_labels_but_not_pixels() -> None:
         ("sets", "distance", 0, 5.0, "sorted by set"),
         ("sets", "distance", 2, np.nan, "finite"),
         ("sets", "frame", 0, 1, "each frame once per set"),
-        ("sets", "frame", 0, 99, "a row of frames"),
+        ("sets", "frame", 0, 99, "rows of the frames table"),
         ("sets", "set_id", 0, "sb", "each set once"),
-        ("frames", "video", 0, 7, "a row of videos"),
-        ("frames", "key", 0, "k1", "each key once"),
-        ("frames", "index", 0, 1, "each place in a video once"),
+        ("frames", "video", 0, 7, "rows of the videos table"),
+        ("frames", "key", 0, "k1", "each key to appear once"),
+        ("frames", "index", 0, 1, "each index once per video"),
         ("frames", "index", 0, -1, ">= 0"),
         ("videos", "video_id", 0, "vb", "each video once"),
         ("labels", "label", 0, 3, "0–2"),
         ("labels", "label", 2, 0, "each label once per frame"),
-        ("boxes", "frame", 0, 6, "a row of frames"),
+        ("boxes", "frame", 0, 6, "rows of the frames table"),
         ("videos", "kind", 0, "film", "one of video, photo, image, generated"),
         ("frames", "recipe", 0, "fog", "expected JSON"),
         ("frames", "recipe", 0, "[1]", "a JSON object"),
         ("sets", "status", 0, "lost", "one of complete, found"),
-        ("sets", "status", 0, "censored", "set sa is censored and has no reach"),
+        ("sets", "status", 0, "censored", "set sa has the status censored but no reach"),
         ("sets", "reach", 0, np.inf, "finite and >= 0"),
         ("sets", "reach", 0, -1.0, "finite and >= 0"),
         ("sets", "margin", 0, np.inf, "finite"),
-        ("sets", "variant", 0, 1, "a variant"),
-        ("sets", "variant", 0, -1, "a row of variants"),
+        ("sets", "variant", 0, 1, "rows of the variants table"),
+        ("sets", "variant", 0, -1, "rows of the variants table"),
     ],
 )
 def test_a_broken_dataset_is_refused(table: str, column: str, place: int, value: object, rule: str) -> None:
@@ -249,7 +249,7 @@ def test_only_videos_by_name_or_id() -> None:
     data = small()
     assert data.only_videos(["a"]).sets.set_id.tolist() == ["sa"]
     assert data.only_videos(["vb"]).sets.set_id.tolist() == ["sb"]
-    with pytest.raises(InvalidValue, match=r"1 video.* first zebra"):
+    with pytest.raises(InvalidValue, match=r"1 video.* the first is zebra"):
         data.only_videos(["a", "zebra"])
 
 

@@ -223,7 +223,7 @@ def test_no_votes_and_nothing_kept_are_one_line_errors():
         derive(tiny())
     nothing = replace(tiny(n_sets=1), verdicts=(vote("ann", 1, "dissimilar", bad_anchor=True),))
     for ask in (reviewed, review_views):
-        with pytest.raises(InvalidValue, match="keep no set"):
+        with pytest.raises(InvalidValue, match="reject every set"):
             ask(nothing)
 
 

@@ -25,14 +25,20 @@ def test_a_name_keeps_only_what_tells_it_apart():
     assert short_names([]) == []
 
 
-MODELS = st.tuples(st.sampled_from(["py:", "onnx:", "hf:", "", "timm:"]), NAMES, st.sampled_from(["", "@w", "@x/w"]))
+MODELS = st.tuples(
+    st.sampled_from(["py:", "onnx:", "hf:", "", "timm:"]),
+    NAMES,
+    st.sampled_from(["", ".onnx", ".py:make", ".pt2"]),
+    st.sampled_from(["", "@w", "@x/w"]),
+)
 
 
-@given(st.lists(MODELS.map(lambda one: one[0] + one[1][0] + one[2]), max_size=8))
+@given(st.lists(MODELS.map(lambda one: one[0] + one[1][0] + one[2] + one[3]), max_size=8))
 def test_models_are_told_apart(names):
     found = short_models(names)
     assert len(set(found)) == len(set(names))
-    assert all("/" not in short for short in found if short.startswith(("py:", "onnx:")))
+    ends = (".onnx", ".py:make", ".pt2")
+    assert all("/" not in short for short in found if ":" in short and short.partition("@")[0].endswith(ends))
 
 
 def test_a_model_of_a_file_is_called_by_the_file():

@@ -30,7 +30,7 @@ def test_ids_then_names_then_nothing() -> None:
 
 
 def test_no_class_in_common_is_one_line() -> None:
-    with pytest.raises(StrobeError, match="no class of the model"):
+    with pytest.raises(StrobeError, match="have no class in common"):
         projection_between(LabelSpace.of_names("a", ["x", "y"]), LabelSpace.of_names("b", ["p"]))
 
 

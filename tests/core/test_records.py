@@ -103,7 +103,7 @@ def test_unscored_frames_are_not_looked_at_and_stay_unknown() -> None:
 
 
 def test_scores_are_checked_by_name() -> None:
-    with pytest.raises(InvalidValue, match="first b"):
+    with pytest.raises(InvalidValue, match="first is b"):
         ClassAnswers.from_scores("m", np.array([[0.0], [np.nan]]), kind="logits", names=["a", "b"])
 
 

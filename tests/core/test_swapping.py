@@ -109,7 +109,7 @@ def test_a_strangers_list_moves_nothing_outside(tmp_path: Path, name: object, pa
     (folder / "link").symlink_to(tmp_path)
     listing = {"put": [], "gone": [], part: [name]}
     (folder / ".committed/these.json").write_text(json.dumps(listing))
-    with pytest.raises(InvalidFile, match=r"is no file of this folder|leads out of the folder|not a list of files"):
+    with pytest.raises(InvalidFile, match=r"is not a file in this folder|leads out of the folder|not a list of files"):
         settle(folder)
     assert (tmp_path / "out.txt").read_text() == "mine"
     (folder / ".committed/these.json").write_text('{"put": 3}')
@@ -132,7 +132,7 @@ def test_a_strangers_links_move_nothing(tmp_path: Path, link: str) -> None:
     if link != ".committed":
         (folder / ".committed/these.json").write_text(json.dumps(listing))
     for _ in range(2):
-        with pytest.raises(InvalidFile, match="not a file of an interrupted write; nothing is moved"):
+        with pytest.raises(InvalidFile, match="not a file of an interrupted write; strobe moved nothing"):
             settle(folder)
     assert content(private) == before
     assert not (folder / "key").exists()
@@ -162,7 +162,7 @@ def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
     (tmp_path / ".committed/these.json").write_text('{"put": ["a"], "gone": []}')
     tmp_path.chmod(0o555)
     try:
-        with pytest.raises(StrobeError, match="a write was interrupted and has to be finished first"):
+        with pytest.raises(StrobeError, match="strobe cannot finish an interrupted write"):
             settle(tmp_path)
     finally:
         tmp_path.chmod(0o755)

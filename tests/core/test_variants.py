@@ -84,11 +84,11 @@ def test_a_table_is_checked_row_by_row() -> None:
 @pytest.mark.parametrize(
     ("variants", "info", "rule"),
     [
-        ((FOG, replace(NOISE, axis="blur")), {}, "dataset.axis: expected that of the variants, mixed"),
-        ((FOG, replace(NOISE, unit="px")), {}, "dataset.combine: expected each where variants differ"),
-        ((FOG, replace(NOISE, levels=(1.0, 3.0))), {}, "dataset.combine: expected each where variants differ"),
+        ((FOG, replace(NOISE, axis="blur")), {}, "dataset.axis: expected the axis of the variants, mixed"),
+        ((FOG, replace(NOISE, unit="px")), {}, "dataset.combine: expected each, because the variants differ"),
+        ((FOG, replace(NOISE, levels=(1.0, 3.0))), {}, "dataset.combine: expected each, because the variants differ"),
         ((FOG, replace(NOISE, levels=(1.0,))), {"combine": "each"}, "p0/noise has a member at 2, beyond every level"),
-        ((FOG, NOISE), {"k": 3}, "dataset.k: expected the most levels of a variant, 2"),
+        ((FOG, NOISE), {"k": 3}, "dataset.k: expected the largest number of levels of a variant, 2"),
         ((FOG, NOISE), {"combine": "best"}, "each or worst"),
     ],
 )
@@ -104,12 +104,12 @@ def test_controls_may_have_a_scale_of_their_own() -> None:
 
 def test_a_group_holds_each_variant_once() -> None:
     data = corrupted()
-    with pytest.raises(InvalidValue, match="each variant once per group"):
+    with pytest.raises(InvalidValue, match="each variant at most once per group"):
         replace(data, sets=replace(data.sets, group=texts(["p0"] * 4)))
 
 
 def test_without_variants_there_is_nothing_to_combine() -> None:
-    with pytest.raises(InvalidValue, match="each where there are no variants"):
+    with pytest.raises(InvalidValue, match="each in a dataset without variants"):
         replace(corrupted((FOG,)), variants=None)
 
 
@@ -172,12 +172,12 @@ def test_joined_parts_find_their_variants_again() -> None:
     assert both.variants.variant.tolist() == ["fog", "noise"]
     assert both.variants.variant[both.sets.variant].tolist() == [*["fog", "noise"] * 2, *["noise", "fog"] * 2]
     assert both.videos.kind.tolist() == ["photo"] * 4
-    with pytest.raises(InvalidValue, match="one meaning for each variant"):
+    with pytest.raises(InvalidValue, match="the same definition of each variant"):
         joined([one, corrupted((replace(FOG, unit="m"), replace(NOISE, unit="m")), prefix="b")], info=one.info)
     alone = replace(
         two, variants=None, info=replace(two.info, combine="each"), sets=replace(two.sets, variant=two.sets.variant * 0)
     )
-    with pytest.raises(InvalidValue, match="variants in all parts or in none"):
+    with pytest.raises(InvalidValue, match="variants in all parts or in no part"):
         joined([one, alone], info=one.info)
 
 

@@ -16,7 +16,8 @@ from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.datasets.export_crops import MANIFEST, export_crops
 from strobe.datasets.media import MediaSource
-from strobe.workflows.import_dataset import PhotoFiles, from_photos
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 
 NAMES = ("fox/a.png", "fox/b.JPEG", "fox/c.bmp", "sheep/a.png", "sheep/d.webp", "sheep/e.gif", "sheep/f.tif")
 
@@ -31,7 +32,7 @@ def photos(tmp_path: Path):
         pixels = rng.integers(0, 255, (10, 13, 3), dtype=np.uint8)
         picture = Image.fromarray(pixels).resize((40, 30))
         picture.save(path, **({"quality": 90} if path.suffix == ".JPEG" else {}))
-    from_photos(tmp_path / "photos", tmp_path / "data", files=PhotoFiles())
+    import_dataset("photos", tmp_path / "photos", tmp_path / "data", files=PhotoFiles())
     return folder.read(tmp_path / "data")
 
 
@@ -106,7 +107,7 @@ def test_half_pixels_are_taken_whole_and_the_manifest_says_who_and_how_well(phot
 
 def test_the_crop_set_comes_in_again_as_photos(photos, tmp_path):
     manifest = cut(photos, everywhere(photos), tmp_path / "crops")
-    again = from_photos(tmp_path / "crops", tmp_path / "again", files=PhotoFiles()).dataset
+    again = import_dataset("photos", tmp_path / "crops", tmp_path / "again", files=PhotoFiles()).dataset
     assert again.frames.key.tolist() == [entry["file"] for entry in manifest["crops"]]
     assert again.frames.sha256.tolist() == [entry["sha256"] for entry in manifest["crops"]]
     names = [again.info.label_space.names[label] for label in again.labels.label]
@@ -119,7 +120,7 @@ def test_names_of_the_validation_images_in_folders_of_their_class_come_in_again(
         path = tmp_path / "photos" / wnid / f"ILSVRC2012_val_0000000{place}.JPEG"
         path.parent.mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(path)
-    found = from_photos(tmp_path / "photos", tmp_path / "data", files=PhotoFiles()).dataset
+    found = import_dataset("photos", tmp_path / "photos", tmp_path / "data", files=PhotoFiles()).dataset
     assert [found.info.label_space.ids[label] for label in found.labels.label] == ["n01440764", "n01443537"]
 
 
@@ -167,13 +168,13 @@ def test_bad_boxes_and_names_are_refused_before_anything_is_written(photos, tmp_
     (one,) = drawn(photos, answer(photos, "fox/a.png", (3, 4, 21, 17)))
     (two,) = drawn(photos, answer(photos, "sheep/a.png", (3, 4, 21, 17), label="fox"))
     cases = [
-        ([one, one], r"two crops would be called fox/a\.png"),
-        ([one, two], r"two crops would be called fox/a\.png: fox/a\.png and sheep/a\.png"),
+        ([one, one], r"two crops would have the name fox/a\.png"),
+        ([one, two], r"two crops would have the name fox/a\.png: fox/a\.png and sheep/a\.png"),
         ([replace(one, xyxy=(3, 4, 41, 17))], "not inside the image of 40×30"),
         ([replace(one, xyxy=(-1, 4, 21, 17))], "not inside"),
         ([replace(one, xyxy=(3, 4, 3, 17))], "no area"),
         ([replace(one, label="../up")], "cannot be the name of a folder"),
-        ([replace(one, xyxy=None)], "nothing to cut"),
+        ([replace(one, xyxy=None)], "nothing to crop"),
     ]
     for pictures, message in cases:
         with pytest.raises((StrobeError, InvalidValue), match=message):

@@ -121,22 +121,22 @@ def test_order_and_compression_do_not_matter(place: Path) -> None:
     [
         ("frames", "frame_id", 4, "v1:7", r"frames\.parquet: row 4: frame_id is 'v1:7', expected video_id:index"),
         ("frames", "video_id", 2, "v9", r"frames\.parquet: row 2: video_id 'v9' is not in videos\.parquet"),
-        ("frames", "key", 3, "clip0/0.png", r"frames\.parquet: row 3: key 'clip0/0\.png' stands twice"),
+        ("frames", "key", 3, "clip0/0.png", r"frames\.parquet: row 3: key 'clip0/0\.png' appears twice"),
         ("frames", "key", 3, None, r"frames\.parquet: row 3: the column key is null"),
         ("frames", "pict_type", 5, "X", r"frames\.parquet: row 5: pict_type"),
         ("frames", "width", 5, -3, r"frames\.parquet: row 5: width"),
         ("sets", "frame_id", 1, "v0:9", r"sets\.parquet: row 1: frame_id 'v0:9' is not in frames\.parquet"),
-        ("sets", "frame_id", 2, "v0:0", r"sets\.parquet: row 2: the frame of the set .* stands twice"),
+        ("sets", "frame_id", 2, "v0:0", r"sets\.parquet: row 2: the frame of the set .* appears twice"),
         ("sets", "is_anchor", 4, False, r"sets\.parquet: row 3: set 'clip1@1' has 0 anchors; every set needs"),
         ("sets", "distance", 5, float("nan"), r"sets\.parquet: row 5: distance is not a finite number"),
         ("sets", "distance", 4, 2.0, r"sets\.parquet: row 4: an anchor at a distance other than 0"),
-        ("labels", "label", 3, "wolf", r"labels\.parquet: row 3: label 'wolf' is no class of pets \(3 classes\)"),
+        ("labels", "label", 3, "wolf", r"labels\.parquet: row 3: label 'wolf' is not a class of pets \(3 classes\)"),
         ("labels", "frame_id", 3, "v7:0", r"labels\.parquet: row 3: frame_id 'v7:0' is not in"),
-        ("labels", "frame_id", 1, "v0:0", r"labels\.parquet: row 1: the label .* stands twice"),
+        ("labels", "frame_id", 1, "v0:0", r"labels\.parquet: row 1: the label .* appears twice"),
         ("boxes", "x1", 1, -1.0, r"boxes\.parquet: row 1: expected finite x0 < x1"),
         ("boxes", "x1", 1, 1e308, r"boxes\.parquet: row 1: expected finite x0 < x1 and y0 < y1 of at most 1e9"),
         ("boxes", "label", 0, "wolf", r"boxes\.parquet: row 0: label 'wolf'"),
-        ("videos", "video_id", 1, "v0", r"videos\.parquet: row 1: video_id 'v0' stands twice"),
+        ("videos", "video_id", 1, "v0", r"videos\.parquet: row 1: video_id 'v0' appears twice"),
     ],
 )
 def test_a_broken_cell_is_named_by_file_row_and_rule(place: Path, table, column, row, value, problem) -> None:
@@ -146,7 +146,11 @@ def test_a_broken_cell_is_named_by_file_row_and_rule(place: Path, table, column,
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"schema": 3}, r"dataset\.json: schema: format 3 is newer than this strobe reads \(2\); upgrade strobe"),
+        (
+            {"schema": 3},
+            r"dataset\.json: schema: format 3 is newer than this version of strobe supports \(2\); "
+            r"upgrade strobe",
+        ),
         ({"schema": None}, "no schema number"),
         ({"k": -1}, r"dataset\.json: dataset\.k: expected a whole number >= 0, got -1"),
         ({"k": "many"}, r"dataset\.json: "),
@@ -160,7 +164,10 @@ def test_a_broken_cell_is_named_by_file_row_and_rule(place: Path, table, column,
         ({"label_space": None}, r"dataset\.json: "),
         ({"provenance": 3}, r"dataset\.json: provenance: expected an object"),
         ({"name": 7}, r"dataset\.json: name: expected text"),
-        ({"files": {"boxes.parquet": "0" * 64}}, r"boxes\.parquet: its content is not what dataset\.json recorded"),
+        (
+            {"files": {"boxes.parquet": "0" * 64}},
+            r"boxes\.parquet: its content differs from the digest in dataset\.json",
+        ),
         ({"files": {"hints.parquet": "0" * 64}}, r"hints\.parquet: the file is missing"),
     ],
 )
@@ -191,7 +198,7 @@ def test_a_flipped_byte_is_noticed(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[40] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InvalidFile, match=r"labels\.parquet: its content is not what dataset\.json recorded"):
+    with pytest.raises(InvalidFile, match=r"labels\.parquet: its content differs from the digest in dataset\.json"):
         folder.read(tmp_path / "set")
 
 

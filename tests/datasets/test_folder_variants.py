@@ -63,22 +63,28 @@ def test_what_format_1_does_not_know_is_not_read_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "column", "row", "value", "problem"),
     [
-        ("videos", "kind", 1, "film", r"videos\.parquet: row 1: kind 'film' is none of video, photo, image, generated"),
+        (
+            "videos",
+            "kind",
+            1,
+            "film",
+            r"videos\.parquet: row 1: kind 'film' is not one of video, photo, image, generated",
+        ),
         ("videos", "kind", 1, None, r"videos\.parquet: row 1: the column kind is null"),
         ("frames", "recipe", 4, "fog", r"frames\.parquet: row 4: frames\.recipe: expected JSON, got fog"),
         ("frames", "as_input", 4, None, r"frames\.parquet: row 4: the column as_input is null"),
-        ("variants", "variant", 1, "linf/net", r"variants\.parquet: row 1: variant 'linf/net' stands twice"),
+        ("variants", "variant", 1, "linf/net", r"variants\.parquet: row 1: variant 'linf/net' appears twice"),
         ("variants", "role", 1, "sham", r"variants\.parquet: row 1: variants\.role: expected same, control, shown"),
         ("variants", "levels", 0, [2.0, 1.0], r"variants\.parquet: row 0: variants\.levels: expected ascending"),
         ("variants", "levels", 0, [1.0, None], r"variants\.parquet: row 0: "),
         ("variants", "fields", 0, "[1]", r"variants\.parquet: row 0: expected a JSON object, got \[1\]"),
         ("variants", "axis", 0, "", r"variants\.parquet: row 0: variants\.axis"),
         ("set_info", "set_id", 1, "clip9@1", r"set_info\.parquet: row 1: set_id 'clip9@1' is not in sets\.parquet"),
-        ("set_info", "set_id", 1, "clip0@1", r"set_info\.parquet: row 1: set_id 'clip0@1' stands twice"),
+        ("set_info", "set_id", 1, "clip0@1", r"set_info\.parquet: row 1: set_id 'clip0@1' appears twice"),
         ("set_info", "variant", 1, "l2", r"set_info\.parquet: row 1: variant 'l2' is not in variants\.parquet"),
-        ("set_info", "variant", 1, "linf/net", "sets.group: expected each variant once per group"),
-        ("set_info", "status", 0, "lost", r"set_info\.parquet: row 0: status 'lost' is none of complete, found"),
-        ("set_info", "reach", 1, None, r"set_info\.parquet: row 1: found or censored, and no reach"),
+        ("set_info", "variant", 1, "linf/net", "sets.group: expected each variant at most once per group"),
+        ("set_info", "status", 0, "lost", r"set_info\.parquet: row 0: status 'lost' is not one of complete, found"),
+        ("set_info", "reach", 1, None, r"set_info\.parquet: row 1: status is found or censored, but reach is missing"),
         ("set_info", "reach", 1, -2.0, r"set_info\.parquet: row 1: reach is negative"),
         ("sets", "distance", 2, 5.0, "set clip0@1 has a member at 5, beyond every level of variant linf/net"),
     ],
@@ -91,8 +97,8 @@ def test_a_broken_cell_of_format_2(searched_place: Path, table, column, row, val
     ("changes", "problem"),
     [
         ({"combine": "best"}, "each or worst"),
-        ({"axis": "frame-offset"}, "that of the variants"),
-        ({"k": 1}, "most levels"),
+        ({"axis": "frame-offset"}, "the axis of the variants"),
+        ({"k": 1}, "largest number of levels"),
     ],
 )
 def test_a_broken_description_of_format_2(searched_place: Path, changes, problem: str) -> None:
@@ -107,7 +113,7 @@ def test_a_missing_table_of_format_2(searched_place: Path) -> None:
     with pytest.raises(InvalidFile, match=r"set_info\.parquet: set 'clip1@1' of sets\.parquet has no row"):
         folder.read(searched_place)
     path.unlink()
-    with pytest.raises(InvalidFile, match=r"set_info\.parquet: the file is missing; it says which variant"):
+    with pytest.raises(InvalidFile, match=r"set_info\.parquet: the file is missing; it gives the variant"):
         folder.read(searched_place)
 
 

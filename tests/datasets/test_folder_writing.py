@@ -19,7 +19,7 @@ from strobe.datasets import folder
 
 def test_write_refuses_to_overwrite_unless_told(tmp_path: Path) -> None:
     folder.write(example(), tmp_path / "set")
-    with pytest.raises(StrobeError, match="already holds a dataset"):
+    with pytest.raises(StrobeError, match="already contains a dataset"):
         folder.write(example(), tmp_path / "set")
     folder.write(replace(example(), boxes=None), tmp_path / "set", overwrite=True)
     assert folder.read(tmp_path / "set").boxes is None
@@ -122,9 +122,11 @@ def test_answers_are_appended_once_and_are_no_part_of_the_digest(tmp_path: Path)
     bare, description = folder.read(place).digest(), (place / "dataset.json").read_bytes()
     late = named(2, said="late", label="", seconds=9.5, condition="crop", note="ä\n", page_version="p")
     gone = drawn(2, decision="discard", reason="cut off", xyxy=None, suggested=True, seconds=0.5)
-    folder.append_answers(place, names=[named(1)], drawn=[drawn(1)])
-    folder.append_answers(place, names=[named(1, said="none", label=""), late], drawn=[gone, gone])
-    folder.append_answers(place)
+    folder.append_answers(place, "names", [named(1)])
+    folder.append_answers(place, "drawn", [drawn(1)])
+    folder.append_answers(place, "names", [named(1, said="none", label=""), late])
+    folder.append_answers(place, "drawn", [gone, gone])
+    folder.append_answers(place, "names", [])
     back = folder.read(place)
     assert back.names == (named(1), late)
     assert back.drawn == (drawn(1), gone)
@@ -133,7 +135,7 @@ def test_answers_are_appended_once_and_are_no_part_of_the_digest(tmp_path: Path)
     assert latest_answers(reversed(back.names)) == {"v0:0": {"ann": late}}
     whole = folder.write(back, tmp_path / "again")
     assert (folder.read(whole).names, folder.read(whole).drawn) == (back.names, back.drawn)
-    folder.append_answers(whole, names=[named(3)])
+    folder.append_answers(whole, "names", [named(3)])
     assert len(folder.read(whole).names) == 3
 
 
@@ -154,7 +156,8 @@ def test_answers_are_appended_once_and_are_no_part_of_the_digest(tmp_path: Path)
     ],
 )
 def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, value: object, rule: str) -> None:
-    folder.append_answers(place, names=[named(1), named(2)], drawn=[drawn(1), drawn(2)])
+    folder.append_answers(place, "names", [named(1), named(2)])
+    folder.append_answers(place, "drawn", [drawn(1), drawn(2)])
     edit(place, table, column, 1, value)
     with pytest.raises(InvalidFile, match=rf"{table}\.parquet: row 1: {rule}"):
         folder.read(place)

@@ -87,7 +87,7 @@ def test_the_same_release_has_the_same_identity_with_and_without_media(tmp_path:
         ("pmsets", lambda d: d.update({"val/v/000099.JPEG": []}), "has no label in labels.json"),
         ("pmsets", lambda d: d[next(iter(d))].append(["x"]), "has no label in labels.json"),
         ("pmsets", lambda d: d[next(iter(d))].append(next(iter(d))), "the anchor is its own neighbour"),
-        ("pmsets", lambda d: d[next(iter(d))].append(list(d)[1]), "is of another video"),
+        ("pmsets", lambda d: d[next(iter(d))].append(list(d)[1]), "belongs to another video"),
         ("pmsets", lambda d: d.update({next(iter(d)): "x"}), "expected a list of frames"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_neighbour_too_far_away(tmp_path: Path) -> None:
     far = "val/ILSVRC2015_val_00000000/000099.JPEG"
     edit(source / "metadata/labels.json", lambda d: d.update({far: [1]}))
     edit(source / "metadata/pmsets.json", lambda d: d[next(iter(d))].append(far))
-    with pytest.raises(InvalidFile, match="further than 10 frames"):
+    with pytest.raises(InvalidFile, match="more than 10 frames away"):
         vid(source, tmp_path / "dst")
 
 
@@ -201,9 +201,12 @@ def test_ytbb_robust_with_media_and_votes(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         (lambda d: d["annotations"][0].update(key="a,b"), "expected <id>_<ms>|no neighbour|has no anchor"),
-        (lambda d: d["annotations"][0].update(labels=[99]), r"annotations\[0\]: a label number outside the 11 names"),
+        (
+            lambda d: d["annotations"][0].update(labels=[99]),
+            r"annotations\[0\]: \[99\] has a number outside the 11 names",
+        ),
         (lambda d: d["annotations"][0].pop("key"), r"annotations\[0\]: expected an object with key and labels"),
-        (lambda d: d["annotations"].append(d["annotations"][0]), "stands twice"),
+        (lambda d: d["annotations"].append(d["annotations"][0]), "appears twice"),
         (lambda d: d["annotations"][0].update(key="one"), "expected <anchor>,<frame>"),
         (lambda d: d["annotations"][0].update(key="a,b,c"), "expected <anchor> or <anchor>,<frame>"),
         (lambda d: d.pop("labels"), "expected {"),
@@ -249,12 +252,12 @@ def test_ytbb_without_pair_annotations_says_so(tmp_path: Path) -> None:
     (bare / "metadata/pair_labels.json").unlink()
     data = ytbb(bare, tmp_path / "a")
     assert (data.n_sets, len(data.frames)) == (4, 4)
-    assert data.info.provenance["notes"] == ["no pair annotations found (--pairs): sets hold their anchors alone"]
+    assert data.info.provenance["notes"] == ["no pair annotations found (--pairs), so sets contain only their anchors"]
     with_frames = ytbb_release(tmp_path / "frames")
     (with_frames / "metadata/pair_labels.json").unlink()
     data = ytbb(with_frames, tmp_path / "b", "copy")
     assert len(data.frames) == 20
-    assert "16 neighbours from the frame folders, not reviewed" in data.info.provenance["notes"][0]
+    assert "16 unreviewed neighbours from the frame folders" in data.info.provenance["notes"][0]
     assert len(reviewed(data).sets.set) == 3, "neighbours nobody voted on are not kept; one anchor is bad"
 
 

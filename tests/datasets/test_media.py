@@ -23,7 +23,8 @@ from strobe.datasets import folder
 from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image
 from strobe.datasets.quick_png import quick_png
-from strobe.workflows.import_dataset import PhotoFiles, from_photos
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options) -> bytes:
@@ -285,7 +286,7 @@ def test_frames_come_from_the_folder_and_nowhere_else(tmp_path: Path) -> None:
     assert source.read_encoded(0) == encoded(RED)
     assert source.read(6).shape == (4, 6, 3)
     for row in (1, 2, 3):
-        with pytest.raises(InvalidFile, match=r"leads out of the folder|is no file of this folder"):
+        with pytest.raises(InvalidFile, match=r"leads out of the folder|is not a file in this folder"):
             source.read(row)
     with pytest.raises(InvalidFile, match=r"gone\.png: cannot be read \(No such file"):
         source.read(4)
@@ -349,7 +350,7 @@ def test_linking_falls_back_to_a_copy(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_name_that_leaves_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "out.png").write_bytes(encoded(RED))
     (tmp_path / "src").mkdir()
-    with pytest.raises(StrobeError, match="leaves the release's folder"):
+    with pytest.raises(StrobeError, match="leads out of the release's folder"):
         bring(tmp_path / "src", tmp_path / "dst", [name])
     assert not (tmp_path / "dst").exists()
 
@@ -382,7 +383,7 @@ def test_a_jpeg_of_another_dataset_is_refused(tmp_path: Path, read: str) -> None
     (tmp_path / "in/dog").mkdir(parents=True)
     for number, colour in enumerate([(200, 10, 10), (10, 200, 10)]):
         (tmp_path / f"in/dog/{number}.jpg").write_bytes(jpeg(colour))
-    from_photos(tmp_path / "in", tmp_path / "set", files=PhotoFiles())
+    import_dataset("photos", tmp_path / "in", tmp_path / "set", files=PhotoFiles())
     data = folder.read(tmp_path / "set")
     source = MediaSource(data)
     assert getattr(source, read)(0) is not None

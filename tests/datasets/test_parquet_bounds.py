@@ -35,7 +35,7 @@ def test_one_text_meant_often(listed: bool, tmp_path: Path) -> None:
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), tmp_path / "t.parquet")
-    with pytest.raises(InvalidFile, match="the column a is there twice; remove one of them"):
+    with pytest.raises(InvalidFile, match="the column a appears twice; remove one of them"):
         read_parquet(tmp_path / "t.parquet", ["a", "b"])
     assert read_parquet(tmp_path / "t.parquet", ["b"])[0].to_pydict() == {"b": [2]}
 

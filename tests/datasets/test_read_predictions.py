@@ -136,7 +136,10 @@ def test_class_numbers_of_another_space_must_be_declared(tmp_path: Path) -> None
     content = dict(zip(KEYS, [404, 0, 404, 404, 404], strict=True))
     path = save(tmp_path / "n.json", content)
     data = dataset(space("imagenet-vid"))
-    with pytest.raises(InvalidFile, match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); say so if"):
+    with pytest.raises(
+        InvalidFile,
+        match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); if the numbers belong to another space",
+    ):
         read_predictions(path, data)
     found = read_predictions(path, data, source_space="ilsvrc-2012")
     assert found.answers.label.tolist() == [0, -1, 0, 0, 0, -1]
@@ -177,9 +180,9 @@ def refused(path: Path, data: Dataset | None = None, **options) -> str:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ([0.0, float("nan"), 1.0], "NaN in the scores of 1 frame(s), first v/2.png"),
-        ([0.0, float("inf"), 1.0], "+inf in the scores of 1 frame(s), first v/2.png"),
-        ([-float("inf")] * 3, "only −inf in the scores of 1 frame(s), first v/2.png"),
+        ([0.0, float("nan"), 1.0], "NaN in the scores of 1 frame(s); the first is v/2.png"),
+        ([0.0, float("inf"), 1.0], "+inf in the scores of 1 frame(s); the first is v/2.png"),
+        ([-float("inf")] * 3, "only −inf in the scores of 1 frame(s); the first is v/2.png"),
     ],
 )
 def test_scores_that_cannot_be_ranked(tmp_path: Path, ending: str, row: list[float], problem: str) -> None:
@@ -213,7 +216,7 @@ def test_only_minus_infinity_among_the_mapped_classes(tmp_path: Path) -> None:
         ({**SCORES, "v/3.png": [1.0]}, "v/3.png: 1 scores, but 3 in the first frame"),
         ({key: [1.0, 2.0] for key in KEYS}, "2 scores per frame; expected 3 (pets) or 1000 (ilsvrc-2012)"),
         ({key: [] for key in KEYS}, "0 scores per frame"),
-        ({key: [0.0] * 1000 for key in KEYS}, "no class of the model (ilsvrc-2012, 1000 classes, e.g. tench"),
+        ({key: [0.0] * 1000 for key in KEYS}, "the model (ilsvrc-2012, 1000 classes, e.g. tench"),
         ({**SCORES, "v/3.png": 1}, "v/3.png: expected a list of scores, got 1"),
         ({**SCORES, "v/3.png": [1, "two", 3]}, "v/3.png: a score is not a number"),
         ({**SCORES, "v/3.png": [1, [2], 3]}, "v/3.png: a score is not a number"),
@@ -247,7 +250,7 @@ def test_wrong_length_for_the_declared_space(tmp_path: Path) -> None:
 def test_unknown_frames(tmp_path: Path, ending: str) -> None:
     path = save(tmp_path / f"n.{ending}", {**SCORES, "w/0.png": [1.0, 2.0, 3.0]})
     line = refused(path)
-    assert "1 of 6 frames are not in tiny, first 'w/0.png'; the dataset's are named like 'v/0.png'" in line
+    assert "1 of 6 frames are not in tiny, first 'w/0.png'; the dataset's frames are named like 'v/0.png'" in line
     assert "--ignore-extra" in line
     assert read_predictions(path, dataset(), ignore_extra=True).n_extra == 1
     other = save(tmp_path / f"o.{ending}", {"w/0.png": [1.0, 2.0, 3.0]})
@@ -274,7 +277,7 @@ def test_duplicates(tmp_path: Path, ending: str) -> None:
         save(path, LABELS)
         line = "v/3.png,0" if ending == "csv" else '{"frame": "v/3.png", "label": 0}'
         path.write_text(path.read_text().strip() + f"\n{line}\n")
-    assert "frame 'v/3.png' stands twice (1 duplicates); keep one each" in refused(path)
+    assert "frame 'v/3.png' appears twice (1 duplicates); keep one of each" in refused(path)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_what_was_touched_since_is_checked_and_worked_out(place: Path) -> None:
 def test_a_damaged_table_is_still_refused(place: Path) -> None:
     table = pq.read_table(place / "labels.parquet")
     pq.write_table(table.slice(1), place / "labels.parquet")
-    with pytest.raises(InvalidFile, match=r"labels.parquet: its content is not what dataset.json recorded"):
+    with pytest.raises(InvalidFile, match=r"labels.parquet: its content differs from the digest in dataset.json"):
         folder.read(place)
 
 

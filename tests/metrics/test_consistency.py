@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, rating_counts
-from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap
+from strobe.metrics.bootstrap import METHOD, SWITCHED_OFF, Bootstrap
 from strobe.metrics.consistency import (
     NEVER_DIFFER,
     ONE_CONSTANT,
@@ -166,3 +166,32 @@ def test_a_pair_that_shares_one_source_has_no_interval():
 def test_without_draws_agreement_says_that_they_were_switched_off():
     counts = rating_counts(np.array([[0, 1, 0], [1, 1, 0]]), n_classes=2)
     assert fleiss_kappa(counts, draws=0).reason == SWITCHED_OFF
+
+
+def test_majority_of_nobody_and_of_answers_out_of_range():
+    assert majority(np.zeros((2, 0), dtype=int), n_classes=3).tolist() == [-1, -1]
+    for answer in (-2, 3):
+        with pytest.raises(InvalidValue, match="-1 to 2"):
+            majority(np.array([[0, answer]]), n_classes=3)
+
+
+def test_weights_of_another_shape_are_refused():
+    for weights in (np.ones((2, 4)), np.ones(3)):
+        with pytest.raises(InvalidValue, match=r"shape \(B, M\)"):
+            weighted_quantile(np.array([1.0, 2.0, 3.0]), weights, 0.5)
+
+
+def test_a_median_of_zero_seconds_has_an_interval_from_zero():
+    values = np.array([[0.0], [0.0], [0.0], [1.0], [2.0]])
+    found, _, _ = quartiles(values, np.ones((5, 1), dtype=bool), Bootstrap(np.arange(5), replicates=400))
+    assert (found.value, found.low) == (0.0, 0.0)
+    assert found.high > 0
+
+
+def test_a_constant_rater_is_named_whichever_comes_first():
+    right = np.array([[1, 1], [0, 1], [1, 1], [0, 1]])
+    for pair in ((0, 1), (1, 0)):
+        (found,) = error_consistency(right, [pair], Bootstrap(np.arange(4), replicates=50)).estimates()
+        assert (found.value, found.reason) == (0.0, ONE_CONSTANT)
+    never = error_consistency(np.ones((3, 2), dtype=int), [(0, 1)], Bootstrap(np.arange(3))).estimates()[0]
+    assert never.method == METHOD

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from strobe.metrics.intervals import mean_share, proportion
+from strobe.metrics.intervals import proportion
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,6 @@ def test_the_unequal_cells_use_the_intervals_of_the_score(simulation: ModuleType
         marks = np.concatenate([np.arange(m) < r for m, r in zip(many[place], right[place], strict=True)])
         found = proportion(marks, np.repeat(np.arange(20), many[place]))
         assert (low[place], high[place]) == pytest.approx((found.low, found.high), abs=1e-9)
-        mean = unequal.bounds(right[place : place + 1], many[place : place + 1], mean=True)
-        assert (mean[0][0], mean[1][0]) == pytest.approx(mean_share(right[place], many[place].astype(float)))
 
 
 @pytest.mark.parametrize("cell", [("lognormal", 100, 0.9, 0.5), ("fifth", 75, 0.9, 0.5), ("half", 100, 0.6, 0.1)])
@@ -85,6 +83,8 @@ def test_videos_of_unequal_size_are_covered_where_g_less_one_is_not(
 
 
 def test_long_videos_that_are_harder_are_covered(simulation: ModuleType) -> None:
-    for truth in (0.6, 0.9):
-        cell = simulation.coverage_unequal.UnequalCell("lognormal", 100, truth, 0.5, harder=True)
-        assert simulation.coverage_unequal.row(cell, draws=2000, seed=0).ours >= 0.905
+    for videos, truth, correlation in ((100, 0.6, 0.5), (100, 0.9, 0.5), (75, 0.6, 0.1)):
+        cell = simulation.coverage_unequal.UnequalCell("lognormal", videos, truth, correlation, harder=True)
+        row = simulation.coverage_unequal.row(cell, draws=4000, seed=0)
+        assert row.ours >= 0.91
+        assert row.mean >= 0.91

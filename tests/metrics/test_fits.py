@@ -18,6 +18,7 @@ def test_line_equals_polyfit(rows: list[tuple[int, int]]) -> None:
     slope, intercept = np.polyfit(x, y, 1)
     assert line is not None
     assert line.slope == pytest.approx(slope, abs=1e-7)
+    assert (line.x_min, line.x_max) == (min(x), max(x))
     assert line.intercept == pytest.approx(intercept, abs=1e-6)
     assert float((y - line.at(x)).sum()) == pytest.approx(0, abs=1e-7)  # residuals of the fitted models sum to 0
     if len(set(y)) > 1:

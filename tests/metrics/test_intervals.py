@@ -1,4 +1,5 @@
 import math
+from random import Random
 
 import numpy as np
 import pytest
@@ -7,7 +8,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.core.errors import InvalidValue
-from strobe.metrics.intervals import Grouping, clopper_pearson, mean_share, proportion
+from strobe.metrics.intervals import (
+    LEAST_FREEDOM,
+    Grouping,
+    clopper_pearson,
+    clopper_pearson_bounds,
+    mean_share,
+    proportion,
+)
 
 
 def plain_clopper_pearson(count: float, n: float) -> tuple[float, float]:
@@ -137,18 +145,36 @@ def test_no_interval_ends_at_its_own_value_inside(rows: list[tuple[bool, int]]) 
         assert found.high > found.value or found.value == 1
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=2, max_size=12))
-def test_the_mean_of_ones_and_zeros_has_the_interval_of_a_share(rows: list[tuple[int, float]]) -> None:
-    size = np.array([m for m, _ in rows], dtype=float)
-    right = np.array([round(m * part) for m, part in rows], dtype=float)
-    cluster = np.repeat(np.arange(len(rows)), size.astype(int))
-    marks = np.concatenate([np.arange(int(m)) < c for m, c in zip(size, right, strict=True)])
-    low, high = mean_share(right, size)
-    share = proportion(marks, cluster)
+@given(st.integers(1, 9), st.lists(st.floats(0, 1), min_size=2, max_size=12))
+def test_the_mean_of_ones_and_zeros_has_the_interval_of_a_share(size: int, parts: list[float]) -> None:
+    right = np.array([round(size * part) for part in parts], dtype=float)
+    marks = np.concatenate([np.arange(size) < count for count in right])
+    low, high = mean_share(right, np.full(len(parts), float(size)))
+    share = proportion(marks, np.repeat(np.arange(len(parts)), size))
     if share.method == "korn-graubard":  # a mean may have more than n: sets that vary less than coins
         assert low >= share.low - 1e-9
         assert high <= share.high + 1e-9
     assert low <= share.value <= high
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=3, max_size=12))
+def test_a_mean_over_unequal_videos_has_at_least_the_variance_of_the_jackknife(rows: list[tuple[int, float]]) -> None:
+    size = np.array([m for m, _ in rows], dtype=float)
+    total = np.array([m * part for m, part in rows])
+    low, high = mean_share(total, size)
+    mean, n = total.sum() / size.sum(), len(rows)
+    assert low <= mean + 1e-9
+    assert high >= mean - 1e-9
+    left_out = [(total.sum() - t) / (size.sum() - m) for t, m in zip(total, size, strict=True)]
+    variance = (n - 1) / n * sum((one - mean) ** 2 for one in left_out)
+    if variance < 1e-9:
+        return
+    videos = size.sum() ** 2 / (size**2).sum()
+    freedom = max(videos - 1, LEAST_FREEDOM)
+    effective = mean * (1 - mean) / variance * (stats.t.ppf(0.975, size.sum() - 1) / stats.t.ppf(0.975, freedom)) ** 2
+    reference = clopper_pearson_bounds(np.array([mean * effective]), np.array([effective]))
+    assert low <= reference[0][0] + 1e-9
+    assert high >= reference[1][0] - 1e-9
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60))
@@ -192,6 +218,15 @@ def test_grouping_equals_one_group_at_a_time(rows: list[tuple[bool, int, int]]) 
         if alone.low is not None:
             assert estimate.low == pytest.approx(alone.low, abs=1e-12)
             assert estimate.high == pytest.approx(alone.high, abs=1e-12)
+
+
+@given(st.integers(1, 3), st.lists(st.integers(0, 5), min_size=1, max_size=30), st.randoms(use_true_random=False))
+def test_columns_together_equal_columns_alone(n_groups: int, cluster: list[int], random: Random) -> None:
+    group = np.array([random.randrange(n_groups) for _ in cluster])
+    columns = np.array([[random.random() < 0.6 for _ in cluster] for _ in range(4)])
+    grouping = Grouping(group, np.array(cluster), n_groups=n_groups)
+    assert grouping.estimates(columns) == [one for column in columns for one in grouping.estimates(column)]
+    assert grouping.shares(columns).count.shape == (4, n_groups)
 
 
 def test_grouping_refuses_what_does_not_fit() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strobe.core.errors import InvalidValue
 from strobe.metrics.power import PairSpread, ShareSpread, detectable, fails, pair_spread, videos_needed
 
 
@@ -81,3 +82,9 @@ def test_one_video_less_than_planned_is_too_few(limit: float) -> None:
 
 def test_videos_whose_changes_cancel_count_once_each() -> None:
     assert pair_spread(np.tile([1, -1], 6), np.repeat(np.arange(6), 2)).size == 6
+
+
+def test_a_margin_of_nothing_cannot_be_planned_and_no_more_than_every_set_changes() -> None:
+    with pytest.raises(InvalidValue, match="above 0"):
+        videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.0, ends=0)
+    assert PairSpread(churn=0.9, size=1).at(0.5) == pytest.approx((1 - 0.25) ** 0.5)

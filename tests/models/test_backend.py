@@ -27,7 +27,7 @@ def test_the_same_answers_under_another_key() -> None:
 
 def test_what_it_cannot_run_is_refused_in_a_line() -> None:
     space = load_model("strobe-tiny", PLAIN).spec.label_space
-    with pytest.raises(StrobeError, match="strobe-tiny: --backend onnxruntime is for torch's classifiers"):
+    with pytest.raises(StrobeError, match="strobe-tiny: --backend onnxruntime only works with torch classifiers"):
         load_runner("strobe-tiny", "strobe-tiny", QUICK, space, merge="max")
     half = LoadOptions(device="cpu", backend="onnxruntime", precision="bfloat16")
     with pytest.raises(StrobeError, match="in float32"):

@@ -59,11 +59,13 @@ def test_the_same_answers_under_another_key(heard: Any) -> None:
 def test_what_cannot_be_compiled_runs_as_it_is_and_that_is_said(heard: Any) -> None:
     plain, same = (_made(Small(looks=True), heard, compile_=compile_) for compile_ in (False, True))
     (said,) = heard.lines
-    assert said.startswith("timm:small: not compiled, it runs as it is: torch cannot compile it (")
+    assert said.startswith("timm:small: the model runs uncompiled: torch cannot compile this network (")
     assert same.spec == plain.spec, "so its answers lie under the key they have without --compile"
     batch = [np.full((16, 16, 3), 90, dtype=np.uint8)]
     np.testing.assert_array_equal(same.forward(batch), plain.forward(batch))
-    with pytest.raises(StrobeError, match="--compile: expected no --backend beside it, got 'onnxruntime'"):
+    with pytest.raises(
+        StrobeError, match="--compile: expected no --backend together with --compile, got 'onnxruntime'"
+    ):
         LoadOptions(compile=True, backend="onnxruntime")
 
 

@@ -64,7 +64,7 @@ def test_a_device_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert torch_setup(LoadOptions(device="cuda:1")).device == "cuda:1"
     assert torch_setup(LoadOptions(device="cpu:0")).device == "cpu", "there is one, and it is scheduled as such"
-    with pytest.raises(StrobeError, match="there are 2"):
+    with pytest.raises(StrobeError, match="this machine has 2"):
         torch_setup(LoadOptions(device="cuda:2"))
 
 

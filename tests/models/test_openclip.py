@@ -87,7 +87,7 @@ def test_a_tag_brings_its_activation_and_its_pixels(weights: Path) -> None:
 def test_class_names_are_read_once_and_watched(weights: Path, own_cache: Path) -> None:
     heard = Heard()
     first = _load(f"@{weights}", progress=heard)
-    assert heard.tasks == [(f"openclip:strobe-quick-clip@{weights}: reading class names, 80 prompts each", 3)]
+    assert heard.tasks == [(f"openclip:strobe-quick-clip@{weights}: encoding class names, 80 prompts each", 3)]
     assert heard.done == 3
     (kept,) = own_cache.rglob("*.npy")
     again = _load(f"@{weights}", progress=heard)

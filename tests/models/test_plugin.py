@@ -75,14 +75,14 @@ def _line(text: str) -> int:
 
 
 def test_leaving_is_a_failure_of_that_model(mine: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match=r"SystemExit in line \d+: the file asked to exit \(code 0\)"):
+    with pytest.raises(ModelFailed, match=r"SystemExit in line \d+: the file called exit \(code 0\)"):
         load_model("py:mine.py:leaves", OPTIONS)
     (tmp_path / "exits.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['--no'])\n")
-    with pytest.raises(ModelFailed, match=r"SystemExit in line 2: the file asked to exit \(code 2\)"):
+    with pytest.raises(ModelFailed, match=r"SystemExit in line 2: the file called exit \(code 2\)"):
         load_model("py:exits.py:make", OPTIONS)
     for factory, text in (("Object", "sys.exit(0)"), ("pair", "raise SystemExit")):
         model: Any = load_model(f"py:mine.py:{factory}", LoadOptions(device="cpu", label_space=PETS, image_size=13))
-        with pytest.raises(Exception, match=rf"asked to exit .*\(line {_line(text)} of mine.py\)") as caught:
+        with pytest.raises(Exception, match=rf"called exit .*\(line {_line(text)} of mine.py\)") as caught:
             model.forward([model.prepare(IMAGE)])
         assert type(caught.value).__name__ == "SystemExit"
 
@@ -248,10 +248,10 @@ def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
     assert isinstance(load("alone"), Differentiable)
     with pytest.raises(
         ModelFailed,
-        match="bare: Sequential does not say what is done to an image first; return it with one: net, transform",
+        match="bare: Sequential does not declare its preprocessing; return it with a transform: net, transform",
     ):
         load("bare")
-    with pytest.raises(ModelFailed, match=r"expected \(module, transform, classes\), got 4 things"):
+    with pytest.raises(ModelFailed, match=r"expected \(module, transform, classes\), got 4 values"):
         load("many")
     with pytest.raises(UnknownName, match=r"did you mean pair\? \(it has .*\)$") as caught:
         load("pairs")
@@ -261,7 +261,9 @@ def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
 def test_a_plain_transform_is_named_where_gradients_are_asked_for(tmp_path: Path) -> None:
     """Before, a torch module with a transform was "a model without gradients"."""
     (tmp_path / "nets.py").write_text(MODULES)
-    with pytest.raises(ModelFailed, match=r"does not say the input's size and normalisation; give strobe\.ImagePlan"):
+    with pytest.raises(
+        ModelFailed, match=r"does not declare the size and normalisation of its input; give strobe\.ImagePlan"
+    ):
         with_gradients(load_model(f"py:{tmp_path}/nets.py:pair", OPTIONS))
     plan = "from strobe import ImagePlan\ndef planned():\n    return NET, ImagePlan(size_hw=(8, 8))\n"
     (tmp_path / "nets.py").write_text(MODULES + plan)

@@ -256,7 +256,7 @@ def test_a_relative_path_that_misses_the_file_beside_is_noted(tmp_path: Path, mo
     assert notes.lines == []
     _load(Path("base/model.py"), progress=notes)
     assert notes.lines == [
-        f"{tmp_path}/base/model.py: it read {tmp_path}/w.npy of the working directory, not the file of that name in "
+        f"{tmp_path}/base/model.py: it read {tmp_path}/w.npy from the working directory, not the file of that name in "
         "its own folder; use Path(__file__).parent, or give the file after @"
     ]
 

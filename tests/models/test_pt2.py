@@ -127,11 +127,11 @@ def test_what_is_no_program_is_one_line(tmp_path: Path) -> None:
             load_model(f"pt2:{tmp_path / 'bad.pt2'}", CPU)
     for name, options, says in (
         (f"pt2:{path}@{path}", CPU, "weights are in the file itself"),
-        (f"pt2:{path}", LoadOptions(device="cpu", precision="bfloat16"), "leave --precision out"),
+        (f"pt2:{path}", LoadOptions(device="cpu", precision="bfloat16"), "remove --precision"),
         (f"pt2:{path}", LoadOptions(device="cpu", image_size=16), "takes 8×8 images"),
     ):
         with pytest.raises(StrobeError, match=says):
             load_model(name, options)
     (tmp_path / "net.json").unlink()
-    with pytest.raises(StrobeError, match=r"does not say how its input is normalised.*net\.json, e\.g\."):
+    with pytest.raises(StrobeError, match=r"does not contain its input normalisation.*net\.json, e\.g\."):
         load_model(f"pt2:{path}", CPU)

@@ -7,9 +7,10 @@ import pytest
 from strobe.core.errors import CannotDownload, ModelFailed, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, space
 from strobe.models import downloads
+from strobe.models.grammar import FORMS
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, default_batch, torch_setup
-from strobe.models.providers import PROVIDERS
+from strobe.models.providers import PROVIDERS, declared
 from strobe.models.registry import available, expand, load_model, parse
 from strobe.models.testbed import entries, tags_of
 
@@ -54,6 +55,18 @@ def test_globs() -> None:
     assert expand(["py:a[1].py:make"]) == ["py:a[1].py:make"]
 
 
+def test_a_glob_of_files(tmp_path: Path) -> None:
+    for name in ("b.onnx", "a.onnx", "a[1].onnx", "mine.py", "w1.pt", "w2.pt"):
+        (tmp_path / name).touch()
+    assert expand([f"onnx:{tmp_path}/?.onnx"]) == [f"onnx:{tmp_path}/{name}.onnx" for name in "ab"]
+    assert expand([f"onnx:{tmp_path}/a[1].onnx"]) == [f"onnx:{tmp_path}/a[1].onnx"], "a file of that name is meant"
+    assert expand([f"py:{tmp_path}/m*.py:make"]) == [f"py:{tmp_path}/mine.py:make"]
+    assert expand([f"timm:resnet18@{tmp_path}/w*.pt"]) == [f"timm:resnet18@{tmp_path}/w{n}.pt" for n in (1, 2)]
+    for text in ("onnx:*.nothing", "timm:resnet18@*.nothing", "py:*.nothing:make"):
+        with pytest.raises(StrobeError, match=r"no file matches \*\.nothing"):
+            expand([f"{text}"])
+
+
 def test_the_testbed_names_models_that_exist() -> None:
     rows = entries()
     known = set(available())
@@ -91,7 +104,7 @@ def test_a_testbed_of_ones_own(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(StrobeError, match="not TOML"):
             entries(f"@{path}")
-    with pytest.raises(StrobeError, match="no such testbed"):
+    with pytest.raises(StrobeError, match="there is no testbed"):
         entries("@nothing")
     for folder in ("@", "@.", f"@{tmp_path}"):
         with pytest.raises(StrobeError, match="write @testbed"):
@@ -134,9 +147,8 @@ def test_devices_and_batches() -> None:
 
 
 def test_every_provider_has_an_example_that_parses() -> None:
-    for entry in PROVIDERS:
-        if entry.module:
-            assert parse(entry.example).provider == entry.scheme
+    for scheme, entry in declared():
+        assert parse(entry.example).provider == scheme
     with pytest.raises(UnknownName, match=r"known: .*preds"):
         parse("nobody:x")
 
@@ -149,10 +161,14 @@ def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> No
         {row["provider"]: row for row in providers()},
         {row["package"]: row for row in examine(speed=False)["packages"]},
     )
-    assert list(shown) == list(dict.fromkeys(entry.scheme for entry in PROVIDERS))
+    assert list(shown) == ["bundled", *PROVIDERS, *(form.scheme for form in FORMS)]
     assert {"open_clip_torch", "ultralytics", "efficientnet_lite_pytorch", "timm"} <= set(packages)
     assert shown["openclip"]["installed"]
-    assert expand(["pt2:a[1].pt2", "onnx:*.onnx", "preds:[x].json", "hf:a*/b", "py:a?.py:m"])[0] == "pt2:a[1].pt2"
+    assert {row["package"] for row in examine(speed=False)["packages"]} >= {
+        package
+        for _, entry in declared()
+        for package in (entry.pip or entry.package, *(name for name, _ in entry.also))
+    }
 
 
 def test_every_provider_has_its_case_in_the_contracts() -> None:
@@ -160,9 +176,8 @@ def test_every_provider_has_its_case_in_the_contracts() -> None:
     cases = (tests / "contracts/conftest.py").read_text() + (
         tests / "contracts/detectors/test_detector_contract.py"
     ).read_text()
-    for entry in PROVIDERS:
-        if entry.module and not entry.bundled:
-            assert f'"{entry.scheme}:' in cases or f'ModelName("{entry.scheme}"' in cases, entry.scheme
+    for scheme in PROVIDERS:
+        assert f'"{scheme}:' in cases or f'ModelName("{scheme}"' in cases, scheme
 
 
 def test_a_transformers_folder_with_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
@@ -188,7 +203,7 @@ def test_a_transformers_folder_with_a_pickle_that_runs_code_is_refused(tmp_path:
         load_model(f"hf:{tmp_path / 'model'}", CPU)
     assert not marker.exists()
     assert "\n" not in str(caught.value)
-    assert "pytorch_model.bin: holds more than tensors and would run code when read" in str(caught.value)
+    assert "pytorch_model.bin: contains more than tensors and would run code when read" in str(caught.value)
     assert "--trust" in str(caught.value)
 
 
@@ -224,7 +239,7 @@ def test_a_plugin_may_be_a_whole_classifier_or_nothing_of_the_kind(tmp_path: Pat
 def test_onnx_files_say_what_they_need(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(b"not onnx")
-    with pytest.raises(StrobeError, match=r"not an ONNX file|does not say how its input"):
+    with pytest.raises(StrobeError, match=r"not an ONNX file|does not contain its input"):
         load_model(f"onnx:{path}", CPU)
     path.with_suffix(".json").write_text(
         '{"mean": [0, 0, 0], "std": [1, 1, 1], "labels": "ilsvrc-2012", "fit": "short-side"}'

@@ -122,7 +122,7 @@ def test_a_vision_transformer_of_another_size_and_of_an_older_day(tmp_path: Path
 
 
 def test_weights_without_a_classifier_are_refused() -> None:
-    with pytest.raises(ModelFailed, match="no classifier"):
+    with pytest.raises(ModelFailed, match="no classification head"):
         load_model("torchvision:vgg16/IMAGENET1K_FEATURES", CPU)
 
 

@@ -124,10 +124,10 @@ def test_what_is_too_large_has_to_be_there(home: Path, tmp_path: Path, monkeypat
     parcel = pack(home / "big.py")
     assert (list(parcel.files), dict(parcel.left)) == (["big.py"], {"large.bin": 100})
     assert unpack(parcel) == home / "big.py"
-    with pytest.raises(ModelFailed, match=r"large\.bin beside it \(0 MiB\) is too large to travel, and this machine"):
+    with pytest.raises(ModelFailed, match=r"large\.bin next to it \(0 MiB\) is too large to send, and this machine"):
         unpack(replace(parcel, home=tmp_path / "nowhere"))
     monkeypatch.setattr(travel, "_MOST", 10)
-    with pytest.raises(ModelFailed, match="too much to send"):
+    with pytest.raises(ModelFailed, match="too large to send"):
         pack(home / "mine.py")
 
 

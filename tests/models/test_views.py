@@ -39,7 +39,7 @@ def test_names_globs_and_the_models_at_the_end() -> None:
 def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
     path = tmp_path / "list.toml"
     path.write_text('[[model]]\nmodel = "crop:truth:py:mine.py:make"\n', encoding="utf-8")
-    with pytest.raises(StrobeError, match="would run the code of that file; give --trust"):
+    with pytest.raises(StrobeError, match="would run the code in that file; pass --trust"):
         requested_models([f"@{path}"])
 
 
@@ -47,23 +47,29 @@ def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("boxes:", "a model is missing: expected a detector, e.g. boxes:strobe-tiny"),
-        ("boxes-mean:strobe-tiny", "unknown way to make classes of boxes 'mean'"),
-        ("boxes:preds:boxes.json", "bring the file as a model of its own: -m NAME=preds:FILE"),
-        ("boxes:crop:truth:strobe-world", "two models go together, not three"),
+        ("boxes-mean:strobe-tiny", "unknown method for turning boxes into classes 'mean'"),
+        ("boxes:preds:boxes.json", "pass the file as a separate model: -m NAME=preds:FILE"),
+        ("boxes:crop:truth:strobe-world", "a view combines two models, not three"),
         ("crop:truth", "a model is missing: expected a classifier at the end"),
         ("crop:truth,context=1.5", "a model is missing: expected a classifier at the end"),
         ("crop::strobe-world", "a model is missing: expected truth or a detector"),
         ("crop:truth,1.5:strobe-world", "expected options as NAME=VALUE after truth"),
-        ("crop:truth,contxt=1.5:strobe-world", r"'contxt'; did you mean context\? \(there are context, pick, fit"),
+        (
+            "crop:truth,contxt=1.5:strobe-world",
+            r"'contxt'; did you mean context\? \(the options are context, pick, fit",
+        ),
         ("crop:truth,context=wide:strobe-world", "crop: context: expected a number, got wide"),
         ("crop:truth,context=0.5:strobe-world", "context: expected 1–100, got 0.5"),
         ("crop:truth,context=nan:strobe-world", "context: expected 1–100, got nan"),
         ("crop:truth,fit=crop:strobe-world", "crop: fit: expected squash or pad, got 'crop'"),
         ("crop:truth,without=guess:strobe-world", "crop: without: expected whole or outside, got 'guess'"),
-        ("crop:truth,pick=best:strobe-world", "true boxes have no scores for pick=best; pick=label, largest or centre"),
+        (
+            "crop:truth,pick=best:strobe-world",
+            "true boxes have no scores for pick=best; use pick=label, largest or centre",
+        ),
         ("crop:truth,fit=pad,fit=pad:strobe-world", "expected fit=VALUE once"),
-        ("crop:torchvision:ssd300_vgg16:strobe-world", "say where the detector ends with an option after it"),
-        ("crop:truth:preds:scores.json", "answers see no image, so no crop"),
+        ("crop:torchvision:ssd300_vgg16:strobe-world", "add an option after the detector to mark where its name ends"),
+        ("crop:truth:preds:scores.json", "predictions from a file cannot be computed again on crops"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(text: str, said: str) -> None:
@@ -72,5 +78,5 @@ def test_what_cannot_be_read_is_one_line(text: str, said: str) -> None:
 
 
 def test_a_view_is_no_model_by_itself() -> None:
-    with pytest.raises(StrobeError, match="crop: is for strobe eval and predict, which have a dataset's frames"):
+    with pytest.raises(StrobeError, match="crop: works only in strobe eval and strobe predict"):
         load_model("crop:truth:strobe-world", LoadOptions())

@@ -59,8 +59,8 @@ def test_json_stays_json_whatever_the_model_prints(data: Path, command: Any) -> 
 def test_another_image_size_is_predicted_anew(data: Path, command: Any) -> None:
     for size in ("16", "32"):
         arguments = ["predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--image-size", size]
-        assert "20 new, 0 from before" in command(*arguments)[1]
-        assert "0 new, 20 from before" in command(*arguments)[1]
+        assert "20 new, 0 cached" in command(*arguments)[1]
+        assert "0 new, 20 cached" in command(*arguments)[1]
 
 
 @pytest.mark.parametrize("text", ["@", "@data"])

@@ -25,7 +25,7 @@ def test_predict_says_what_it_did(data: Path, plugin: Path, tmp_path: Path, comm
     out = str(tmp_path / "run")
     code, said, noted = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out)
     assert code == 0
-    assert "20 new, 0 from before" in said
+    assert "20 new, 0 cached" in said
     assert "plugin=plugin.py; batch 8" in noted, "the preprocessing is printed"
     assert "20/20" in noted
     code, said, _ = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out, "--json")
@@ -52,7 +52,7 @@ def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, command: Any)
     (tmp_path / "mine.json").write_text(json.dumps({key: [0.1, 0.2, 0.9] for key in keys}))
     code, said, _ = command("predict", str(data), "-m", f"preds:{tmp_path / 'mine.json'}", "-o", str(tmp_path / "run"))
     assert code == 0
-    assert "kept in the run folder" in said
+    assert "stored in the run folder" in said
 
 
 def test_a_folder_that_cannot_be_locked_is_refused(

@@ -216,7 +216,7 @@ def test_frames_that_kill_every_worker_are_one_line_and_finished_batches_stay(
     for outcome in _run(dataset, tmp_path / "run", models, processes=2).values():
         assert outcome.error is not None
         assert "died twice (SIGKILL: out of memory?); try fewer --workers" in outcome.error
-        assert "at 00028 or soon after" in outcome.error
+        assert "at 00028 or shortly after" in outcome.error
         assert outcome.n_new == 28, "a whole shard of 16, and three batches of the next"
 
 
@@ -317,7 +317,7 @@ def test_no_python_to_start_is_one_line(colours: Make, monkeypatch: pytest.Monke
     with pytest.raises(StrobeError, match=r"cannot start a process to decode frames \(No such file"):
         pool.read([0], [["m"]])
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(StrobeError, match=r"died twice \(exit code 1\); try fewer --workers .1: a thread instead"):
+    with pytest.raises(StrobeError, match=r"died twice \(exit code 1\); try fewer --workers .1 uses a thread instead"):
         pool.read([0], [["m"]])
     pool.close()
 
@@ -359,7 +359,7 @@ def test_when_processes_decode(colours: Make) -> None:
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
-    engine = workflow.engine_options(PredictOptions(), models, 16, processes=16)  # type: ignore[arg-type]
+    engine = workflow.engine_options(PredictOptions(), models, 16, processes=16, source=source)  # type: ignore[arg-type]
     assert (engine.shard_size, engine.in_flight) == (2048, 2), "whatever kind of model it is"
     assert engine.decode.chunk == 2, "half a batch of four"
     models["b"].preparation = None

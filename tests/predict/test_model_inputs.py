@@ -155,7 +155,7 @@ def test_a_workflow_and_a_worker_elsewhere_read_the_mark(inputs: Dataset, tmp_pa
     fared = predict(inputs, [good, bad], tmp_path / "run", options, Silent())
     assert [one.ok for one in fared] == [True, False]
     assert fared[1].error is not None
-    assert "give it prepare_input(image) beside prepare" in fared[1].error
+    assert "the model has no prepare_input(image); add one" in fared[1].error
     assert "\n" not in fared[1].error
     worker = SpecWorker(worker_spec(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8)))
     from strobe.predict.work import Shard

@@ -53,7 +53,7 @@ def detected(orig: float | None = None, pmk: float | None = None, **parts: Any) 
             failing=0, classification=0, localization=0, both=0, missed=0, duplicate=0, background=0, unexplained=0,
             present={},
         ),
-        "temporal": Missing("the boxes carry no track ids"),
+        "temporal": Missing("the boxes have no track ids"),
         "settings": DetectionSettings(
             k=2, iou=(0.5,), interpolation="coco-101", max_dets=100, area_range=None, frame_ap="pooled",
             confidence=0.5, interval="auto", seed=0, replicates=100,

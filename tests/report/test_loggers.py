@@ -90,7 +90,7 @@ def test_what_cannot_be_logged_to_is_said_before_anything_is_done(
 ) -> None:
     with pytest.raises(UnknownName, match="did you mean tensorboard"):
         check_logs(["tensorbord"])
-    for text, said in (("wandb=", "say a project, or leave the = away"), ("mlflow", "tensorboard\\[=FOLDER\\]")):
+    for text, said in (("wandb=", "give a project after the =, or omit the ="), ("mlflow", "tensorboard\\[=FOLDER\\]")):
         with pytest.raises(StrobeError, match=said):
             check_logs([text])
     words = (

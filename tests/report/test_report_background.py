@@ -55,8 +55,9 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     said = {name: text(verdict(found, name)) for name in found.models}
     number = r"(−?[\d.]+) points \[(−?[\d.]+), (−?[\d.]+)\]"
     looks = re.fullmatch(
-        rf"ground-net looks at the ground: it loses {number} when only the ground is exchanged for that of another "
-        rf"class \(by estimated masks\); magnifying the object alone changes nothing significantly \({number}\)\.",
+        rf"ground-net depends on the background: it loses {number} when only the background is replaced by one of "
+        rf"another class \(with estimated masks\)\. "
+        rf"Magnifying only the object has no significant effect \({number}\)\.",
         said["ground-net"],
     )  # fmt: skip
     assert looks, said["ground-net"]
@@ -66,27 +67,27 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     gap = found.contrasts["ground-net", "bg-gap"]
     assert (gap.n, loss) == (N - N // 8, round(100 * gap.value.value, 1))
     assert grown == round(100 * found.contrasts["ground-net", "magnification"].value.value, 1)
-    assert said["object-net"].startswith("object-net is not shown to look at the ground: its loss of ")
-    assert re.search(rf"could be chance; magnifying the object alone gains it {number}\.$", said["object-net"])
+    assert said["object-net"].startswith("object-net does not depend significantly on the background: it loses ")
+    assert re.search(rf"\. Magnifying only the object adds {number}\.$", said["object-net"])
     few = {step.variant: found.fewer(step) for step in found.steps}
     assert few == {variant: f"n {N - N // 8}" if variant == "same" else "" for variant in few}
     head, lede = lead(view)
-    assert text(head).startswith("ground-net looks at the ground: it loses")
-    assert text(lede).startswith("For ground-net, magnifying the object alone changes nothing significantly (")
-    assert "object-net is not shown" in lede
+    assert text(head).startswith("ground-net depends on the background: it loses")
+    assert text(lede).startswith("For ground-net, magnifying only the object has no significant effect (")
+    assert "object-net does not depend significantly" in lede
     # The other way round: what gains from another ground, and what magnifying costs.
     turned = {
         key: replace(row, value=replace(row.value, value=-row.value.value, low=-row.value.high, high=-row.value.low))
         for key, row in found.contrasts.items()
     }
     other = replace(found, contrasts=turned)
-    assert verdict(other, "ground-net").startswith("ground-net does better by ")
-    assert "magnifying the object alone costs it" in verdict(other, "object-net")
-    assert re.search(rf": its gain of {number} when only [^;]* \(by estimated masks\) could be chance;", text(
+    assert verdict(other, "ground-net").startswith("ground-net gains ")
+    assert "Magnifying only the object costs " in verdict(other, "object-net")
+    assert re.search(rf"significantly on .*: it gains {number} when only [^;]* \(with estimated masks\)\.", text(
         verdict(other if found.contrasts["object-net", "bg-gap"].value.value > 0 else found, "object-net")
     ))  # fmt: skip
     none = replace(found, contrasts={})
-    assert verdict(none, "object-net") == "Nothing on this ladder tells background from magnification for object-net."
+    assert verdict(none, "object-net") == "This ladder cannot separate background from magnification for object-net."
 
 
 def test_without_masks_cropping_is_called_what_it_is() -> None:
@@ -95,8 +96,8 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
     view = View(results=made.results(data, answers, sized=False))
     found = ladder(view)
     assert found.main() is None
-    assert verdict(found, "object-net").startswith("For object-net, cropping to the object, which magnifies it too,")
-    assert intro(found).endswith("cannot be separated: that takes masks.")
+    assert verdict(found, "object-net").startswith("For object-net, cropping to the object, which also magnifies it,")
+    assert intro(found).endswith("cannot be separated. That needs masks.")
     assert isinstance(figures_background.background_area.answer(view), Missing)
     assert isinstance(figures_background.background_models.answer(view), Missing)
     assert not found.has_estimates
@@ -127,7 +128,9 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     rows = study(view).rows
     assert {row.name for row in rows} == {CALLED[variant] for variant in view.variants}
     assert rows[0].what == "rung zoom"
-    assert "Of all: fit squash, boxes true. n counts sets" in study(view).say  # what all share is said once
+    assert (
+        "All variants share these settings: fit squash, boxes true. n is the number of images" in study(view).say
+    )  # what all share is said once
     hashed = replace(next(iter(view.variants.values())), fields={"weights_of": "ab" * 32, "layers": "['a', 'b']"})
     assert fields_of(hashed) == ["weights of abababababab…", "layers a, b"]
     told = {(row.b, row.level): sided(view, row, row.b) for row in view.results.contrasts if row.a == "anchor"}
@@ -140,7 +143,7 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     assert {level_words(data, variants.index(one), level or 0.0) for one, level in names if level} == {
         name for (_, level), name in names.items() if level
     }
-    assert "Clopper–Pearson for shares. The bootstrap over photos" in dict(glossary(view))["interval"]
+    assert "Shares use Clopper–Pearson. Means use the bootstrap over photos" in dict(glossary(view))["interval"]
     files = dict(glossary(view))["rungs in the files"]
     assert all(f"{CALLED[variant]}: {variant}" in files for variant in view.variants)
 
@@ -156,10 +159,10 @@ def test_pictures_are_called_what_they_are(whole) -> None:
     alone, caption, line = said(kinds=("image",))
     assert alone == "80 images · 13 variants"
     assert caption.startswith("80 images under 13 variants: ")
-    assert line == "% [95 % interval], 80 images under 13 variants, each counted once"
+    assert line == "% [95 % interval], 80 images under 13 variants, each image counted once"
     several, _, line = said(kinds=None, n_videos=4)
     assert several == "80 images from 4 videos · 13 variants"
-    assert "80 images from 4 videos under 13 variants, each counted once" in line
+    assert "80 images from 4 videos under 13 variants, each image counted once" in line
     assert said(kinds=("image",), n_videos=90)[0] == "80 of 90 images · 13 variants"
 
 
@@ -170,7 +173,7 @@ def test_few_donors_do_not_lead(whole) -> None:
     few = {key: replace(row, n=3) if key[1] == "bg-gap" else row for key, row in found.contrasts.items()}
     assert found.main() == "bg-gap"
     assert replace(found, contrasts=few).main() == "background"
-    assert "when only the background is taken away (by estimated masks)" in verdict(
+    assert "when only the background is removed (with estimated masks)" in verdict(
         replace(found, contrasts=few), "ground-net"
     )
 
@@ -178,9 +181,9 @@ def test_few_donors_do_not_lead(whole) -> None:
 def test_every_figure_has_a_sentence_and_names_its_estimates(whole) -> None:
     _, _, view = whole
     rungs = figures_background.background_rungs.answer(view)
-    assert "least often on “ground of another class”" in rungs.sentence
-    assert "≈ and hollow: it rests on boxes or masks that were estimated" in rungs.how
-    assert "object-net is not shown" in figures_background.background_contrasts.answer(view).sentence
+    assert "on “background of another class”." in rungs.sentence
+    assert "Hollow points marked ≈ use estimated boxes or masks." in rungs.how
+    assert "object-net does not depend significantly" in figures_background.background_contrasts.answer(view).sentence
     context = text(figures_background.background_context.answer(view).sentence)
     assert re.search(r"ground-net goes from [\d.]+ % \(1×\) to [\d.]+ % \(2×\)", context)
     pairs = figures_background.background_models.answer(view)
@@ -212,7 +215,11 @@ def test_strips_show_what_decides_and_every_answer(whole) -> None:
         if strip.kind == KINDS["calm"]:
             assert all(same)
         if strip.kind == KINDS["ground"]:
-            changed = [right[name] for name in right if name.startswith(("background", "ground of", "object alone"))]
+            changed = [
+                right[name]
+                for name in right
+                if name.startswith(("background", "object alone")) and name != "background alone"
+            ]
             lost = [name for place, name in enumerate(found.models)
                     if right["the whole image"][place] and not all(row[place] for row in changed)]  # fmt: skip
             assert lost
@@ -253,7 +260,7 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     assert "q-variant_rungs" not in chapter.ids  # what the chapter tells is not told twice
     assert chapter.rungs % 17 == 0
     assert chapter.guessed == chapter.rungs // 17 * 9
-    assert "how much does the background decide? · strobe</title>" in page
+    assert "how much do models rely on the background? · strobe</title>" in page
     tables = {
         path.stem: list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         for path in (tmp_path / "tables").glob("*.csv")
@@ -271,15 +278,15 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     told = made.results(data, made.answers(data)).contrasts
     assert [str(bool(one.estimated)) for one in told] == [row["estimated"] for row in tables["contrasts"]]
     assert {row["estimated"] for row in tables["background"] + tables["background_classes"]} == {"True"}
-    for head in ("Lost without background ≈", "Lost without object ≈", "Object against ground ≈", "Best crop",
-                 "Whose ground (BG-Gap) ≈", "Magnification alone ≈"):  # fmt: skip
+    for head in ("Lost without background ≈", "Lost without object ≈", "Object vs. background ≈", "Best crop",
+                 "Background class (BG-Gap) ≈", "Magnification alone ≈"):  # fmt: skip
         assert f">{head}</th>" in page
     answers = made.answers(data)
     said = {title: (rows, notes) for title, _, rows, notes in headline_lines(made.results(data, answers))}
     rows, _ = said["shapes-ladder: accuracy by rung"]
     assert [row[0] for row in rows][:2] == ["the whole image", "centre, as large as the box"]
     assert rows[-3][0] == "object removed (control, estimated)"
-    rows, notes = said["shapes-ladder: what isolates"]
-    assert rows[0][0] == "Whose ground (BG-Gap): own class − another (n 40, estimated)"
+    rows, notes = said["shapes-ladder: isolated effects"]
+    assert rows[0][0] == "Background class (BG-Gap): own class − another (n 40, estimated)"
     assert rows[0][1].endswith(" *")
-    assert any(note.startswith("ground-net looks at the ground") for note in notes)
+    assert any(note.startswith("ground-net depends on the background") for note in notes)

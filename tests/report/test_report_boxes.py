@@ -50,10 +50,10 @@ def test_sentences_follow_from_the_figures(study):
     _, results = study
     found, view = results.drawn, View(results=results)
     text = boxes_quality(view)
-    assert text.startswith(f"3 people said where the object is in 20 images: {found.kept.count} are kept")
-    assert "words that discard one: unclear 4" in text
+    assert text.startswith(f"3 people marked the object in 20 images; {found.kept.count} images are kept")
+    assert "Reasons for discarding images: unclear 4" in text
     finding = people_boxes.answer(view)
-    assert f"overlap by {found.overlap.value:.2f}" in finding.sentence
+    assert f"two people’s boxes on an image is {found.overlap.value:.2f}" in finding.sentence
     assert "detector" not in finding.sentence, "nothing was suggested"
 
 
@@ -63,8 +63,8 @@ def test_the_page_tables_and_terminal_know_boxes_where_nobody_named_anything(stu
     page = write_report(tmp_path, results, dataset, {}, None, PageOptions(gallery_sets=0)).read_text()
     assert '<section id="people"' in page
     assert '<a href="#people">' in page
-    assert "Do people see it in the same place?" in page
-    assert "said where the object is in 20 images" in page
+    assert "Do people draw the same box?" in page
+    assert "marked the object in 20 images" in page
     write_tables(tmp_path, results)
     with (tmp_path / "tables/people_boxes.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -72,7 +72,7 @@ def test_the_page_tables_and_terminal_know_boxes_where_nobody_named_anything(stu
     assert [row["discarded"] for row in rows] == ["0", "4", "0"]
     with (tmp_path / "tables/people_box_pairs.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 3
-    lines = [line for line in headline_lines(results) if "boxes of people" in line[0]]
+    lines = [line for line in headline_lines(results) if "boxes drawn by people" in line[0]]
     assert [row[0] for row in lines[0][2]] == list(PEOPLE)
 
 

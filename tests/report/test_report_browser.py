@@ -20,7 +20,7 @@ def test_the_papers_points_say_their_name_on_pointing_and_on_a_tap(opened, chrom
     assert opened.locator(".named title").count() == 0, "one bubble is enough"
     dots.nth(7).hover(force=True)
     assert "acc_orig" in opened.locator(".tip").text_content()
-    assert "papers" in opened.locator(".tip").text_content()
+    assert "published" in opened.locator(".tip").text_content()
     opened.locator("h1").hover()
     assert not opened.locator(".tip").is_visible()
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
@@ -149,9 +149,9 @@ def test_captions_stay_on_a_phone_and_a_hidden_column_has_no_legend(chromium, ad
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 390
     assert not page.locator("table.headline th.visual").first.is_visible()
-    assert not page.get_by_text("Round blue").first.is_visible()
+    assert not page.get_by_text("Blue circle").first.is_visible()
     page.set_viewport_size({"width": 1280, "height": 900})
-    assert page.get_by_text("Round blue").first.is_visible()
+    assert page.get_by_text("Blue circle").first.is_visible()
     context.close()
 
 

@@ -12,7 +12,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Detections
 from strobe.report.page import write_report
-from strobe.report.tables import TABLES
+from strobe.report.studies import tables
 from strobe.report.view import View
 
 
@@ -120,18 +120,18 @@ def test_refusals(boxed, painted):
 def test_tables_of_detectors(boxed):
     _, _, results, _ = boxed
     view = View(results=results)
-    rows = TABLES["detection"](view)
+    rows = tables()["detection"](view)
     assert [row["model"] for row in rows] == ["sharp-eyed", "near-sighted"]
     for row in rows:
         model = results.models[row["model"]]
         assert row["map_pmk"] == model.map_pmk.value
         assert row["localization_pmk"] == model.localization.map_pmk.value
-    assert len(TABLES["detection_curve"](view)) == 2 * 6
-    assert {row["failing"] for row in TABLES["detection_errors"](view)} == {
+    assert len(tables()["detection_curve"](view)) == 2 * 6
+    assert {row["failing"] for row in tables()["detection_errors"](view)} == {
         model.errors.failing for model in results.models.values()
     }
-    assert TABLES["headline"](view) == []
-    assert {row["ap_orig_n"] for row in TABLES["detection_per_class"](view)} == {3}
+    assert tables()["headline"](view) == []
+    assert {row["ap_orig_n"] for row in tables()["detection_per_class"](view)} == {3}
 
 
 @pytest.fixture(scope="module")

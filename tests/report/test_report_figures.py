@@ -23,8 +23,8 @@ from strobe.report import (
     figures_trend,
 )
 from strobe.report.published import references_for
+from strobe.report.studies import tables
 from strobe.report.style import SERIES, draw
-from strobe.report.tables import TABLES
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import points
 
@@ -64,10 +64,10 @@ def test_a_class_too_small_to_rank_is_not_called_the_worst():
         assert "loses most on dog among classes with ten sets or more" in sentence(task, few, many, steady)
         assert "% on fox, the only class" in sentence(task, few)
         assert sentence(task, few, ("owl", 1.0, 0.5, 2)).startswith(
-            "No class has ten sets, too few to rank; the widest gap of m is on fox: from"
+            "Every class is too small to rank (n < 10). m loses most on fox: from"
         )
         assert "loses most on dog: from" in sentence(task, many, steady)
-    assert sentence(Task.CLASSIFICATION, few, steady) == "m loses nothing among classes with ten sets or more."
+    assert sentence(Task.CLASSIFICATION, few, steady) == "m has no drop among classes with ten sets or more."
 
 
 def test_classes_of_few_pictures_are_not_ranked_and_come_last():
@@ -80,8 +80,12 @@ def test_classes_of_few_pictures_are_not_ranked_and_come_last():
         return figures_classes.class_accuracy.answer(View(results=results))[0]
 
     few = [("owl", 1.0, 1), ("fox", 0.0, 1), ("eel", 0.5, 2)]
-    assert found(*few).sentence == "No class has ten images, too few to rank; m is at 100 % on 1 of 3 and at 0 % on 1."
-    assert found(*few[::2]).sentence.endswith("m is at 100 % on 1 of 2 and at 0 % on none.")
+    said = found(*few).sentence
+    assert (
+        said
+        == "Every class has fewer than ten images, too few to rank. m reaches 100 % on 1 of 3 classes and 0 % on 1."
+    )
+    assert found(*few[::2]).sentence.endswith("m reaches 100 % on 1 of 2 classes and 0 % on none.")
     mixed, canvas = found(*few, ("dog", 0.4, 10), ("cat", 0.9, 20)), Figure()
     assert "does best on cat" in mixed.sentence
     assert "worst on dog" in mixed.sentence
@@ -110,11 +114,12 @@ def test_smoothing_that_gains_nothing_is_called_so():
         rows = smoothed(("none", 0, none), ("centred", 1, centred), ("causal", 0.5, causal))
         return figure(figures_smoothing.smoothing, results_of({"m": scored(0.9, 0.5, smoothing=rows)})).sentence
 
-    assert sentence(0.5, 0.5, 0.4).startswith("m gains nothing")
-    assert "to 60.0\N{NO-BREAK SPACE}% by looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
+    assert sentence(0.5, 0.5, 0.4).startswith("Smoothing does not help m")
+    assert "60.0\N{NO-BREAK SPACE}% when looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
     both = sentence(0.5, 0.6, 0.7).replace("\N{NO-BREAK SPACE}", " ")  # the best is not the one that looks ahead
     assert both == (
-        "At best m goes from 50.0 % to 60.0 % by looking ahead (1 frame of delay) and to 70.0 % by the past alone."
+        "Without smoothing, m reaches 50.0 %. At best it reaches 60.0 % when looking ahead (1 frame of delay) and "
+        "70.0 % with past frames only."
     )
 
 
@@ -129,10 +134,10 @@ def test_the_offset_sentence_counts_the_outermost_alike(painted):
         return figure(figures_slices.per_offset, results_of({"m": scored(0.9, 0.5, per_offset=errors)}))
 
     short = offsets((-2, 1, 4), (0, 0, 4), (2, 0, 3))
-    assert short.sentence.startswith("m errs on 14.3\N{NO-BREAK SPACE}% of the outermost frames")  # 1 of 7
-    assert "n is 3 to 4 at each distance" in short.how
+    assert short.sentence.startswith("m is wrong on 14.3\N{NO-BREAK SPACE}% of the outermost frames")  # 1 of 7
+    assert "n is 3 to 4." in short.how
     ahead = offsets((0, 0, 4), (2, 1, 4))  # an anchor is not the outermost of its set
-    assert ahead.sentence.startswith("m errs on 25.0\N{NO-BREAK SPACE}%")
+    assert ahead.sentence.startswith("m is wrong on 25.0\N{NO-BREAK SPACE}%")
     assert "n is" not in ahead.how
 
 
@@ -148,15 +153,15 @@ def test_the_codec_sentence_tells_a_tie_and_one_set_has_no_interval():
         return found.sentence.replace("\N{NO-BREAK SPACE}", " "), found
 
     tie, drawn = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 1))
-    assert tie == "For m the drop is smallest without P frames and without B frames: 0.0 points."
-    assert "One set alone has no interval." in drawn.how
+    assert tie == "For m, the drop is smallest without P frames and without B frames: 0.0 points."
+    assert "A single set has no interval." in drawn.how
     more = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 4))[1]
-    assert "One set" not in more.how
+    assert "A single set" not in more.how
     assert more.drawing.wide.count("<path") > drawn.drawing.wide.count("<path")  # its line is not drawn
-    assert codec(("none", 0.5, 4), ("P", 0.5, 4))[0] == "For m the drop is the same in all: 50.0 points."
-    assert codec(("none", 0.5, 4), ("P", 0.05, 4))[0].endswith("; more than smaller sets explain.")
+    assert codec(("none", 0.5, 4), ("P", 0.5, 4))[0] == "For m, the drop is the same in all cases: 50.0 points."
+    assert codec(("none", 0.5, 4), ("P", 0.05, 4))[0].endswith(". Smaller sets do not explain the difference.")
     # a drop that shrank less than by chance is no finding
-    assert codec(("none", 0.5, 4), ("P", 0.4, 4))[0].endswith("; that is no more than smaller sets explain.")
+    assert codec(("none", 0.5, 4), ("P", 0.4, 4))[0].endswith(". Smaller sets explain the difference.")
 
 
 def test_comparison_counts_the_pairs_that_differ(painted):
@@ -182,11 +187,13 @@ def many(painted, make_results):
 
 def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
     found = figure(figures_trend.trend, many)
-    assert f"comes with {many.trend.linear.slope:.2f} points" in found.sentence
+    assert f"goes with {many.trend.linear.slope:.2f} points" in found.sentence
     assert "2 other models of this run" in found.drawing.svg
-    assert f"The {MOST_SHOWN} most robust of 10 models are drawn" in figure(figures_accuracy.curve, many).sentence
+    assert (
+        f"The figure shows the {MOST_SHOWN} most robust of 10 models" in figure(figures_accuracy.curve, many).sentence
+    )
     assert len(figures_classes.per_class.figures(View(results=many))) == MOST_SHOWN
-    rows = TABLES["trend"](View(results=many))
+    rows = tables()["trend"](View(results=many))
     assert [row["model"] for row in rows] == [row.model for row in many.trend.models]
     assert all(row["linear"] is not None and row["in_fit"] for row in rows)
 
@@ -208,13 +215,13 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     results = make_results(hinted, {name: one})
     found = figure(figures_slices.by_hint, results)
     assert found.drawing is not None
-    assert re.search(r"by (blur|motion|exposure|cut), with overlapping intervals, the error", found.sentence)
+    assert re.search(r"by (blur|motion|exposure|cut), but the intervals overlap. The error", found.sentence)
     model = results.models[name]
     first, *rest, last = model.by_hint["blur"]
     apart = (replace(first, error=share(0.01, 0.0, 0.02)), *rest, replace(last, error=share(0.99, 0.98, 1.0)))
     clear = replace(results, models={name: replace(model, by_hint={**model.by_hint, "blur": apart})})
-    assert "blur matters most: the error runs from 1.0" in figure(figures_slices.by_hint, clear).sentence
-    assert len(TABLES["by_hint"](View(results=results))) == 16
+    assert "blur matters most. The error ranges from 1.0" in figure(figures_slices.by_hint, clear).sentence
+    assert len(tables()["by_hint"](View(results=results))) == 16
 
     anchors = dataset.keep_rows(dataset.sets.set < 20)
     members = anchors.keep_rows((np.abs(anchors.sets.distance) <= 3) | anchors.sets.is_anchor)
@@ -228,8 +235,8 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     assert f"(95 %: {points(low)} to {points(high)})" in drawn.sentence
     assert drawn.drawing is not None
     assert figure(figures_review.review_offsets, view).drawing is not None
-    assert [row["stage"] for row in TABLES["review_impact"](view)] == ["A", "B", "C"]
-    assert {row["offset"] for row in TABLES["review_impact_offsets"](view)} == set(range(-5, 6))
+    assert [row["stage"] for row in tables()["review_impact"](view)] == ["A", "B", "C"]
+    assert {row["offset"] for row in tables()["review_impact_offsets"](view)} == set(range(-5, 6))
 
 
 def test_papers_points_are_never_of_another_dataset_without_saying_so():
@@ -268,7 +275,7 @@ def test_of_many_classes_those_that_lose_most_are_drawn():
     )  # fmt: skip
     found = figure(figures_classes.per_class, results_of({"m": scored(per_class=rows)}))
     assert (
-        f"Drawn are the {figures_classes.MOST_CLASSES} of 250 classes that lose most; tables/ has all."
+        f"The figure shows the {figures_classes.MOST_CLASSES} of 250 classes that lose most; all are in tables/."
         in found.sentence
     )
     assert "class 249" in found.drawing.wide
@@ -282,14 +289,14 @@ def test_a_model_alone_has_its_place_beside_the_papers_line_of_its_benchmark():
     vid = figure(figures_trend.trend, results_of({"m": model}, name="imagenet-vid-robust", n_sets=1109, k=10))
     there = -22.29 + 1.079 * 70  # the line of their 35 standard models, rounded
     said = re.search(
-        r"The papers’ line of this benchmark \(2019, 35 standard models, n = 1,145\) says acc_pmk ([\d.]+)",
+        r"The published line of this benchmark \(2019, 35 standard models, n = 1,145\) predicts acc_pmk ([\d.]+)",
         vid.sentence,
     )
     assert float(said[1]) == pytest.approx(there, abs=0.06)
-    assert f"m lies {60 - float(said[1]):.1f}\N{NO-BREAK SPACE}points above it" in vid.sentence
-    assert "The grey line is theirs" in vid.how
+    assert f"m is {60 - float(said[1]):.1f}\N{NO-BREAK SPACE}points above it" in vid.sentence
+    assert "The grey line is fitted to the published models" in vid.how
     for name, k in (("my clips", 10), ("imagenet-vid-robust", 5)):
         other = figure(figures_trend.trend, results_of({"m": model}, name=name, n_sets=1109, k=k))
-        assert "papers’ line" not in other.sentence + other.how, "theirs is of their data at k = 10"
+        assert "published line" not in other.sentence + other.how, "theirs is of their data at k = 10"
     assert vid.drawing.wide.count('class="named"') == 58
     assert "<title>" in vid.drawing.svg, "a figure that stands alone names its points too"

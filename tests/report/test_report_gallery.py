@@ -82,7 +82,7 @@ def test_what_changed_between_two_models_is_a_filter_with_pictures(painted, brow
     assert [first[i]["s"], first[j]["s"]].count("holds") == 1
     assert data["models"][i if first[j]["s"] == "holds" else j] in cards(page).first.text_content()
     intro = page.locator("#flickers .intro").text_content()
-    assert f"first those newly broken and newly held from {before} to {after}, then every model and class" in intro
+    assert f"first those newly broken or newly held from {before} to {after}, then every model and class" in intro
     counts = {}
     for word, holds, fails in (("broken", i, j), ("held", j, i)):
         page.select_option("#f-change", word)
@@ -119,7 +119,7 @@ def test_a_card_names_the_class_that_was_judged_and_not_the_models_own(painted, 
     assert "its own word" not in card
     assert gallery_of(page)["classes"][broken["l"][broken["b"]]] in card
     assert (
-        "best of all its own classes, not only these 4: its own word"
+        "best of all its classes, not only the 4 here: its own word"
         in page.locator("#shot-now figcaption").text_content()
     )
 
@@ -262,7 +262,7 @@ def test_every_set_has_a_link_that_lasts_while_filtering(opened, address):
     assert now != f"#set={held['id']}"
     assert now.removeprefix("#set=") in opened.locator("#v-where").text_content()
     opened.evaluate("location.hash = '#set=nowhere'")
-    until(opened, "document.querySelector('#count').textContent.includes('nowhere is not in this gallery')")
+    until(opened, "document.querySelector('#count').textContent.includes('nowhere is not among the')")
 
 
 def test_a_gallery_without_flickers_opens_with_sets(browser_page, painted, tmp_path):

@@ -65,12 +65,12 @@ def test_what_is_drawn_and_said(page, whole) -> None:
     assert "search_survival" not in names, "its curves say it"
     html = page.read_text(encoding="utf-8")
     assert 'id="granularity"' in html
-    assert "Which classes give way sooner?" in html
+    assert "Which classes need the smallest changes?" in html
     head, lede = story.lead(View(results=whole[2]))
-    assert head.startswith("None of the 3 models holds at any granularity")
+    assert head.startswith("None of the 3 models is robust at any granularity")
     assert "(latent) to " in lede
-    assert "times the change that fools" in lede
-    assert "by judge still what it was" in lede
+    assert "times as large as standard." in lede
+    assert "Judged by judge, the finding still shows its class for " in lede
 
 
 def test_nothing_of_the_way_is_scored_and_controls_are_no_variant_of_a_level(page, whole) -> None:
@@ -125,7 +125,9 @@ def test_a_card_without_a_film_says_why(page, whole, browser_page, tmp_path) -> 
 
 def test_what_was_kept_of_what_was_drawn_is_said() -> None:
     assert accepted_text({}) == ""
-    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith("Of 8 images")
+    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith(
+        "Of 8 generated images, 6 are used"
+    )
 
 
 def test_without_pictures_there_are_no_strips(whole) -> None:
@@ -151,7 +153,7 @@ def test_tables_say_the_figures(whole) -> None:
     (table, *_) = by_class(found)
     assert [name for name, _ in table.rows] == list(made.CLASSES)
     assert [one.still.n for one in found.preserved[0].still.values()] == [9] * 12
-    assert kept_text(found.preserved[0]).startswith("Found, and by judge still what it was: ")
+    assert kept_text(found.preserved[0]).startswith("Judged by judge, the finding still shows its class for ")
 
 
 def test_a_contrast_that_cannot_be_drawn_counts_where_it_is_beyond_chance(whole) -> None:
@@ -160,12 +162,12 @@ def test_a_contrast_that_cannot_be_drawn_counts_where_it_is_beyond_chance(whole)
     real = sum(one.p_holm < 0.05 for one in rows)
     assert real > 0
     said = figures_variants.contrasts_targets.figures(View(results=results))[0].sentence
-    assert said == f"{real} of {len(rows)} differ significantly after Holm's correction (p < 0.05)."
+    assert said == f"{real} of {len(rows)} differences are significant after Holm’s correction (p < 0.05)."
     first = next(one for one in rows if one.p_holm < 0.05)
     lost = replace(first, value=replace(first.value, value=None, low=None, high=None, reason="no end"))
     fewer = replace(results, contrasts=tuple(lost if one is first else one for one in results.contrasts))
     assert figures_variants.contrasts_targets.figures(View(results=fewer))[0].sentence.startswith(
-        f"{said} 1 cannot be drawn"
+        f"{said} 1 have no value"
     )
 
 
@@ -174,10 +176,10 @@ def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
     title, columns, rows, notes = next(one for one in tables if "coarse to fine" in one[0])
     assert title == "generated: from coarse to fine"
     assert columns[0] == "granularity"
-    assert columns[4:] == ["linf ÷ standard", "l2 ÷ standard", "kept (judges)"]
+    assert columns[4:] == ["linf ÷ standard", "l2 ÷ standard", "preserved (judges)"]
     assert [row[0] for row in rows] == ["latent", "fine", "pixel", "all"]
     assert any("root mean square" in note for note in notes)
-    assert not any("no end" in note for note in notes)
+    assert not any("only known to be" in note for note in notes)
     results: Results = whole[2]
     first = next(one for one in results.contrasts if one.a == "pixel/linf")
     bare = replace(first, value=replace(first.value, low=None, high=None, reason="no end was found"))
@@ -185,7 +187,7 @@ def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
     notes = next(one for one in headline_lines(less) if "coarse to fine" in one[0])[3]
     assert "pixel against linf: no end was found" in notes
     two = granular(View(results=replace(results, searches=tuple(s for s in results.searches if s.target != "l2"))))
-    assert generator_lead(two)[0].startswith("Neither model holds at any granularity")
+    assert generator_lead(two)[0].startswith("Neither model is robust at any granularity")
 
 
 def test_one_target_and_no_judge_are_said(whole) -> None:
@@ -195,12 +197,12 @@ def test_one_target_and_no_judge_are_said(whole) -> None:
     )
     view = View(results=one)
     found = granular(view)
-    assert generator_lead(found)[0].startswith("standard holds at no granularity")
+    assert generator_lead(found)[0].startswith("standard is not robust at any granularity")
     held = granular(View(results=replace(one, searches=tuple(replace(s, found=1, censored=9) for s in one.searches))))
-    assert "may have failed: restarts find more" in generator_lead(held)[0]
+    assert "may have failed. More restarts may find more" in generator_lead(held)[0]
     assert not any(note.startswith("—: ") for note in granular_rows(found)[2])
     dashed = replace(one, searches=tuple(replace(s, median=replace(s.median, value=None)) for s in one.searches))
     assert any(note.startswith("—: fewer than half") for note in granular_rows(granular(View(results=dashed)))[2])
-    assert "one target" in figures_generator.granularity_ratio.figures(view)[0].sentence
+    assert "at least two targets" in figures_generator.granularity_ratio.figures(view)[0].sentence
     assert "--judge" in figures_generator.granularity_kept.figures(view)[0].sentence
-    assert granular_rows(found)[0] == ["granularity", "half by, standard"]
+    assert granular_rows(found)[0] == ["granularity", "median, standard"]

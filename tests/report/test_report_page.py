@@ -14,8 +14,14 @@ from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report import headline
+from strobe.report.drawing import FigureSpec
 from strobe.report.gallery import as_script
-from strobe.report.page import QUESTIONS, TASKS, PageOptions, write_report
+from strobe.report.page import PageOptions, write_report
+from strobe.report.studies import studies
+
+
+def _questions() -> list[FigureSpec]:
+    return [one for study in studies() for one in study.drawings]
 
 
 class Page(HTMLParser):
@@ -137,8 +143,8 @@ def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lea
     write_report(copy, lean, painted[0], {}, None)
     assert [path.name for path in (copy / "figures").iterdir()] == ["mine.svg"]
     every = {path.stem for path in (run / "figures").iterdir()}
-    assert all(any(one.owns(name) for one in QUESTIONS) for name in every)
-    assert not any(one.owns(name) for one in QUESTIONS for name in ("mine", "curve_mine", "detection_"))
+    assert all(any(one.owns(name) for one in _questions()) for name in every)
+    assert not any(one.owns(name) for one in _questions() for name in ("mine", "curve_mine", "detection_"))
 
 
 def test_headline_numbers_are_on_the_page(written, painted):
@@ -179,7 +185,7 @@ def test_size_is_bounded_and_what_is_left_out_is_said(lean, painted, tmp_path):
     text = path.read_text(encoding="utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert 1 <= len(data["sets"]) < 6
-    assert "more were left out to keep the file small" in text
+    assert "more sets are omitted to keep the file small" in text
 
 
 def test_without_pictures_without_predictions_without_gallery(lean, painted, tmp_path):
@@ -189,7 +195,7 @@ def test_without_pictures_without_predictions_without_gallery(lean, painted, tmp
         frame["i"] == -1 for one in json.loads(Page(bare).scripts["application/json"])["sets"] for frame in one["f"]
     )
     none = write_report(tmp_path / "b", lean, dataset, {}, None).read_text(encoding="utf-8")
-    assert "No predictions are available" in none
+    assert "no predictions are available" in none
     off = write_report(tmp_path / "c", lean, dataset, predictions, None, PageOptions(gallery_sets=0))
     assert "The gallery was switched off" in off.read_text(encoding="utf-8")
 
@@ -218,7 +224,7 @@ def test_missing_findings_leave_figures_out_with_a_sentence(models, left_out, pa
     assert "Nothing was scored." in text
     assert not list((tmp_path / "figures").glob("*"))
     assert text.count("<li>") >= left_out
-    assert "Left out for lack of data" in text
+    assert "Not shown, because the data is missing" in text
 
 
 def test_labels_only_and_one_model(painted, tmp_path, make_results):
@@ -229,7 +235,7 @@ def test_labels_only_and_one_model(painted, tmp_path, make_results):
     data = json.loads(Page(text).scripts["application/json"])
     assert set(data["sets"][0]["m"][0]["p"]) == {None}
     assert 'id="compare"' not in text, "one model alone is compared with nothing"
-    assert "Where does it stand beside the papers’ models?" in text
+    assert "How does it compare with published models?" in text
 
 
 def test_a_smaller_k_hides_what_lies_beyond(lean, painted, tmp_path):
@@ -268,12 +274,12 @@ def test_bad_options_and_places_are_one_line(lean, painted, tmp_path):
     with pytest.raises(InvalidValue, match="picture_px"):
         PageOptions(picture_px=3)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CannotWrite, match=r"not a folder|in the way"):
+    with pytest.raises(CannotWrite, match=r"not a folder|already exists"):
         write_report(tmp_path / "file" / "run", lean, dataset, predictions, None)
 
 
 def test_every_task_has_its_part_of_the_page_and_every_figure_one_name():
-    assert set(TASKS) == set(headline._OF) == set(headline._ALONE) == set(Task)
-    names = [one.name for one in QUESTIONS]
+    assert {study.task for study in studies()} - {None} == set(headline._OF) == set(headline._ALONE) == set(Task)
+    names = [one.name for one in _questions()]
     assert len(set(names)) == len(names)
-    assert not [(one.name, name) for one in QUESTIONS for name in names if one.owns(name) and one.name != name]
+    assert not [(one.name, name) for one in _questions() for name in names if one.owns(name) and one.name != name]

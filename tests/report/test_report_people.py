@@ -67,9 +67,13 @@ def test_the_first_sentence_is_of_people_where_there_is_no_model(alone):
     head, below = lead(View(results=results))
     assert head == f"People get {measured(score.accuracy)} of 27 images right."
     assert re.search(r"% \[[\d.]+,\xa0[\d.]+\] of", head)
-    assert f"What most say is right on {100 * score.majority.value:.1f}" in below
+    assert f"Their majority is right on {100 * score.majority.value:.1f}" in below
     title, (text,) = explained(View(results=results))
-    assert (title, "mAP" in text, "the share people get right" in text) == ("What is measured", False, True)
+    assert (title, "mAP" in text, "the share of images that people get right" in text) == (
+        "What is measured",
+        False,
+        True,
+    )
     assert glossary(View(results=results))[0][0] == "accuracy"
 
 
@@ -79,7 +83,7 @@ def test_a_page_of_people_alone_asks_nothing_of_models(alone, tmp_path: Path):
     page = write_report(tmp_path, results, dataset, {}, None, PageOptions(gallery_sets=4)).read_text()
     assert 'id="people"' in page
     assert 'href="#people">People</a>' in page
-    for absent in ('id="headline"', 'id="flickers"', 'id="compare"', "Left out for lack of data", "0 models"):
+    for absent in ('id="headline"', 'id="flickers"', 'id="compare"', "Not shown, because the data", "0 models"):
         assert absent not in page
     assert "· 4 people</p>" in page
     drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
@@ -95,7 +99,8 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
     page = write_report(
         tmp_path, results, dataset, made.answers(dataset), made.StudySource(dataset), options
     ).read_text()
-    for part in ("What people say", "Is it still what it was?", "Beside each model", "3 models · 4 people"):
+    for part in ("How people answered", "Do people still see the original class?", "People compared with each model",
+                 "3 models · 4 people"):  # fmt: skip
         assert part in page
     assert page.count('data-picks="people_confusion"') == 1
     assert "controls right" in page
@@ -116,9 +121,10 @@ def test_what_was_done_to_pictures_is_said_without_a_model_too(tmp_path: Path):
     assert [one.variant for one in results.variants or ()] == [one.variant for one in variants]
     assert (results.models, results.dataset.k) == ({}, 0)
     page = report_run(tmp_path / "run").read_text()
-    for part in ("What was done", "From coarse to fine", "What people say", "Is it still what it was?"):
+    for part in ("Variants and their effect", "From coarse to fine", "How people answered",
+                 "Do people still see the original class?"):  # fmt: skip
         assert part in page
-    assert "Whom does it fool?" not in page
+    assert "Which models do the findings fool?" not in page
     again = score_run(tmp_path / "run", request, Silent()).results
     assert again.people == results.people
 
@@ -128,20 +134,20 @@ def test_sentences_say_what_the_figures_hold(study):
     found = said(results)
     score = found.scores[0]
     text = only(figures_people.people_accuracy, results)
-    assert text.startswith(f"People get {100 * score.accuracy.value:.1f}\N{NO-BREAK SPACE}% of the images as they are")
+    assert text.startswith(f"People get {100 * score.accuracy.value:.1f}\N{NO-BREAK SPACE}% of the original images")
     least = min(score.models, key=lambda one: one.difference.value)
     assert f"{abs(100 * least.difference.value):.1f}\N{NO-BREAK SPACE}points" in text
     assert f"{least.model}, the best model" in text
     lowest = min((one for one in found.preservation if one.role == "same"), key=lambda one: one.named.value)
     text = only(figures_people.people_preservation, results)
-    assert f"under {lowest.variant}, {100 * lowest.named.value:.1f}\N{NO-BREAK SPACE}%" in text
+    assert f"Under {lowest.variant}, {100 * lowest.named.value:.1f}\N{NO-BREAK SPACE}%" in text
     assert f"{abs(100 * lowest.lost.value):.1f}\N{NO-BREAK SPACE}points" in text
     median = score.seconds.median.value
-    assert only(figures_people.people_times, results).startswith(f"Half of the answers took {median:.2f} s or less on")
+    assert only(figures_people.people_times, results).startswith(f"The median time is {median:.2f} s on")
     wrong = score.n_answers - score.accuracy.count
-    assert only(figures_people.people_confusion, results).startswith(f"Of {score.n_answers} answers {wrong} are wrong")
+    assert only(figures_people.people_confusion, results).startswith(f"Of {score.n_answers} answers, {wrong} are wrong")
     text = only(figures_people.people_consistency, results)
-    assert f"at κ {story_people.kappa(score.consistency)} on average" in text
+    assert text.startswith(f"The mean κ of two people is {story_people.kappa(score.consistency)}")
 
 
 def test_ahead_is_only_sure_where_the_interval_is():
@@ -150,7 +156,7 @@ def test_ahead_is_only_sure_where_the_interval_is():
 
     assert gap(0.1, 0.3) == "20.0\N{NO-BREAK SPACE}points ahead of"
     assert gap(-0.3, -0.1) == "20.0\N{NO-BREAK SPACE}points behind"
-    assert gap(-0.1, 0.3).endswith("ahead of (within chance)")
+    assert gap(-0.1, 0.3).endswith("ahead of (not significant)")
 
 
 def test_quality_says_people_answers_agreement_and_controls(alone):
@@ -158,9 +164,9 @@ def test_quality_says_people_answers_agreement_and_controls(alone):
     found = said(results)
     text = story_people.quality(found)
     assert text.startswith("4 people, 108 answers to 27 images; agreement (Fleiss’ κ) ")
-    assert text.endswith(f"controls right {found.controls.count} of 12")
+    assert text.endswith(f"{found.controls.count} of 12 controls right")
     bare = replace(found, controls=Estimate(value=None, low=None, high=None, n=0, reason="none"))
-    assert story_people.quality(bare).endswith("no controls were shown")
+    assert story_people.quality(bare).endswith("no controls")
 
 
 def test_the_terminal_has_people_models_and_what_is_preserved(study, alone):
@@ -168,15 +174,15 @@ def test_the_terminal_has_people_models_and_what_is_preserved(study, alone):
     titles = {title: (columns, rows, notes) for title, columns, rows, notes in headline_lines(results)}
     columns, rows, notes = titles["generator-study: people"]
     assert [row[0] for row in rows[:4]] == [
-        "images as they are: 4 people", *(f"images as they are: {name}" for name in results.models)
+        "original images: 4 people", *(f"original images: {name}" for name in results.models)
     ]  # fmt: skip
     assert notes[0] == story_people.quality(said(results))
-    kept = titles["generator-study: is it still what it was?"][1]
+    kept = titles["generator-study: do people still see the original class?"][1]
     assert [row[0] for row in kept] == [one.variant for one in said(results).preservation]
     _, results = alone
     ((title, columns, rows, _),) = headline_lines(results)
     assert (title, len(rows), rows[0][0]) == ("my-photos: people", 1, "4 people")
-    assert columns[1:3] == ["accuracy", "by most"]
+    assert columns[1:3] == ["accuracy", "majority"]
 
 
 def test_nothing_is_said_of_people_where_nobody_was_asked():
@@ -203,7 +209,7 @@ def test_many_people_and_classes_are_still_drawn(alone):
     )  # fmt: skip
     wide = replace(score, confusion=tuple(many), people=crowd, pairs=pairs, n_people=40)
     view = View(results=replace(results, people=replace(found, scores=(wide,))))
-    assert "24 of 40 people are drawn" in first(figures_people.people_consistency, view).sentence
+    assert "The figure shows 24 of 40 people" in first(figures_people.people_consistency, view).sentence
     assert figures_people.people_consistency.figures(view)[0].drawing is not None
     assert "tables/people_confusion.csv" in first(figures_people.people_confusion, view).how
     assert figures_people.people_confusion.figures(view)[0].drawing is not None

@@ -83,7 +83,7 @@ def test_at_k_0_there_is_accuracy_and_no_drop(pages, studies, kind) -> None:
     text = text_of(pages[kind])
     assert "(acc_orig in the files)" in text, "the words say what results.json calls it"
     text = text.replace("(acc_orig in the files)", "")
-    for word in ("pm-", "acc_orig", r"\bdrop\b", "Left out", "does not flicker", "filmstrip"):
+    for word in ("pm-", "acc_orig", r"\bdrop\b", "Not shown", "does not flicker", "filmstrip"):
         assert not re.search(word, text), word
     assert "accuracy" in text
     assert not (pages[kind].parent / "figures" / "trend.svg").exists()
@@ -94,7 +94,7 @@ def test_at_k_0_there_is_accuracy_and_no_drop(pages, studies, kind) -> None:
     if kind == "photos":
         assert head.endswith("of 24 photos right.")
         assert re.search(r" gets [\d.]+\xa0% \[[\d.]+,\xa0[\d.]+\] of ", head)
-        assert re.fullmatch(r"Of 3 models it is right most often; the others get 95.8\xa0% \[.*\] each\.", lede)
+        assert re.fullmatch(r"Of the 3 models, it is right most often; the others get 95.8\xa0% \[.*\] each\.", lede)
 
 
 def test_terminal_of_photos_shows_accuracy_alone(studies) -> None:
@@ -115,16 +115,16 @@ def test_terminal_says_few_photos_and_pictures_without_an_answer() -> None:
 def test_terminal_of_corruptions_has_worst_and_mean(studies) -> None:
     whole, by_variant = headline_lines(studies["corruption"][2])
     assert whole[1] == ["model", "accuracy", "worst, to severity 5", "drop, to severity 5", "mean, at severity 5"]
-    assert whole[3][0] == "% [95 % interval], 12 photos under 3 variants, each counted once"
+    assert whole[3][0] == "% [95 % interval], 12 photos under 3 variants, each image counted once"
     assert [row[:2] for row in by_variant[2]] == [[name, "severity 5"] for name in made.CORRUPTIONS[:3]]
 
 
 def test_terminal_of_searches_and_of_a_ladder(studies) -> None:
     _, searches, linf, l2 = headline_lines(studies["attack"][2])
-    assert linf[1][:4] == ["search", "as it is", "1/255", "2/255"]
-    assert l2[1][:4] == ["search", "as it is", "0.00392", "0.00784"], "255ths are linf's"
+    assert linf[1][:4] == ["search", "original", "1/255", "2/255"]
+    assert l2[1][:4] == ["search", "original", "0.00392", "0.00784"], "255ths are linf's"
     assert [row[0] for row in linf[2]] == ["linf/robust", "linf/standard"], "each target on its own searches"
-    assert searches[1][-1] == "half by"
+    assert searches[1][-1] == "median"
     first = studies["attack"][2].searches[0]
     assert searches[2][0][2] == f"{first.found} of {first.found + first.censored}"
     _, ladder = headline_lines(studies["ladder"][2])
@@ -142,9 +142,9 @@ def test_sources_are_counted_by_their_kind() -> None:
 
 def test_each_kind_is_explained_in_its_own_words(studies) -> None:
     views = {kind: View(results=found[2]) for kind, found in studies.items()}
-    assert explained(views["photos"])[1][0].startswith("Every photo is asked about once")
-    assert "worst up to severity 5" in " ".join(explained(views["corruption"])[1])
-    assert "no worst over all of it" in " ".join(explained(views["ladder"])[1])
+    assert explained(views["photos"])[1][0].startswith("Every photo is its own set")
+    assert "worst case up to severity 5" in " ".join(explained(views["corruption"])[1])
+    assert "no overall worst case" in " ".join(explained(views["ladder"])[1])
     assert "against robust and standard" in " ".join(explained(views["attack"])[1])
     assert dict(glossary(views["photos"])).keys() == {"accuracy", "interval"}
     assert {"fooled", "reproduced"} <= dict(glossary(views["generator"])).keys()
@@ -154,7 +154,7 @@ def test_each_kind_is_explained_in_its_own_words(studies) -> None:
 def test_sets_are_not_taken_for_pictures(studies) -> None:
     table = headline(View(results=studies["attack"][2]), Task.CLASSIFICATION)
     assert "96 sets (one image under one variant)" in table.caption
-    assert "each image once (n = 24)" in table.caption
+    assert "each original image once (n = 24)" in table.caption
 
 
 # -- the chapter of variants -------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_a_finding_that_was_not_stored_is_warned_of(studies) -> None:
     view = View(results=made.results(dataset, made.answers(dataset, reproduced=0.5)))
     warned = story_variants.survives(view)
     assert len(warned) == 4
-    assert all("did not survive being stored" in one for one in warned)
+    assert all("Saving the images changed the other answers" in one for one in warned)
     _, _, _, notes = headline_lines(view.results)[0]
     assert set(warned) <= set(notes)
 
@@ -217,8 +217,8 @@ def test_contrasts_read_the_way_their_figures_do(studies) -> None:
     row = next(one for one in view.results.contrasts if one.of == "variants" and one.a == "anchor")
     low = replace(row, a="anchor", b="grey", held="m", p=0.001, p_holm=0.01, n=9)
     less = replace(low, value=Estimate(value=-0.2, low=-0.3, high=-0.1, n=9))
-    said = "m is right 20.0 points more often on grey than on the images themselves (95 % 10.0 to 30.0, p = 0.010, "
-    said += "n = 9)."
+    said = "m is right 20.0 points more often on grey than on the original images (95 % interval 10.0 to 30.0, "
+    said += "p = 0.010, n = 9)."
     assert story_variants.contrast_text(view, less).replace("\N{NO-BREAK SPACE}", " ") == said
     more = replace(less, of="models", a="x", b="y", held="box", level=2.0, p_holm=0.0001)
     text = story_variants.contrast_text(view, more).replace("\N{NO-BREAK SPACE}", " ")
@@ -228,7 +228,7 @@ def test_contrasts_read_the_way_their_figures_do(studies) -> None:
         less, of="targets", form="ratio", a="x", b="y", held=None, value=Estimate(value=2, low=1.5, high=3, n=9)
     )
     assert story_variants.contrast_text(view, ratio).startswith(
-        "x needed 2 times the distance that y needed (95 % 1.5 to 3"
+        "x needed 2 times the distance that y needed (95 % interval 1.5 to 3"
     )
 
 
@@ -344,7 +344,7 @@ def test_a_photo_is_shown_once_and_without_a_filmstrip(browser_page, pages) -> N
     for hidden in (".transport", ".reel", "#shot-now"):
         assert not page.locator(hidden).is_visible()
     assert page.locator("#shot-anchor").is_visible()
-    assert page.locator("#f-status option").all_text_contents()[0] == "is wrong"
+    assert page.locator("#f-status option").all_text_contents()[0] == "wrong"
     page.select_option("#f-status", "holds")
     assert "images in this gallery" in page.locator("#count").text_content()
     assert page.locator("#cards .card").first.locator("img").count() == 1
@@ -370,7 +370,7 @@ def test_inspect_says_what_the_sources_are(tmp_path) -> None:
     folder.write(made.photos(5), tmp_path / "photos")
     text = "\n".join(lines(inspect(tmp_path / "photos")))
     assert "  5 photos\n" in text
-    assert "every image stands alone" in text
+    assert "every image is its own set" in text
     assert "offsets" not in text
     folder.write(made.study("attack", n=6), tmp_path / "attack")
     facts = inspect(tmp_path / "attack")

@@ -3,19 +3,24 @@
 import csv
 import io
 import math
+from typing import ClassVar
 
 import pytest
 from made_results import detected, results_of, scored, share, view_of
 
 from strobe.analyses.model_results import Bounds, Impact, Stage, Unscored
-from strobe.report.tables import TABLES, as_csv, write_tables
+from strobe.report import studies as study_list
+from strobe.report.rows import as_csv
+from strobe.report.studies import studies, tables
+from strobe.report.study import Study
+from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines, print_headline
 from strobe.report.view import View
 
 
 def test_headline_rows_carry_value_interval_n_and_count(painted):
     _, _, results, _ = painted
-    rows = TABLES["headline"](View(results=results))
+    rows = tables()["headline"](View(results=results))
     assert len(rows) == len(results.models)
     for row in rows:
         found = results.models[row["model"]].acc_pmk
@@ -34,7 +39,7 @@ def test_every_written_table_reads_back_with_as_many_rows(painted, tmp_path):
     for path in paths:
         with path.open(newline="", encoding="utf-8") as file:
             back = list(csv.DictReader(file))
-        rows = TABLES[path.stem](View(results=results))
+        rows = tables()[path.stem](View(results=results))
         assert len(back) == len(rows)
         for text, row in zip(back, rows, strict=True):
             for column, value in row.items():
@@ -50,7 +55,7 @@ def test_a_name_that_is_a_formula_is_defused_and_missing_is_empty():
 
 @pytest.mark.parametrize("models", [{}, {"m": scored()}, {"m": detected()}])
 def test_tables_of_nothing_are_empty_or_rows_of_blanks(models, tmp_path):
-    for make in TABLES.values():
+    for make in tables().values():
         for row in make(view_of(models)):
             assert row["model"] == "m"
     write_tables(tmp_path, results_of(models))
@@ -94,8 +99,7 @@ def test_what_review_changed_is_said_below_the_table():
     changed = scored(review_impact=Impact(a=a, b=a, c=c, drop_difference=gap))
     ((*_, notes),) = headline_lines(results_of({"m": changed, "n": scored()}))
     assert notes[-1] == (
-        "m: drop 50.0 [40.0, 60.0] on all candidates, 30.0 [20.0, 40.0] on what review kept; "
-        "difference 20.0 [10.0, 30.0]"
+        "m: drop 50.0 [40.0, 60.0] before review, 30.0 [20.0, 40.0] after review; difference 20.0 [10.0, 30.0]"
     )
     assert not any(note.startswith("n:") for note in notes)
 
@@ -110,3 +114,19 @@ def test_on_a_terminal_the_table_is_drawn(painted):
     print_headline(results, out)
     assert "steady-net" in out.getvalue()
     assert "━" in out.getvalue()
+
+
+def test_a_plugin_does_not_replace_a_table_of_strobe(monkeypatch):
+    class Mine(Study):
+        name = "temporal"
+        tables: ClassVar = {"headline": lambda view: [{"mine": True}], "mine": lambda view: []}
+
+    own = studies()
+    monkeypatch.setattr(study_list, "studies", lambda: (*own, Mine()))
+    tables.cache_clear()
+    try:
+        assert tables()["headline"] is own[0].tables["headline"]
+        assert "mine" in tables()
+    finally:
+        monkeypatch.undo()
+        tables.cache_clear()

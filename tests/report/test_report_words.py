@@ -62,8 +62,8 @@ def test_the_first_sentence_counts_anchors_and_not_frames():
     model = scored(acc_orig=share(0.774, 0.7, 0.85), acc_pmk=share(0.604, 0.5, 0.7), drop=share(0.17))
     head, below = lead(view_of({"m": model}, reviewed="none"))
     assert head.replace("\N{NO-BREAK SPACE}", " ") == (
-        "m gets 77.4 % [70.0, 85.0] of the anchors right. Ask it about the frames around each, and it holds on "
-        "60.4 % [50.0, 70.0] of the 10 sets from 4 videos."
+        "m gets 77.4 % [70.0, 85.0] of the anchors right. In 60.4 % [50.0, 70.0] of the 10 sets from 4 videos, it is "
+        "also right on all frames around the anchor."
     )
     assert "17.0 points [no interval]" in below.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -79,7 +79,7 @@ def test_a_model_that_is_never_right_is_not_praised():
     assert head == "m is wrong on every anchor."
     assert "labels and preprocessing" in lede
     both = view_of({"good": scored(0.5, 0.5), "bad": scored(0.0, 0.0)})
-    assert lead(both)[0].startswith("good does not flicker here")
+    assert lead(both)[0].startswith("good does not flicker on this data")
     assert any(note.startswith("bad is wrong on every anchor.") for note in headline(both, Task.CLASSIFICATION).notes)
     assert lead(view_of({"a": scored(0.0, 0.0), "b": scored(0.0, 0.0)}))[0] == "All 2 models are wrong on every anchor."
 
@@ -87,7 +87,7 @@ def test_a_model_that_is_never_right_is_not_praised():
 def test_nothing_runs_from_a_number_to_the_same_number():
     _, lede = lead(view_of({"a": scored(0.25, 0.25), "b": scored(0.1, 0.1)}))
     assert "from" not in lede
-    assert "None of them loses an answer within ±2 frames." in lede
+    assert "No set breaks for any model within ±2 frames." in lede
     points = tuple(TimePoint(ms, share(0.5)) for ms in (0, 33))
     flat = scored(0.5, 0.5, curve=curve(0.5, 0.5, 0.5), time_curve=TimeCurve(t_max_ms=33, n_sets=8, points=points))
     for question in (figures_accuracy.curve, figures_accuracy.time_curve):
@@ -133,7 +133,7 @@ def test_nobody_is_said_to_have_reviewed_where_nobody_did(painted, tmp_path):
     found = lean(dataset, predictions, found)
     said = words_of(write_report(tmp_path, found, dataset, predictions, None))
     assert "people marked" not in said
-    assert "nobody has confirmed yet that they look the same" in said
+    assert "No person has confirmed that they look the same" in said
 
 
 def test_votes_are_not_called_averages():
@@ -143,7 +143,7 @@ def test_votes_are_not_called_averages():
 
     assert how("causal vote").startswith("Votes are counted over neighbouring frames.")
     assert how("causal", "ema").startswith("Probabilities are averaged over neighbouring frames.")
-    assert "where a model gave labels alone, votes are counted" in how("causal", "causal vote")
+    assert "for models that gave only labels, votes are counted" in how("causal", "causal vote")
 
 
 @pytest.mark.parametrize("is_narrow", [False, True])
@@ -183,11 +183,11 @@ def twelve(painted, truth):
 def test_a_count_over_the_models_shown_is_not_given_as_that_of_all(painted, twelve, tmp_path):
     dataset, _, results, _ = painted
     said = words_of(write_report(tmp_path, lean(dataset, twelve, results), dataset, twelve, None))
-    assert "In 16 of 24 sets at least one of the 8 models shown here is right on the anchor and wrong on" in said
+    assert "In 16 of 24 sets, at least one of the 8 models shown here is right on the anchor and wrong on" in said
     assert "The gallery shows 8 of 12 models: the most robust." in said
     few = dict(list(twelve.items())[:3])
     said = words_of(write_report(tmp_path, lean(dataset, few, results), dataset, few, None))
-    assert "In 6 of 24 sets at least one model is right" in said
+    assert "In 6 of 24 sets, at least one model is right" in said
     assert "models shown here" not in said
 
 
@@ -196,11 +196,11 @@ def test_models_asked_for_come_first_in_gallery_figures_and_colours(painted, twe
     found = lean(dataset, twelve, results)
     path = write_report(tmp_path, found, dataset, twelve, None, PageOptions(show=["m11", "m09"]))
     assert gallery_of(path)["models"] == ["m11", "m09", "m00", "m01", "m02", "m03", "m04", "m05"]
-    assert "8 of 12 models: those asked for or your own, then the most robust." in words_of(path)
+    assert "8 of 12 models: your own or chosen models first, then the most robust." in words_of(path)
     shown = view_of({name: scored(0.5, 0.4, curve=curve(0.5, 0.4)) for name in twelve}, show=["m11"])
     drawn = figure(figures_accuracy.curve, shown)
-    assert drawn.sentence.startswith("m11 starts at")
-    assert "8 of 12 models are drawn: those asked for or your own" in drawn.sentence
+    assert drawn.sentence.startswith("m11 falls from")
+    assert "The figure shows 8 of 12 models: your own or chosen models first" in drawn.sentence
     assert "m07" not in drawn.drawing.svg
     colours = headline(shown, Task.CLASSIFICATION).colours
     assert (colours["m11"], colours["m00"], "m07" in colours, "m10" in colours) == (1, 2, False, False)
@@ -230,7 +230,7 @@ def test_the_page_opens_with_a_filter_that_shows_something(kind, offered, painte
     data = gallery_of(path)
     assert {one["m"][0]["s"] for one in data["sets"]} == set(offered)
     said = words_of(path)
-    assert f"None of the 24 sets breaks for m. Here are {len(data['sets'])} of them" in said
+    assert f"None of the 24 sets breaks for m. The gallery shows {len(data['sets'])} sets: " in said
     assert "switched off" not in said
     few = write_report(tmp_path, lean(dataset, models, results), dataset, models, None, PageOptions(gallery_sets=2))
     assert len(gallery_of(few)["sets"]) == 2
@@ -240,7 +240,7 @@ def test_no_prediction_anywhere_is_not_a_gallery_switched_off(painted, truth, tm
     dataset, _, results, _ = painted
     models = {"m": ClassAnswers.from_labels("m", truth, scored=np.zeros(len(truth), dtype=bool))}
     said = words_of(write_report(tmp_path, lean(dataset, models, results), dataset, models, None))
-    assert "No model has a prediction for every frame of any set" in said
+    assert "no model has a prediction for every frame of any set" in said
     assert "switched off" not in said
 
 
@@ -257,7 +257,7 @@ def test_failed_models_are_listed_with_their_reason(n, painted, tmp_path):
     assert f"bad{n - 1}: no <weights> here" in said
     assert "could not be run" in said
     assert "steady-net could" not in said
-    assert (f"<summary>{n} models were asked for" in path.read_text("utf-8")) == (n > 3)
+    assert (f"<summary>{n} requested models could" in path.read_text("utf-8")) == (n > 3)
 
 
 # -- figures ------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def test_hint_bins_are_numbers_people_read():
         assert "Exposure: change of" in svg
         assert "e-05" not in svg
     assert "brightness 0.9" in drawn.sentence
-    assert "brightness has 100 points" in drawn.how
+    assert "Brightness ranges over 100 points" in drawn.how
     assert by_exposure(1.0, 1.0, 1.0, 1.0).sentence == "No: the error of m is 100.0\N{NO-BREAK SPACE}% in every group."
 
 
@@ -372,7 +372,7 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     drawn = figure(figures_accuracy.comparison, found)
     assert "b99 − a99" in drawn.drawing.svg  # the one with more first, as its sentence has it
     assert "1 of 81 pairs differ" in drawn.sentence
-    assert "15 are drawn, significant ones first" in drawn.sentence
+    assert "The figure shows 15, significant differences first" in drawn.sentence
     listed, left_out = comparisons(found)
     assert (listed[0].a, listed[0].difference.value, left_out) == ("b99", 0.3, 21)  # as its sentence has it
 
@@ -387,10 +387,10 @@ def test_of_too_many_pairs_those_of_models_that_are_drawn_are_listed():
     listed, left_out = comparisons(found)
     assert {(one.a, one.b) for one in listed} == set(combinations(names[:MOST_SHOWN], 2))
     assert left_out == len(rows) - len(listed)
-    assert compared(found, left_out) == "Pairs of the 8 models that are drawn,"
+    assert compared(found, left_out) == "Pairs of the 8 models in the figures,"
     drawn = figure(figures_accuracy.comparison, found)
     assert "66 of 66 pairs differ" in drawn.sentence
-    assert "15 of the 28 pairs of models shown are drawn" in drawn.sentence
+    assert "The figure shows 15 of the 28 pairs of models shown" in drawn.sentence
     assert "m11" not in drawn.drawing.svg
     few = view_of({name: scored(0.9, 0.8) for name in names[:3]}, comparison=rows[:3])
     assert compared(few, comparisons(few)[1]) == "Every pair of models"
@@ -420,11 +420,11 @@ def test_intervals_are_not_spoken_of_where_there_are_none():
 
     hows, hint, time = said(None, None)
     assert not [text for text in hows if "interval" in text]
-    assert "by cut, without intervals to tell chance from more, the error runs" in hint
-    assert "that reach that far on at least one side" in time
+    assert "The largest difference is by cut, but there are no intervals. The error ranges" in hint
+    assert "that extend that far on at least one side" in time
     hows, hint, _ = said(0.0, 1.0)
     assert len([text for text in hows if "interval" in text]) == 6
-    assert "by cut, with overlapping intervals, the error runs" in hint
+    assert "The largest difference is by cut, but the intervals overlap. The error ranges" in hint
 
 
 def test_few_videos_are_said_on_the_page_as_in_the_terminal():

@@ -82,7 +82,7 @@ def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path, heard)
     path = report_run(copy, ReportOptions(dataset=bare), heard)
     assert any("could not be read" in said or "no images" in said for said in heard.lines)
     assert all(frame["i"] == -1 for one in gallery(path)["sets"] for frame in one["f"])
-    assert "There are no images" in path.read_text(encoding="utf-8")
+    assert "The gallery has no images" in path.read_text(encoding="utf-8")
 
 
 def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
@@ -98,7 +98,7 @@ def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
         report_run(copy)
     for content, message in (
         ("[]", "no schema number"),
-        ('{"schema": 99, "dataset": {}, "models": {}}', "newer than this strobe reads"),
+        ('{"schema": 99, "dataset": {}, "models": {}}', "newer than this version of strobe supports"),
         ('{"schema": 1}', "expected the key dataset"),
         ('{"schema": 1, "dataset": {"name": 3}}', r"dataset\.name: expected text, got 3; run strobe score again"),
         ('{"schema": 1,', "not JSON"),
@@ -125,7 +125,7 @@ def test_a_subset_is_asked_for_and_honoured(scored, tmp_path):
     request = replace(quick(), subset=some, ignore_extra=True)
     part = tmp_path / "part"
     score_dataset(data, specs, part, request, Silent())
-    with pytest.raises(StrobeError, match=r"give the same --subset \(some.txt\)"):
+    with pytest.raises(StrobeError, match=r"use the same --subset \(some.txt\)"):
         report_run(part, ReportOptions(subset=ALL))
     path = report_run(part)  # the run remembers it
     assert {one["v"] for one in gallery(path)["sets"]} <= {f"clip{video:03d}" for video in range(12)}
@@ -140,7 +140,7 @@ def test_models_are_shown_as_asked_and_own_ones_before_those_of_the_testbed(scor
     _root, _data, run = scored
     result = CliRunner().invoke(command, [str(run), "--show", "quick-net", "-q"], catch_exceptions=False)
     assert gallery(run / "report.html")["models"] == ["quick-net", "steady-net"], result.output
-    with pytest.raises(StrobeError, match=r"--show: .* has no results of nobody; it has steady-net, quick-net"):
+    with pytest.raises(StrobeError, match=r"--show: .* has no results of nobody; its models are steady-net, quick-net"):
         report_run(run, ReportOptions(show=("nobody",)))
 
     known, mine = "torchvision:resnet50/IMAGENET1K_V1", "timm:resnet50@mine.pth"
@@ -154,7 +154,7 @@ def test_more_than_can_be_told_apart_are_refused(scored, monkeypatch):
     from strobe.workflows import report
 
     monkeypatch.setattr(report, "MOST_SHOWN", 1)
-    with pytest.raises(StrobeError, match="2 models; at most 1 can be distinguished"):
+    with pytest.raises(StrobeError, match="2 models given, but a figure can show at most 1"):
         report_run(scored[2], ReportOptions(show=("quick-net", "steady-net")))
 
 
@@ -163,7 +163,7 @@ def test_two_models_are_set_beside_each_other_in_the_order_named(scored, capsys)
     page = report_run(run, ReportOptions(change=("quick-net", "steady-net"))).read_text(encoding="utf-8")
     assert "Before and after: quick-net → steady-net" in page
     for words, said in (
-        (["--before", "steady-net"], "go together"),
+        (["--before", "steady-net"], "must be used together"),
         (["--before", "steady-net", "--after", "steady-net"], "twice"),
         (["--before", "steady-net", "--after", "nobody"], "has no results of nobody"),
     ):

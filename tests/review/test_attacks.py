@@ -228,7 +228,7 @@ def test_nobody_answers_what_somebody_else_claimed(small, run_server, claim, dec
     (hers,) = claim(ann, want=1)["tasks"]
     refused = bo.post("/api/decisions", json=decision(hers, 1, decision="dissimilar"))
     assert refused.status_code == 409
-    assert "Bo was never given this task" in refused.json()["error"]
+    assert "this task was never given to Bo" in refused.json()["error"]
     (his,) = claim(bo, want=1)["tasks"]
     both = {"votes": [decision(his, 2), decision(hers, 3)]}
     assert bo.post("/api/decisions/set", json=both).status_code == 409, "nor beside a pair of his own"

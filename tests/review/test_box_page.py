@@ -244,7 +244,7 @@ def test_a_suggestion_is_taken_with_enter_or_moved(small, run_server, visit):
     hand = Hand(ann)
     ann.shown()
     assert hand.numbers.startswith("Suggested: 170 × 160")
-    assert "Take this box" in ann.page.inner_text("[data-action=keep]")
+    assert "Keep suggested box" in ann.page.inner_text("[data-action=keep]")
     ann.decide("Enter")
     hand.keys("ArrowLeft")
     assert "Keep this box" in ann.page.inner_text("[data-action=keep]")
@@ -268,7 +268,7 @@ def test_offline_a_closed_tab_and_back(small, run_server, visit):
     for x0, y0, x1, y1 in made:
         hand.drag((x0, y0), (x1, y1))
         ann.decide("Enter")
-    assert "3 kept in this browser" in ann.page.inner_text("#saved")
+    assert "3 stored in this browser" in ann.page.inner_text("#saved")
     assert list(server.store.all()) == []
     ann.page.close()
     ann.context.set_offline(False)

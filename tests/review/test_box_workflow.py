@@ -14,7 +14,8 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.people import BoxAnswer
 from strobe.datasets import folder as folders
 from strobe.workflows import review
-from strobe.workflows.import_dataset import PhotoFiles, from_photos
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 from strobe.workflows.suggest import suggestions
 
 
@@ -37,7 +38,7 @@ def boxed(small):
         word(small, 1, "Ann", (10, 10, 60, 60)), word(small, 1, "Bo", (10, 10, 60, 180)),
         word(small, 2, "Ann", None), word(small, 2, "Bo", None),
     ]  # fmt: skip
-    folders.append_answers(small.root, drawn=said)
+    folders.append_answers(small.root, "drawn", said)
     return folders.read(small.root)
 
 
@@ -59,7 +60,7 @@ def test_status_says_what_is_kept_and_how_far_people_agree(boxed, run):
     assert shown.exit_code == 0, shown.error
     assert "3 of 3 images answered: 2 kept, 1 not" in shown.output
     assert "reasons to discard: several 2" in shown.output
-    assert "1 image that people see differently, still to come: Ann 1, Bo 1" in shown.output
+    assert "1 image on which people disagree, pending: Ann 1, Bo 1" in shown.output
     assert "median overlap (IoU)  0.62" in shown.output
     assert not (boxed.root / "review.sqlite").exists(), "looking makes no store"
     figures = json.loads(run("review", "status", boxed.root, "--ask", "box", "--json").output)
@@ -70,7 +71,7 @@ def test_status_says_what_is_kept_and_how_far_people_agree(boxed, run):
 
 
 def test_inspect_says_that_people_drew_boxes(boxed, run):
-    assert "boxes of people: 6 answers of 2 people" in run("inspect", boxed.root).output
+    assert "drawn boxes: 6 answers of 2 people" in run("inspect", boxed.root).output
 
 
 def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run):
@@ -79,7 +80,7 @@ def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run)
     done = run("review", "export", boxed.root, "--ask", "box", "-o", out, "--crops", crops)
     assert done.exit_code == 0, done.error
     assert f"written: {boxed.root}/drawn.parquet, drawn.json, {out}/, {crops}/" in done.output
-    assert "1 image not looked at again" in done.error
+    assert "1 image not reviewed in round two" in done.error
     assert {path: path.read_bytes() for path in before} == before, "nothing of the dataset is changed"
     made = folders.read(out)
     assert made.sets.set_id.tolist() == ["set0", "set1"]
@@ -94,7 +95,7 @@ def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run)
     assert manifest["crops"][1]["agreement"] == pytest.approx(50 / 170)
     with Image.open(crops / "n01/clip0__frame2.jpg") as picture:
         assert picture.size == (100, 101)
-    again = from_photos(crops, tmp_path / "again", files=PhotoFiles()).dataset
+    again = import_dataset("photos", crops, tmp_path / "again", files=PhotoFiles()).dataset
     assert [again.info.label_space.ids[label] for label in again.labels.label] == ["n01", "n02"]
     figures = json.loads((boxed.root / "drawn.json").read_text())
     assert figures["schema"] == 1
@@ -106,7 +107,7 @@ def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run)
 def test_more_answers_do_not_change_what_was_exported(boxed, tmp_path, run):
     out, crops = tmp_path / "boxed", tmp_path / "crops"
     review.export(boxed.root, ask="box", out=out, crops=crops)
-    folders.append_answers(boxed.root, drawn=[word(boxed, 1, "Bo", (10, 10, 60, 61), stage="verify", at=9)])
+    folders.append_answers(boxed.root, "drawn", [word(boxed, 1, "Bo", (10, 10, 60, 61), stage="verify", at=9)])
     for option, place in (("-o", out), ("--crops", crops)):
         done = run("review", "export", boxed.root, "--ask", "box", option, place)
         assert done.exit_code == 2
@@ -134,12 +135,12 @@ def test_votes_decide_which_sets_get_boxes(boxed, tmp_path):
 
 def test_options_of_other_questions_are_refused(boxed, tmp_path, run):
     cases = [
-        (("export", boxed.root, "--crops", tmp_path / "c"), "--crops cuts images"),
-        (("export", boxed.root, "--ask", "name", "-o", tmp_path / "c"), "--out writes the sets"),
-        (("serve", boxed.root, "--no-open", "--suggest", "run"), "--suggest is for --ask box alone"),
-        (("serve", boxed.root, "--no-open", "--agree", "0.5"), "--agree is for --ask box alone"),
+        (("export", boxed.root, "--crops", tmp_path / "c"), "--crops crops images"),
+        (("export", boxed.root, "--ask", "name", "-o", tmp_path / "c"), "--out writes sets"),
+        (("serve", boxed.root, "--no-open", "--suggest", "run"), "--suggest only works with --ask box"),
+        (("serve", boxed.root, "--no-open", "--agree", "0.5"), "--agree only works with --ask box"),
         (("serve", boxed.root, "--no-open", "--ask", "box", "--agree", "1.5"), "--agree"),
-        (("serve", boxed.root, "--no-open", "--ask", "box", "--labels"), "--labels is for --ask pairs alone"),
+        (("serve", boxed.root, "--no-open", "--ask", "box", "--labels"), "--labels only works with --ask pairs"),
         (("serve", boxed.root, "--no-open", "--ask", "box", "--suggest", tmp_path / "no"), "no such run folder"),
         (("serve", boxed.root, "--no-open", "--ask", "box", "--suggest", "preds:no.json"), "no such file"),
     ]
@@ -169,7 +170,7 @@ def test_boxes_from_csv_and_what_is_refused_with_its_line(small, tmp_path, run):
     )
     done = run("review", "import", small.root, file, "--ask", "box")
     assert done.exit_code == 0, done.error
-    assert "2 votes read, 2 new; 1 lines about other frames" in done.output
+    assert "2 votes read, 2 new; 1 skipped because they are about frames outside the dataset" in done.output
     assert "0 new" in run("review", "import", small.root, file, "--ask", "box").output
     assert review.status(small.root, ask="box")["table"]["kept"] == 1
     for line, message in {
@@ -178,7 +179,7 @@ def test_boxes_from_csv_and_what_is_refused_with_its_line(small, tmp_path, run):
         "clip0/frame2,zebra,1,2,30,40,,Bo": "zebra",
         "clip0/frame2,cat,1,2,x,40,,Bo": "expected four numbers",
         "clip0/frame2,cat,1,2,,40,,Bo": "expected four numbers",
-        "clip0/frame2,cat,,,,,,Bo": "a reason where the image is discarded",
+        "clip0/frame2,cat,,,,,,Bo": "a reason, because the image is discarded",
         "clip0/frame2,cat,1,2,30,40,,ANN": "Ann",
     }.items():
         file.write_text(head + line + "\n")

@@ -91,14 +91,16 @@ def test_serve_prints_no_link_for_another_role(small, monkeypatch, first, second
     review.serve(small.root, review.ServeOptions(port=0, **first), ReviewOptions(), on_ready=shown.append)
     assert list(shown[0].personal) == ["Ann"]
     role = "annotator" if "invite" in first else "observer"
-    with pytest.raises(StrobeError, match=f"Ann is already here as {role} and cannot be .* too; choose another name"):
+    with pytest.raises(
+        StrobeError, match=f"Ann already takes part as {role} and cannot be .* too; choose another name"
+    ):
         review.serve(small.root, review.ServeOptions(port=0, **second), ReviewOptions(), on_ready=shown.append)
     shouted = review.ServeOptions(port=0, invite=("ANN",))
     with pytest.raises(StrobeError, match="differs from 'Ann'"):
         review.serve(small.root, shouted, ReviewOptions(), on_ready=shown.append)
     assert len(shown) == 1
     both = review.ServeOptions(port=0, invite=("Bo",), observers=("Bo",))
-    with pytest.raises(StrobeError, match="already here"):
+    with pytest.raises(StrobeError, match="already takes part"):
         review.serve(small.root, both, ReviewOptions(), on_ready=shown.append)
 
 
@@ -167,7 +169,7 @@ def test_history_before_a_number_no_database_counts_to(small, run_server):
     ann = server.client("Ann")
     for before in ("9" * 24, str(2**63), "-1"):
         answer = ann.get("/api/history", params={"before": before})
-        assert (answer.status_code, answer.json()) == (422, {"error": "not understood: before"})
+        assert (answer.status_code, answer.json()) == (422, {"error": "invalid fields: before"})
     assert ann.get("/api/history", params={"before": str(2**63 - 1)}).json() == {"decisions": [], "before": None}
 
 

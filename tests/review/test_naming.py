@@ -15,9 +15,9 @@ from strobe.core.variants import Variant
 from strobe.datasets import folder as folders
 from strobe.datasets.export_csv import export_csv
 from strobe.review import queue
-from strobe.review.conduct import ASK, ReviewOptions
+from strobe.review.conduct import ReviewOptions
 from strobe.review.naming import NameQuestion, shown
-from strobe.review.question import QUESTIONS
+from strobe.review.questions import QUESTIONS
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -69,7 +69,7 @@ def finish(store, who, **fields):
 
 
 def test_the_list_of_questions_is_one():
-    assert tuple(QUESTIONS) == ASK
+    assert list(QUESTIONS) == ["pairs", "name", "box"]
 
 
 def test_nobody_sees_two_pictures_of_one_group_and_everyone_as_many_of_each_condition(naming, ladder):
@@ -229,7 +229,7 @@ def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, sma
         ),
     }
     settings = ReviewOptions(controls=0)
-    stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in ASK}
+    stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in QUESTIONS}
     counts = {}
     for ask, store in stores.items():
         store.prepare(small, settings)
@@ -249,7 +249,7 @@ def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, sma
     assert (list(back.verdicts), list(back.names), list(back.drawn)) == (kept["pairs"], kept["name"], kept["box"])
     for store in stores.values():
         store.close()
-    for ask in ASK:
+    for ask in QUESTIONS:
         fresh = Store(f"sqlite:///{small.root / 'fresh.sqlite'}", ask=ask)
         fresh.prepare(back, settings)
         assert list(fresh.all()) == kept[ask]
@@ -287,8 +287,8 @@ def test_names_go_out_as_csv_and_come_in_again(small, tmp_path):
     [
         ("vid0:0,fish,,", "unknown class of pets 'fish'"),
         ("vid0:0,,,", "said: expected class, none, unsure, late"),
-        ("vid0:0,cat,,none", "NameAnswer.label: expected empty with none"),
-        ("vid0:0,cat,ann,", "one person must not count twice"),
+        ("vid0:0,cat,,none", "NameAnswer.label: expected empty if the answer is none"),
+        ("vid0:0,cat,ann,", "if it is the same person, or choose another"),
     ],
 )
 def test_a_line_that_cannot_be_is_named_and_nothing_is_taken(small, tmp_path, line, problem):
@@ -312,9 +312,9 @@ def test_of_one_picture_twice_the_last_line_counts(small, tmp_path):
 def test_settings_of_another_question_are_refused(small):
     wrong = [("pairs", ReviewOptions(limit_s=3), "--limit"), ("name", ReviewOptions(labels=True), "--labels")]
     for ask, settings, option in wrong:
-        with pytest.raises(StrobeError, match=f"{option} is for --ask"):
+        with pytest.raises(StrobeError, match=f"{option} only works with --ask"):
             review.serve(small.root, review.ServeOptions(port=0), settings, ask=ask, on_ready=lambda links: None)
     with pytest.raises(StrobeError, match="no answers to --ask name"):
         review.export(small.root, ask="name")
-    with pytest.raises(StrobeError, match="--out writes the sets that follow from pairs or boxes"):
+    with pytest.raises(StrobeError, match="--out writes sets, which only votes on pairs or boxes change"):
         review.export(small.root, ask="name", out=small.root / "out")

@@ -208,7 +208,7 @@ def test_nobody_decides_what_they_have_not_seen(small, run_server, visit):
     for key in ("s", "1", "u", "b"):
         ann.page.keyboard.press(key)
     assert not ann.page.is_visible("#confirm")
-    ann.await_page("#alert:has-text('not come yet')")
+    ann.await_page("#alert:has-text('not loaded yet')")
     busy = []
     for route in held:
         route.abort()

@@ -53,7 +53,7 @@ def test_undo_past_what_one_answer_of_the_server_holds(helpers, tmp_path, run_se
         ann.await_page(f'body[data-shown="{card}"]')
     ann.page.keyboard.press("z")
     ann.page.wait_for_selector("#alert:not([hidden])")
-    assert "no decision before" in ann.page.inner_text("#alert")
+    assert "no earlier decision" in ann.page.inner_text("#alert")
 
 
 def test_offline_for_a_while_and_a_closed_tab(small, run_server, visit):
@@ -67,7 +67,7 @@ def test_offline_for_a_while_and_a_closed_tab(small, run_server, visit):
     for _ in range(3):
         ann.decide()
     ann.page.wait_for_selector("#saved.offline")
-    assert "3 kept in this browser" in ann.page.inner_text("#saved")
+    assert "3 stored in this browser" in ann.page.inner_text("#saved")
     assert len(list(server.store.all())) == 1
     ann.page.close()
     ann.context.set_offline(False)
@@ -87,7 +87,7 @@ def test_back_online_in_the_same_tab(small, helpers, run_server, visit):
     while ann.decide():
         pass
     ann.page.wait_for_selector("#idle-title:text-is('Offline')")
-    assert "kept in this browser" in ann.page.inner_text("#idle-text")
+    assert "stored in this browser" in ann.page.inner_text("#idle-text")
     ann.context.set_offline(False)
     ann.page.wait_for_selector("#review:not([hidden])")
     helpers.finish(ann)

@@ -77,7 +77,7 @@ def test_practice_says_what_is_right(many, run_server, visit):
     ann.shown()
     ann.page.keyboard.press("?")
     ann.await_page("#feedback:not([hidden])")
-    assert ann.page.inner_text("#feedback-text").startswith("Not quite; this is: ")
+    assert ann.page.inner_text("#feedback-text").startswith("Not quite. This is: ")
     right = ann.page.inner_text("#feedback-text b")
     assert right in ("cat", "dog", "bird", "person")
     assert list(server.store.all()) == []
@@ -98,7 +98,7 @@ def test_search_recent_none_undo_and_keep(many, run_server, visit):
     page.keyboard.press("Enter")
     assert page.is_visible("#review"), "Enter alone chooses nothing"
     page.keyboard.type("zebra")
-    assert lines() == ["No class is called that"]
+    assert lines() == ["No matching class"]
     page.keyboard.press("Enter")
     page.keyboard.press("Escape")
     page.keyboard.type("r")
@@ -196,7 +196,7 @@ def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit
             give(ann, "dog")
         ann.await_page("#saved.offline")
         ann.page.clock.run_for(60_000)
-        assert "3 kept in this browser" in ann.page.inner_text("#saved")
+        assert "3 stored in this browser" in ann.page.inner_text("#saved")
         ann.context.set_offline(False)
         ann.page.clock.run_for(10_000)
         ann.saved()

@@ -37,7 +37,7 @@ def test_a_set_by_keyboard_marks_undo_reload_and_a_bad_anchor(helpers, tmp_path,
     ann = visit(server.url, "Ann")
     ann.shown()
     page, first = ann.page, ann.card
-    assert page.inner_text("#question") == "All similar to the anchor, except …"
+    assert page.inner_text("#question") == "Which images do not look like the anchor?"
     assert page.inner_text("#save-set").startswith("All 6 similar")
     for key in ("1", "ArrowDown", "3", "w"):  # the first, the last, and the label of the one before it
         page.keyboard.press(key)
@@ -197,7 +197,7 @@ def test_guidelines_practice_goal_and_hints(small, run_server, visit):
     ann.shown()
     assert page.inner_text("#question") == "Practice 1 of 2: do these two look the same?"
     page.keyboard.press("1")
-    assert page.inner_text("#feedback-text") == "Not quite. The project calls this similar. A <i>small</i> shift."
+    assert page.inner_text("#feedback-text") == "Not quite. The guidelines call this similar. A <i>small</i> shift."
     page.keyboard.press("s")  # nothing more is decided while the answer stands there
     page.reload()
     ann.ready().shown()
@@ -213,7 +213,7 @@ def test_guidelines_practice_goal_and_hints(small, run_server, visit):
     assert "0 of 2 today" in page.inner_text("#counts")
     assert not page.is_visible("#suggested"), "not before the vote"
     ann.decide("s")
-    assert "Called similar just now, but the pixels say: moved by 6 %" in page.inner_text("#suggested")
+    assert "You just voted similar, but the pixels suggest: moved by 6 %" in page.inner_text("#suggested")
     ann.decide("1")
     assert not page.is_visible("#suggested")
     ann.saved().page.reload()

@@ -69,10 +69,10 @@ def test_random_votes_at_a_tenth_of_a_second_are_nobodys_judgement(data, tmp_pat
     terminal, results, words = scored(data, tmp_path, noise)
     controls, pace = results["warnings"]
     assert re.fullmatch(r"Bo got \d of 10 control pairs right: their answers may be guesses", controls)
-    assert pace == "58 of 58 answers of Bo came faster than pairs can be looked at (less than 0.4 s)"
-    assert "people say look the same" not in words
+    assert pace == "58 of 58 answers by Bo came faster than pairs can be viewed (less than 0.4 s)"
+    assert "look the same to people" not in words
     assert "which look the same" not in words
-    assert "were kept by votes that may be nobody’s judgement" in words
+    assert "that doubtful votes kept (see the notes)" in words
     for said in results["warnings"]:
         assert said in words
         assert said in " ".join(terminal.split())
@@ -95,7 +95,7 @@ def test_careful_votes_are_peoples_word_and_their_figures_go_with_them(data, tmp
     assert [(one["person"], one["n_votes"], one["too_quick"]) for one in results["people"]] == [
         ("Ann", 58, 2), ("Cy", 58, 0),
     ]  # fmt: skip
-    assert "people say look the same" in words
+    assert "look the same to people" in words
     assert "96 votes of 2 people on 48 pairs; Fleiss’ κ" in words
     assert "20 of 20 control pairs right; 1.5 s a pair (median)" in words
     assert "warning" not in terminal
@@ -141,5 +141,5 @@ def test_names_given_too_quickly_are_said_too(data):
     assert summarise(data, answers(2.0, ""), None, shown)["warnings"] == []
     assert summarise(data, answers(0.2, "n01"), None, shown)["warnings"] == [
         "Bo got 1 of 4 control images right: their answers may be guesses",
-        "10 of 10 answers of Bo came faster than images can be looked at (less than 0.4 s)",
+        "10 of 10 answers by Bo came faster than images can be viewed (less than 0.4 s)",
     ]

@@ -123,7 +123,7 @@ def test_hints_are_words_and_only_where_they_are_asked_for(small, run_server, cl
         cut=np.full(n, 0.4), blur=np.full(n, 1.2), motion=np.full(n, 4.4), exposure=np.full(n, -0.2),
         duplicate=np.ones(n, dtype=bool),
     )  # fmt: skip
-    words = ["all but the same pixels", "a cut lies between", "sharper", "moved by 4 % of the diagonal", "darker"]
+    words = ["almost the same pixels", "a cut between the frames", "sharper", "moved by 4 % of the diagonal", "darker"]
     for when, found in (("before", words), ("after", words), ("never", [])):
         server = run_server(replace(small, hints=hints), hints=when)
         ann = server.client("Ann")
@@ -151,11 +151,11 @@ def test_examples_come_from_a_file_of_votes_or_are_plain(small, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "more", "said"),
     [
-        ({"at_once": "set"}, {"ask": "name"}, "--at-once is for --ask pairs alone"),
-        ({"hints": "before"}, {"ask": "box"}, "--hints is for --ask pairs alone"),
-        ({}, {"ask": "name", "examples": "x.csv"}, "--examples is for --ask pairs alone"),
+        ({"at_once": "set"}, {"ask": "name"}, "--at-once only works with --ask pairs"),
+        ({"hints": "before"}, {"ask": "box"}, "--hints only works with --ask pairs"),
+        ({}, {"ask": "name", "examples": "x.csv"}, "--examples only works with --ask pairs"),
         ({}, {"guidelines": "none.md"}, "no such file"),
-        ({}, {"guidelines": "empty.md"}, "expected some Markdown"),
+        ({}, {"guidelines": "empty.md"}, "expected Markdown text"),
         ({}, {"guidelines": "bytes.md"}, "not UTF-8 text"),
     ],
 )

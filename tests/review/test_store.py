@@ -343,7 +343,7 @@ def test_votes_from_the_folder_are_taken_in_once(database_url, small, clock):
 
 def test_a_store_belongs_to_one_dataset(store, helpers, tmp_path):
     other = helpers.make_dataset(tmp_path / "other", n_sets=2, images=False)
-    with pytest.raises(StrobeError, match="belongs to other candidates"):
+    with pytest.raises(StrobeError, match="belongs to another dataset"):
         store.prepare(other, ReviewOptions())
 
 

@@ -133,7 +133,7 @@ def test_the_server_s_secret_is_this_user_s_alone(state_folder):
     assert list(path.parent.iterdir()) == [path]
     assert server_secret() == made
     path.chmod(0o644)
-    with pytest.raises(StrobeError, match="others can read"):
+    with pytest.raises(StrobeError, match="other users can read"):
         server_secret()
     path.chmod(0o600)
     path.write_text("short")
@@ -302,7 +302,7 @@ def test_a_store_that_brings_code_is_refused(tmp_path, small):
 
 def test_a_pipe_or_a_link_in_the_store_s_place_is_refused(small, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StrobeError, match="is no file"):
+    with pytest.raises(StrobeError, match="is not a file"):
         Store(f"sqlite:///{tmp_path / 'pipe'}")
     (tmp_path / "private.sqlite").write_bytes(b"")
     (small.root / "review.sqlite").symlink_to(tmp_path / "private.sqlite")

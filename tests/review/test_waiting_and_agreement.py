@@ -123,23 +123,23 @@ def test_status_and_export_say_that_round_two_is_not_finished(small):
     runner = CliRunner()
     shown = runner.invoke(command, ["status", str(small.root)])
     assert "round one: every pair has its votes" in shown.output
-    assert "round two: 2 votes on 1 doubtful pair still to come: Ann 1, Bo 1" in shown.output
+    assert "round two: 2 votes on 1 doubtful pair pending: Ann 1, Bo 1" in shown.output
     exported = runner.invoke(command, ["export", str(small.root), "--json"])
     assert exported.exit_code == 0
     assert exported.stderr == (
-        "note: the votes these sets follow from are not all in: 1 doubtful pair not verified by everyone in round two\n"
+        "note: the sets are based on an incomplete review: 1 doubtful pair not verified by everyone in round two\n"
     )
     assert json.loads(exported.stdout)["waiting"]["round_two"]["people"] == {"Ann": 1, "Bo": 1}
     served(small, [vote(0, 1, who, stage="verify") for who in ("Ann", "Bo")], "Ann", "Bo")
-    assert "no doubtful pair waits" in runner.invoke(command, ["status", str(small.root)]).output
+    assert "no doubtful pair is pending" in runner.invoke(command, ["status", str(small.root)]).output
     assert runner.invoke(command, ["export", str(small.root)]).stderr == ""
 
 
 def test_status_and_export_say_that_not_all_votes_are_in(small):
     served(small, round_one("Ann"), "Ann", "Bo", votes=2)
     runner = CliRunner()
-    assert "round one: 12 votes on 12 pairs still to come" in runner.invoke(command, ["status", str(small.root)]).output
-    assert "12 pairs not voted on as often as asked" in runner.invoke(command, ["export", str(small.root)]).stderr
+    assert "round one: 12 votes on 12 pairs pending" in runner.invoke(command, ["status", str(small.root)]).output
+    assert "12 pairs with fewer votes than requested" in runner.invoke(command, ["export", str(small.root)]).stderr
 
 
 def test_who_is_paused_is_not_waited_for(small):
@@ -159,7 +159,7 @@ def test_imported_votes_alone_say_what_can_be_said(small, tmp_path):
     shown = runner.invoke(command, ["status", str(small.root)]).output
     assert "round one: 10 pairs without a vote\n" in shown
     assert "round two: 1 doubtful pair never verified\n" in shown
-    assert "how many votes were asked for is not known here" in shown
+    assert "the requested number of votes is unknown here" in shown
     assert review.status(small.root)["conduct"] is None
 
 
@@ -236,7 +236,7 @@ def test_status_says_how_many_votes_were_left_out(small):
     votes = [*round_one("Ann", "Bo"), vote(0, 1, "Bo", "dissimilar"), vote(0, 1, "Ann", stage="verify")]
     served(small, votes, "Ann", "Bo", votes=2, show_votes=True)
     shown = CliRunner().invoke(command, ["status", str(small.root)]).output
-    assert "agreement on 12 pairs with two votes or more (left out, as not cast alone: 1 vote)" in shown
+    assert "agreement on 12 pairs with two votes or more (excluded, because not cast independently: 1 vote)" in shown
 
 
 def test_a_bad_anchor_is_one_reason(small):

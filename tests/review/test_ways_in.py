@@ -195,7 +195,7 @@ def test_refused_connections_do_not_fill_the_log():
             if seldom.filter(record):
                 shown.append((second, record.getMessage()))
     assert [second for second, text in shown if text.startswith("Invalid")] == [0, 60, 120, 180]
-    assert shown[2][1] == "Invalid HTTP request received. (59 more like it before)"
+    assert shown[2][1] == "Invalid HTTP request received. (repeated 59 times before)"
     assert len(shown) == 8
 
 

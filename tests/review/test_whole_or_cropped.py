@@ -21,7 +21,7 @@ from strobe.review.conduct import ReviewOptions
 from strobe.review.naming import shown
 from strobe.review.store import Store
 from strobe.workflows import review
-from strobe.workflows.import_background import from_crops
+from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
 N = 12
@@ -38,7 +38,7 @@ def made(tmp_path_factory):
             path = root / kind / CLASSES[number % 2] / f"{number:02}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(part).save(path)
-    from_crops(root / "crops", root / "set", originals=root / "whole")
+    import_dataset("imagenet-a-plus", root / "crops", root / "set", options={"originals": root / "whole"})
     return root / "set"
 
 

@@ -111,7 +111,7 @@ def test_export_as_a_dataset_of_its_own(small, tmp_path):
     assert (out / data.frames.media[0]).is_file()
     assert folders.read(out).digest() == data.digest()
     folders.write(folders.read(small.root), tmp_path / "other")
-    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+    with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
         review.export(small.root, out=tmp_path / "other")
 
 
@@ -345,7 +345,7 @@ def test_a_taken_port_is_one_line(small):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         options = review.ServeOptions(port=taken.getsockname()[1])
-        with pytest.raises(StrobeError, match="is taken; choose another with --port"):
+        with pytest.raises(StrobeError, match="is in use; choose another port with --port"):
             review.serve(small.root, options, ReviewOptions(), on_ready=lambda links: None)
 
 

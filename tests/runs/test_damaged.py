@@ -70,8 +70,8 @@ VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('"more": [1E400]', "a number in it is infinite or not a number"),  # so it could not be written again
-        ('"brought_for": {"m": ["0"]}', "brought_for: expected a digest of frames for each model"),
+        ('"more": [1E400]', "it contains a number that is infinite or NaN"),  # so it could not be written again
+        ('"brought_for": {"m": ["0"]}', "brought_for: expected a frames digest for each model"),
     ],
 )
 def test_a_run_json_that_is_refused(text: str, said: str, whole: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ SHARES, NONE = pa.array([[float("nan"), 1.0]], pa.list_(pa.float64(), 2)), pa.ar
     ("pattern", "column", "values", "says"),
     [
         ("external/*.parquet", "label", pa.array([None], pa.int64()), "label has rows without a value"),
-        ("external/*.parquet", "label", pa.array([2], pa.int64()), "a class beyond the 2 of the dataset"),
+        ("external/*.parquet", "label", pa.array([2], pa.int64()), "has a class number above 1"),
         ("external/*.parquet", "probability", SHARES, "between 0 and 1"),
         ("predictions/classification/*.parquet", "raw_label", NONE, "raw_label has rows without"),
     ],

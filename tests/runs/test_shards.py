@@ -220,7 +220,7 @@ def test_an_earlier_checkpoint_is_kept_and_said(tmp_path: Path) -> None:
     assert first.describe({"weights": "a"}) is None
     first.write(*_part([0, 1]))
     assert second.describe({"weights": "b"}) == (
-        "its weights changed; the earlier checkpoint's predictions (weights a) are kept"
+        "its weights changed; the predictions of the earlier checkpoint (weights a) are kept"
     )
     kept = first.folder / f"model-{first.key}.json"
     assert read_json(kept)["weights"] == "a"

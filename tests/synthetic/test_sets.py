@@ -81,7 +81,7 @@ def test_members_show_enough_of_the_object() -> None:
 def test_the_same_options_leave_a_finished_folder_alone_and_others_are_refused(tmp_path: Path) -> None:
     assert not synthesize(tmp_path / "w", TINY).was_there
     assert synthesize(tmp_path / "w", TINY).was_there
-    with pytest.raises(StrobeError, match="made otherwise"):
+    with pytest.raises(StrobeError, match="made with other settings"):
         synthesize(tmp_path / "w", replace(TINY, seed=9))
 
 
@@ -92,7 +92,7 @@ def test_what_was_written_cannot_be_read_from_memory(tmp_path: Path) -> None:
 
 def test_no_fair_anchor_is_said() -> None:
     world = WorldOptions(size=32, frames=1, objects_min=1, distractors=0, occluders=0)
-    with pytest.raises(InvalidValue, match="no fair anchor"):
+    with pytest.raises(InvalidValue, match="no usable anchor"):
         synthetic_dataset(SyntheticOptions(world=replace(world, object_scale=(1.0, 1.0)), min_in_view=1.0))
 
 
@@ -108,7 +108,7 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
     assert not [line for line in shown if "video" in line or "reach" in line]
     assert shown[1:3] == [
         "  3 images, 3 boxes in 3 tracks",
-        "  every image stands alone, classes of strobe-synthetic",
+        "  every image is its own set, classes of strobe-synthetic",
     ]
     with pytest.raises(InvalidValue, match="--objects"):
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "many"], catch_exceptions=False)
@@ -118,6 +118,6 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
+    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
         CliRunner().invoke(command, [str(tmp_path), "--videos", "2"], catch_exceptions=False)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

@@ -60,7 +60,7 @@ def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Materi
     loaded = read_network(tmp_path / "whole/model.safetensors")
     assert loaded.label_space == material.dataset.info.label_space
     assert (loaded.network.about.side, loaded.network.about.classes) == (8, 12)
-    with pytest.raises(StrobeError, match=r"holds another training \(recipe.naming"):
+    with pytest.raises(StrobeError, match=r"contains another training \(recipe.naming"):
         train_gan(quick("naming=0.3"), material, NET, tmp_path / "whole", OPTIONS, Silent())
 
 
@@ -83,7 +83,7 @@ def test_minutes_end_it_with_what_it_has(material: Material, tmp_path: Path) -> 
     ("model", "size", "said"),
     [
         ("strobe-net", 8, "strobe-gan"),
-        ("strobe-gan@w.safetensors", 8, "trained from nothing"),
+        ("strobe-gan@w.safetensors", 8, "trained from scratch"),
         (NET, 10, "a multiple of 4"),
     ],
 )
@@ -158,7 +158,7 @@ def test_weights_come_back_and_damage_is_one_line(tmp_path: Path) -> None:
     latents, classes = torch.randn(3, 4), torch.tensor([0, 1, 1])
     assert torch.allclose(loaded.network(latents, classes), net(latents, classes), atol=5e-3)
     save_file({"x": torch.zeros(1)}, str(tmp_path / "other.safetensors"))
-    with pytest.raises(InvalidFile, match="not a generator of ours"):
+    with pytest.raises(InvalidFile, match="not a generator that strobe wrote"):
         read_network(tmp_path / "other.safetensors")
     (tmp_path / "short.safetensors").write_bytes(path.read_bytes()[:200])
     with pytest.raises(InvalidFile, match="not a safetensors file"):

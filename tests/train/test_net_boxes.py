@@ -54,9 +54,9 @@ def _unseen(world: WorldOptions) -> Material:
 
 
 def test_without_weights_or_a_dataset_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelFailed, match="it comes without weights"):
+    with pytest.raises(ModelFailed, match="it has no weights yet"):
         load_model("strobe-net-boxes", CPU)
-    with pytest.raises(StrobeError, match="say which DATASET"):
+    with pytest.raises(StrobeError, match="needs a DATASET"):
         train_detector(
             find("detector", model="strobe-net-boxes"), None, "strobe-net-boxes", tmp_path, TrainOptions(), Silent()
         )

@@ -250,9 +250,9 @@ def test_a_dataset_of_ones_own_trains_it_further(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="it has no boxes"):
         train_detector(_recipe(), bare, "strobe-tiny", tmp_path / "bare", options, Silent())
     random = replace(options, from_scratch=True)
-    with pytest.raises(StrobeError, match="take strobe-tiny or a detector of torchvision"):
+    with pytest.raises(StrobeError, match="choose strobe-tiny or a detector of torchvision"):
         train_detector(_recipe(), material, "strobe-net", tmp_path / "net", random, Silent())
-    with pytest.raises(StrobeError, match="say which DATASET"):
+    with pytest.raises(StrobeError, match="needs a DATASET"):
         train_detector(_recipe(), None, "torchvision:ssdlite320_mobilenet_v3_large", tmp_path / "x", options, Silent())
 
 
@@ -299,7 +299,7 @@ def test_weights_of_something_else_are_refused_in_one_line(tmp_path: Path) -> No
     save_file({"x": torch.zeros(2)}, str(tmp_path / "other.safetensors"))
     (tmp_path / "broken.safetensors").write_bytes(b"\0" * 40)
     for name in ("other", "broken"):
-        with pytest.raises(InvalidFile, match="not weights of strobe-tiny") as caught:
+        with pytest.raises(InvalidFile, match="not the weights of strobe-tiny") as caught:
             tiny.load(ModelName("bundled", "strobe-tiny", tmp_path / f"{name}.safetensors"), CPU)
         assert "\n" not in str(caught.value)
     with pytest.raises(StrobeError, match="no weights at"):

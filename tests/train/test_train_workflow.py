@@ -113,7 +113,7 @@ def test_the_result_answers_as_it_did_in_training(material: Material, tmp_path: 
 def test_other_models_train_and_load(model: str, material: Material, tmp_path: Path) -> None:
     recipe, heard, is_new = quick("stills", "epochs=1"), Heard(), model != "efficientnet-lite0"
     done = trained(material, tmp_path / "run", recipe, model, heard, from_scratch=is_new, image_size=64)
-    assert any("so its last layer is new, for 12" in text for text in heard.notes) is not is_new
+    assert any("so its last layer is replaced by one with 12" in text for text in heard.notes) is not is_new
     loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
     assert loaded.spec.label_space == material.dataset.info.label_space
     assert loaded.forward([loaded.prepare(material.source.read(0))]).shape == (1, 12)
@@ -160,12 +160,12 @@ def test_a_held_out_dataset_of_its_own(material: Material, tmp_path: Path) -> No
     done = train(quick("stills", "epochs=1"), first, NET, tmp_path / "run", OPTIONS, Silent(), held_out=second)
     assert "held-out" not in (tmp_path / "run/split.csv").read_text()
     assert f"{second.dataset.n_sets} sets" in done.card.read_text()
-    with pytest.raises(StrobeError, match="trained on and held out too"):
+    with pytest.raises(StrobeError, match="on both the training and the held-out side"):
         train(quick("stills"), first, NET, tmp_path / "leak", OPTIONS, Silent(), held_out=first)
     other = replace(
         second.dataset, info=replace(second.dataset.info, label_space=LabelSpace.of_names("x", list("abcdefghijkl")))
     )
-    with pytest.raises(StrobeError, match="other classes"):
+    with pytest.raises(StrobeError, match="does not have the classes"):
         train(
             quick("stills"), first, NET, tmp_path / "x", OPTIONS, Silent(), held_out=replace(second, dataset=other)
         )  # fmt: skip
@@ -196,7 +196,7 @@ def test_a_linear_probe_is_the_network_under_another_head(model: str, material: 
     again = quick("linear-probe", "epochs=1")
     train(again, material, model, tmp_path / "again", replace(OPTIONS, **settings), Watching())
     assert "features" not in made, "they are made once"
-    with pytest.raises(StrobeError, match="all where images are corrupted"):
+    with pytest.raises(StrobeError, match="all if images are corrupted"):
         quick("linear-probe", "corruption=fog")
 
 
@@ -300,14 +300,14 @@ def test_another_recipe_in_the_same_folder_is_refused(material: Material, tmp_pa
     with pytest.raises(Stop):
         train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(1))
     before = (tmp_path / "run/checkpoint.pt").read_bytes()
-    with pytest.raises(StrobeError, match=r"holds another training \(recipe.epochs: 2, not 3\)"):
+    with pytest.raises(StrobeError, match=r"contains another training \(recipe.epochs: 2, not 3\)"):
         trained(material, tmp_path / "run", quick("stills", "epochs=3"))
-    with pytest.raises(StrobeError, match=r"holds another training \(seed: 0, not 1\)"):
+    with pytest.raises(StrobeError, match=r"contains another training \(seed: 0, not 1\)"):
         trained(material, tmp_path / "run", quick("stills"), seed=1)
     assert (tmp_path / "run/checkpoint.pt").read_bytes() == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other/thesis.txt").write_text("x")
-    with pytest.raises(StrobeError, match="holds other files"):
+    with pytest.raises(StrobeError, match="contains other files"):
         trained(material, tmp_path / "other", quick("stills"))
 
 
@@ -394,7 +394,7 @@ def test_one_flipped_bit_of_a_checkpoint_is_noticed_and_an_old_checkpoint_loads(
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
         with pytest.raises(InvalidFile, match="remove it to start again"):
             written.load(device="cpu")
-    with pytest.raises(InvalidFile, match="it is not what was written"):
+    with pytest.raises(InvalidFile, match="the file was changed after strobe wrote it"):
         trained(material, tmp_path / "run", quick("stills"))
     _, line, content = whole.partition(b"\n")
     assert line
@@ -409,7 +409,7 @@ def test_one_class_is_refused_and_one_class_held_out_is_noted(material: Material
     label = targets_of(dataset).label[dataset.sets.is_anchor]
     alone = replace(material, dataset=dataset.keep_rows(label[dataset.sets.set] == 3))
     name = dataset.info.label_space.names[3]
-    with pytest.raises(StrobeError, match=rf"of one class \({name}\).*add clips of another class") as caught:
+    with pytest.raises(StrobeError, match=rf"have one class \({name}\).*add clips of another class") as caught:
         trained(alone, tmp_path / "one", quick("finetune"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "one").exists()
@@ -419,7 +419,7 @@ def test_one_class_is_refused_and_one_class_held_out_is_noted(material: Material
     many, few = (Material(dataset=side, source=material.source) for side in sides)
     heard = Heard()
     train(quick("stills", "epochs=1"), many, NET, tmp_path / "run", OPTIONS, heard, held_out=few)
-    assert any(f"all held-out clips are of one class ({name})" in text for text in heard.notes)
+    assert any(f"all held-out clips have one class ({name})" in text for text in heard.notes)
 
 
 def test_the_largest_loss_of_each_set_is_printed_beside_what_is_minimised(material: Material, tmp_path: Path) -> None:
@@ -428,7 +428,9 @@ def test_the_largest_loss_of_each_set_is_printed_beside_what_is_minimised(materi
     last = done.history[-1]
     assert last.largest_loss is not None
     assert last.largest_loss != pytest.approx(last.loss), "one in train mode, one as the network is used"
-    assert any(f"(the largest of each set in eval mode: {last.largest_loss:.4f})" in text for text in heard.notes)
+    assert any(
+        f"(mean of the largest loss of each set, in eval mode: {last.largest_loss:.4f})" in text for text in heard.notes
+    )
     header = (tmp_path / "run/curves.csv").read_text().splitlines()[0]
     assert header == "step,epoch,seconds,learning_rate,loss,acc_orig,acc_pmk,largest_loss"
     plain = trained(material, tmp_path / "plain", quick("stills"))
@@ -442,10 +444,13 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
     path = tmp_path / "run/checkpoint.pt"
     whole = path.read_bytes()
     path.write_bytes(whole[:1000])
-    with pytest.raises(StrobeError, match=r"not what was written \(its digest differs\); remove it to start again"):
+    with pytest.raises(
+        StrobeError,
+        match=r"the file was changed after strobe wrote it \(its digest differs\); remove it to start again",
+    ):
         trained(material, tmp_path / "run", quick("stills"))
     path.write_bytes(whole.partition(b"\n")[2][:1000])  # of an older version, without a digest
-    with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to start again"):
+    with pytest.raises(StrobeError, match="not a readable checkpoint; remove it to start again"):
         trained(material, tmp_path / "run", quick("stills"))
 
 
@@ -477,13 +482,13 @@ def test_memory_that_runs_out_is_one_line(material: Material, tmp_path: Path, mo
         raise RuntimeError("CUDA out of memory. Tried to allocate 9 GiB")
 
     monkeypatch.setattr(Trainer, "backward", step)
-    with pytest.raises(StrobeError, match=r"out of memory; do a step in parts with --set accumulate=4"):
+    with pytest.raises(StrobeError, match=r"out of memory; split each step with --set accumulate=4"):
         trained(material, tmp_path / "run", quick("stills"))
 
 
 def test_sets_of_one_frame_have_no_worst(material: Material, tmp_path: Path) -> None:
     dataset = material.dataset.keep_rows(material.dataset.sets.is_anchor)
-    with pytest.raises(StrobeError, match=r"every set has one frame only.*stills"):
+    with pytest.raises(StrobeError, match=r"every set has only one frame.*stills"):
         trained(replace(material, dataset=dataset), tmp_path / "run", quick("pmk"))
     with pytest.raises(StrobeError, match="did you mean fog"):
         trained(material, tmp_path / "run", quick("noise", "corruption=fogg"))
@@ -495,7 +500,7 @@ def test_sets_of_one_frame_have_no_worst(material: Material, tmp_path: Path) -> 
     ("model", "said"),
     [
         ("strobe-tiny", "not a classifier"),
-        ("onnx:model.onnx", "has no gradients"),
+        ("onnx:model.onnx", "have no gradients"),
         ("timm:test_resnt", "did you mean test_resnet"),
         ("timm:test_resnet@{other}", "do not fit"),
         ("strobe-net@{other}", "do not fit"),
@@ -512,7 +517,7 @@ def test_models_that_cannot_be_trained_are_one_line(model: str, said: str, mater
 
 
 def test_strobe_net_without_weights_answers_nothing() -> None:
-    with pytest.raises(ModelFailed, match="comes without weights; train it"):
+    with pytest.raises(ModelFailed, match="has no weights yet; train it"):
         load_model("strobe-net", LoadOptions(device="cpu"))
 
 

@@ -243,7 +243,7 @@ def test_rates() -> None:
 
 
 def test_a_model_without_parameters_is_one_line() -> None:
-    with pytest.raises(StrobeError, match="no parameter that can be trained"):
+    with pytest.raises(StrobeError, match="no trainable parameter"):
         trainer_of(recipe_of(), nn.Flatten())
 
 

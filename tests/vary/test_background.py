@@ -143,21 +143,21 @@ def test_the_same_recipe_gives_the_same_pixels(world: tuple[Any, Any, Any]) -> N
 @pytest.mark.parametrize(
     ("broken", "line"),
     [
-        ({"version": 99}, "made for version 99 of the rungs, this is"),
-        ({"rung": "haze"}, "no rung can be made"),
-        ({"rung": ["crop"]}, "no rung can be made"),
-        ({"fit": "stretch"}, "no rung can be made"),
-        ({"cut": [0, 0, 97, 10]}, "cuts .* out of an image of 96×96"),
-        ({"cut": [0, 0, 0, 10]}, "cuts .* out of an image of 96×96"),
-        ({"cut": [-1, 0, 5, 10]}, "cuts .* out of an image of 96×96"),
-        ({"cut": [0, 0, 5]}, "no rung can be made"),
-        ({"cut": "0, 0, 5, 5"}, "no rung can be made"),
-        ({"cut": [0, False, 5, 5]}, "no rung can be made"),
-        ({"cut": [0.0, 0, 5, 5]}, "no rung can be made"),
-        ({"rung": "grey", "mask": "masks/a.png"}, "no rung can be made"),
-        ({"rung": "plain", "mask": MASK, "colour": [256, 0, 0]}, "no rung can be made"),
-        ({"rung": "same", "mask": MASK, "donor": 5}, "no rung can be made"),
-        ({"rung": "same", "mask": MASK, "donor": {"media": "m", "cut": [0, 0, 999, 5]}}, "cuts .* out of an image"),
+        ({"version": 99}, "for version 99 of the rungs, but this strobe has version"),
+        ({"rung": "haze"}, "does not describe a valid rung"),
+        ({"rung": ["crop"]}, "does not describe a valid rung"),
+        ({"fit": "stretch"}, "does not describe a valid rung"),
+        ({"cut": [0, 0, 97, 10]}, "crops .* from an image of 96×96"),
+        ({"cut": [0, 0, 0, 10]}, "crops .* from an image of 96×96"),
+        ({"cut": [-1, 0, 5, 10]}, "crops .* from an image of 96×96"),
+        ({"cut": [0, 0, 5]}, "does not describe a valid rung"),
+        ({"cut": "0, 0, 5, 5"}, "does not describe a valid rung"),
+        ({"cut": [0, False, 5, 5]}, "does not describe a valid rung"),
+        ({"cut": [0.0, 0, 5, 5]}, "does not describe a valid rung"),
+        ({"rung": "grey", "mask": "masks/a.png"}, "does not describe a valid rung"),
+        ({"rung": "plain", "mask": MASK, "colour": [256, 0, 0]}, "does not describe a valid rung"),
+        ({"rung": "same", "mask": MASK, "donor": 5}, "does not describe a valid rung"),
+        ({"rung": "same", "mask": MASK, "donor": {"media": "m", "cut": [0, 0, 999, 5]}}, "crops .* from an image"),
     ],
 )
 def test_hostile_recipes_are_refused_in_a_line(world: tuple[Any, Any, Any], broken: Any, line: str) -> None:
@@ -168,7 +168,7 @@ def test_hostile_recipes_are_refused_in_a_line(world: tuple[Any, Any, Any], brok
 
 
 def test_a_recipe_without_a_folder_gets_no_mask(world: tuple[Any, Any, Any]) -> None:
-    with pytest.raises(StrobeError, match="is in no folder"):
+    with pytest.raises(StrobeError, match="does not belong to a dataset folder"):
         rendered(world[0], recipe("grey", mask=MASK))
 
 
@@ -184,14 +184,14 @@ def test_masks_are_read_from_their_folder_alone(tmp_path: Path) -> None:
     digest = hashlib.sha256(content).hexdigest()
     np.testing.assert_array_equal(read_mask(root, "masks/a.png", digest, (9, 6)), mask)
     for file, sha, size, line in (
-        ("../outside.png", digest, (9, 6), "no file of this folder"),
-        (str(tmp_path / "outside.png"), digest, (9, 6), "no file of this folder"),
+        ("../outside.png", digest, (9, 6), "not a file in this folder"),
+        (str(tmp_path / "outside.png"), digest, (9, 6), "not a file in this folder"),
         ("masks/link.png", digest, (9, 6), "leads out of the folder"),
-        ("masks/b.png", digest, (9, 6), "not there"),
-        (None, digest, (9, 6), "no file of the dataset"),
-        ("masks/a\0.png", digest, (9, 6), "no file of this folder"),
-        ("masks/a.png", "0" * 64, (9, 6), "not the mask the ladder was made with"),
-        ("masks/a.png", digest, (6, 9), "its mask is 9×6, the image 6×9"),
+        ("masks/b.png", digest, (9, 6), "is missing"),
+        (None, digest, (9, 6), "not a file of the dataset"),
+        ("masks/a\0.png", digest, (9, 6), "not a file in this folder"),
+        ("masks/a.png", "0" * 64, (9, 6), "not the mask that the ladder was made with"),
+        ("masks/a.png", digest, (6, 9), "the mask is 9×6, but the image is 6×9"),
     ):
         with pytest.raises(StrobeError, match=line):
             read_mask(root, file, sha, size)

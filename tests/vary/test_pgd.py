@@ -260,9 +260,9 @@ def test_best_of_steps_is_never_worse_than_the_start(shown) -> None:
         ([], "numbers above 0"),
         ([0.0, 0.1], "numbers above 0"),
         ([float("nan")], "numbers above 0"),
-        ([0.1, 0.1], "ascending, each once"),
-        ([0.2, 0.1], "ascending, each once"),
-        ([0.5 / 255, 0.1], r"8 bits hold no change below 1/255 = 0\.00392157"),
+        ([0.1, 0.1], "ascending values without repeats"),
+        ([0.2, 0.1], "ascending values without repeats"),
+        ([0.5 / 255, 0.1], r"8-bit pixels cannot hold a change below 1/255 = 0\.00392157"),
         ([0.1, 2.0], r"did you mean /255\?"),
     ],
 )

@@ -175,16 +175,22 @@ def test_models_see_what_is_rendered(corrupted: Dataset, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("recipe", "line"),
     [
-        ({"kind": "rain"}, "a kind this version does not know"),
-        ({}, "a kind this version does not know"),
-        ({**corruption_recipe("fog", 3, seed=1), "version": 99}, "made for version 99 of fog, this is 1"),
-        ({**corruption_recipe("fog", 3, seed=1), "severity": 7}, "no corruption can be made"),
-        ({**corruption_recipe("fog", 3, seed=1), "severity": "3"}, "no corruption can be made"),
-        ({**corruption_recipe("fog", 3, seed=1), "name": ["fog"]}, "no corruption can be made"),
-        ({**corruption_recipe("fog", 3, seed=1), "seed": -1}, "no corruption can be made"),
-        ({**corruption_recipe("fog", 3, seed=1), "severity": True}, "no corruption can be made"),
-        ({**corruption_recipe("frost", 3, seed=1), "pane": "frost1.png"}, "no corruption can be made"),
-        (corruption_recipe("glass_blur", 3, seed=1) | {"version": 3}, "made for version 3 of glass_blur, this is 2"),
+        ({"kind": "rain"}, "this version of strobe does not support"),
+        ({}, "this version of strobe does not support"),
+        (
+            {**corruption_recipe("fog", 3, seed=1), "version": 99},
+            "for version 99 of fog, but this strobe has version 2",
+        ),
+        ({**corruption_recipe("fog", 3, seed=1), "severity": 7}, "does not describe a valid corruption"),
+        ({**corruption_recipe("fog", 3, seed=1), "severity": "3"}, "does not describe a valid corruption"),
+        ({**corruption_recipe("fog", 3, seed=1), "name": ["fog"]}, "does not describe a valid corruption"),
+        ({**corruption_recipe("fog", 3, seed=1), "seed": -1}, "does not describe a valid corruption"),
+        ({**corruption_recipe("fog", 3, seed=1), "severity": True}, "does not describe a valid corruption"),
+        ({**corruption_recipe("frost", 3, seed=1), "pane": "frost1.png"}, "does not describe a valid corruption"),
+        (
+            corruption_recipe("glass_blur", 3, seed=1) | {"version": 3},
+            "for version 3 of glass_blur, but this strobe has version 2",
+        ),
     ],
 )
 def test_a_recipe_nobody_can_make_is_one_line(recipe: Any, line: str, corrupted: Dataset) -> None:
@@ -215,10 +221,16 @@ def test_a_recipe_nobody_can_make_is_one_line(recipe: Any, line: str, corrupted:
             [[255, 255, 229, 255, 255], [137, 159, 238, 234, 209], [251, 255, 255, 209, 207],
              [215, 255, 239, 192, 177], [248, 186, 247, 192, 222]],
         ),
+        (
+            "fog",
+            "fog_bank",
+            [[168, 99, 63, 146, 191], [99, 52, 110, 144, 128], [147, 104, 147, 172, 154], [108, 175, 194, 209, 132],
+             [164, 104, 143, 138, 173]],
+        ),
     ],
 )  # fmt: skip
 def test_recipes_of_version_1_render_as_they_did(name: str, now: str, wanted: list[list[int]]) -> None:
-    """Pixels that strobe rendered before these two had names of their own."""
+    """Pixels that strobe rendered before these three had names of their own."""
     tiles = np.random.default_rng(5).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     image = np.asarray(Pillow.fromarray(tiles).resize((224, 224)))
     old = {"kind": "corruption", "name": name, "severity": 3, "seed": 11, "version": 1}

@@ -167,7 +167,7 @@ def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
     assert vary_background(world, tmp_path / "c", options).was_there
     shutil.rmtree(tmp_path / "c" / "masks")
     assert not vary_background(world, tmp_path / "c", options).was_there, "masks that went missing are made again"
-    with pytest.raises(StrobeError, match="holds a dataset made otherwise"):
+    with pytest.raises(StrobeError, match="contains a dataset made with other settings"):
         vary_background(world, tmp_path / "c", replace(options, fit="pad"))
 
 
@@ -184,11 +184,19 @@ def test_other_processes_read_rungs_with_their_masks_and_donors(ladder: LadderMa
 @pytest.mark.parametrize(
     ("rung", "change", "line"),
     [
-        ("other", {"donor": {"media": "media/none/picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
-        ("other", {"donor": {"media": "../../picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
-        ("other", {"donor": {"media": ["x"], "sha256": {}, "cut": [0, 0, 9, 9]}}, "does not have"),
-        ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "is no file of this folder"),
-        ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask the ladder was made with"),
+        (
+            "other",
+            {"donor": {"media": "media/none/picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}},
+            "is not in the dataset",
+        ),
+        (
+            "other",
+            {"donor": {"media": "../../picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}},
+            "is not in the dataset",
+        ),
+        ("other", {"donor": {"media": ["x"], "sha256": {}, "cut": [0, 0, 9, 9]}}, "is not in the dataset"),
+        ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "is not a file in this folder"),
+        ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask that the ladder was made with"),
     ],
 )
 def test_hostile_recipes_reach_nothing_outside_the_folder(
@@ -217,9 +225,9 @@ def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
     ]
     first = CliRunner().invoke(cli, words)
     assert first.exit_code == 0, first.output
-    assert "24 images, 72 sets, 120 images in all, 12 classes" in first.output
+    assert "24 images, 72 sets, 120 images in total, 12 classes" in first.output
     assert "rungs: zoom 24, crop 24, grey 24" in first.output
-    assert "(it was there)" in CliRunner().invoke(cli, words).output
+    assert "(existed before)" in CliRunner().invoke(cli, words).output
     said = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
     assert said["rungs"] == {"zoom": 24, "crop": 24, "grey": 24}
     assert said["absent"] == {}

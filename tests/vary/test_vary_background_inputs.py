@@ -48,7 +48,7 @@ def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
     names, ids = plain.info.label_space.ids, plain.frame_ids()
     folder.append_answers(
         tmp_path / "world",
-        drawn=[
+        "drawn", [
             BoxAnswer(
                 answer_id=f"{row}", annotator="ann", at="2026-11-16T00:00:00+00:00", stage="draw", frame_id=ids[row],
                 label=names[plain.labels_of(row)[0]], decision="keep", xyxy=(8.0, 9.0, 40.0, 50.0 + row),
@@ -101,16 +101,16 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     (tmp_path / "boxes.csv").write_text("\n".join(lines))
     wanted = VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"))
     boxed = vary_background(bare, tmp_path / "b", wanted, progress=heard)
-    assert [line.partition(": ")[2] for line in heard.lines if "of no anchor" in line] == [
-        f"2 boxes are of no anchor of {plain.name} and not used"
+    assert [line.partition(": ")[2] for line in heard.lines if "no such anchor" in line] == [
+        f"2 boxes are skipped: no such anchor in {plain.name}"
     ]
     assert not set(boxed.counts()) & set(MASKED)
     assert boxed.counts()["crop"] == 20
     assert boxed.absent() == {"ladder": {"it has no box in the file": 3, "its box has no area": 1}}
     assert boxed.pictures[3].xyxy == (10, 12, 33, 40)
-    with pytest.raises(InvalidValue, match="--rungs grey: it needs masks"):
+    with pytest.raises(InvalidValue, match="--rungs grey needs masks"):
         vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes=str(tmp_path / "boxes.csv"), rungs=("grey",)))
-    with pytest.raises(InvalidValue, match="neither boxes nor masks; give --boxes FILE"):
+    with pytest.raises(InvalidValue, match="neither boxes nor masks; use --boxes FILE"):
         vary_background(bare, tmp_path / "c", PLAIN)
     with pytest.raises(InvalidValue, match=r"--boxes truth: .* has no boxes"):
         vary_background(bare, tmp_path / "c", VaryBackgroundOptions(boxes="truth"))
@@ -150,39 +150,42 @@ def test_pictures_that_cannot_have_a_rung_are_counted_with_the_reason(world: Pat
     assert {one.picture: one.absent for one in made.pictures if one.is_left_out} == {
         key[0]: {"ladder": "it has no box"},
         key[1]: {"ladder": f"it has no box of {own}"},
-        key[2]: {"ladder": "its box lies outside the image of 64×64"},
+        key[2]: {"ladder": "its box is outside the image of 64×64"},
         key[3]: {"ladder": "its box is 1×1 pixels; a crop needs 8"},
         key[6]: {"ladder": f"the same image as {key[5]}"},
     }
     cut_at_the_edge = made.pictures[4]
     assert cut_at_the_edge.area_share == pytest.approx(30 * 59 / 64**2)
     assert set(made.pictures[7].absent) == set(made.pictures[8].absent) == set(MASKED)
-    assert made.pictures[7].absent["grey"].endswith("its mask is 10×10, the image 64×64")
+    assert made.pictures[7].absent["grey"].endswith("the mask is 10×10, but the image is 64×64")
     assert made.pictures[8].absent["grey"] == "its mask is empty"
-    assert made.pictures[9].absent == {"ground": "its box leaves no ground to tile"}
+    assert made.pictures[9].absent == {"ground": "its box leaves no background to tile"}
     counts = made.counts()
     assert counts["crop"] == 19
     assert counts["grey"] == 17
     assert counts["ground"] == 18
     assert "same" in made.absent(), "a class with one image left has no donor"
-    assert set(made.absent()["same"]) > {"its mask is empty", "no image of its class has a ground to lend"}
+    assert set(made.absent()["same"]) > {"its mask is empty", "no image of its class has a background to lend"}
     assert read_ladder(tmp_path / "ladder") == made.pictures
 
 
 @pytest.mark.parametrize(
     ("case", "line"),
     [
-        ("no box anywhere", "none of its 24 images can get a ladder; the first, .*: it has no box"),
-        ("masks of another size", "no mask can be used; the first, of .*: .*its mask is 10×10, the image 64×64"),
+        ("no box anywhere", "none of its 24 images can get a ladder; the first image is .*: it has no box"),
+        (
+            "masks of another size",
+            "no mask can be used; the first image is .*: .*the mask is 10×10, but the image is 64×64",
+        ),
         ("no masks", "--masks: no PNG file in"),
         ("no folder", "--masks: no such folder"),
-        ("other names", "--masks: none of the 1 PNG files in .* is named as an image"),
-        ("one mask for two", "--masks: 000000.png could be of .* or of"),
+        ("other names", "--masks: none of the 1 PNG files in .* has the name of an image"),
+        ("one mask for two", "--masks: 000000.png could belong to .* or to"),
         ("no file", "--boxes: no such file"),
         ("no columns", "boxes.csv: no column x1; a CSV of boxes has key,x0,y0,x1,y1"),
-        ("twice", "boxes.csv: line 3: .* stands in it twice"),
+        ("twice", "boxes.csv: line 3: .* appears twice"),
         ("no numbers", "boxes.csv: line 2: expected four numbers"),
-        ("both", "--boxes and --detector: boxes come from one place"),
+        ("both", "--boxes and --detector both give boxes"),
         ("unknown rung", "unknown rung 'gray'; did you mean grey"),
         ("context", "--context: expected numbers from 1 to 10"),
         ("itself", "is the dataset itself"),

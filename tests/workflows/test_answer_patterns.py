@@ -53,8 +53,8 @@ def test_a_constant_answer_is_named(data: Dataset) -> None:
     assert found.answers is not None
     assert (found.answers.constant, found.answers.n_classes) == (name, len(data.info.label_space))
     line = (
-        f"it answers “{name}” on every frame, and the sets are of {len(data.info.label_space)} classes: an answer that "
-        "never changes says nothing about flicker"
+        f"it answers “{name}” on every frame, although the sets have {len(data.info.label_space)} classes; a constant "
+        "answer is no evidence about flicker"
     )
     assert found.notes is not None
     assert line in found.notes
@@ -108,7 +108,7 @@ def test_equal_scores_are_counted_and_said(data: Dataset) -> None:
     (line,) = [note for note in found.notes or () if "highest score" in note]
     assert line == (
         f"several classes share the highest score on {blank} of {n} frames ({100 * blank / n:.1f} %, {blank} of them "
-        "with equal scores for all classes); the first of them counts as the answer"
+        "with equal scores for all classes); the first of these classes counts as the answer"
     )
 
 
@@ -145,9 +145,12 @@ def test_a_page_of_a_constant_model_does_not_praise_it(folder: Path, capsys: pyt
     assert "the gallery has no images: example was imported without its images" in said
     assert "score predictions" not in said, "that is what was done"
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "does not flicker here" not in page
-    assert "m is not shown to do better than one constant answer, so these figures say little." in page
-    assert page.count("an answer that never changes says nothing about flicker") >= 2, "below the headline, and a note"
+    assert "does not flicker on this data" not in page
+    assert (
+        "m is not shown to be better than one constant answer, so these results are weak evidence about flicker."
+        in page
+    )
+    assert page.count("a constant answer is no evidence about flicker") >= 2, "below the headline, and a note"
     assert json.loads((run / "results.json").read_text())["models"]["m"]["answers"]["constant"]
 
 
@@ -157,7 +160,7 @@ def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.Capture
     _strobe(capsys, "eval", folder / "data", *models, "-o", run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "good gets " in page
-    assert "So it is left out of this sentence." in page
+    assert "This model is excluded from this summary." in page
     compared = _strobe(capsys, "compare", run)
     assert "Of m: it answers “" in compared
     gated = _strobe(capsys, "gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5", "--unsure", "pass")
@@ -169,13 +172,13 @@ def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.Capture
 
 def test_models_with_the_same_answers_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """docs/ci.md: two models that share their weights by mistake passed every gate in silence."""
-    run, line = folder / "same", "new: it answers the same as base on every frame: is it the same model?"
+    run, line = folder / "same", "new: it gives the same answers as base on every frame; is it the same model?"
     models = ("-m", f"base=preds:{folder}/good.json", "-m", f"new=preds:{folder}/good.json")
     assert line in _strobe(capsys, "eval", folder / "data", *models, "-o", run)
     assert line in (run / "report.html").read_text(encoding="utf-8")
     assert json.loads((run / "results.json").read_text())["models"]["new"]["answers"]["same_as"] == ["base"]
     assert line in _strobe(capsys, "score", run)
-    assert "They answer the same on every frame: are they the same model?" in _strobe(capsys, "compare", run)
+    assert "They give the same answers on every frame; are they the same model?" in _strobe(capsys, "compare", run)
     rules = ("--max-loss", "acc_pmk=5", "--unsure", "pass")
     assert line in _strobe(capsys, "gate", run, "-m", "new", "--baseline", "base", *rules)
     assert line in (run / "gate/gate.md").read_text(encoding="utf-8")
@@ -186,4 +189,4 @@ def test_two_perfect_models_are_no_twins(data: Dataset, folder: Path, capsys: py
     (folder / "perfect.json").write_text(json.dumps({key: int(label) for key, label in perfect.items()}))
     models = ("-m", f"a=preds:{folder}/perfect.json", "-m", f"b=preds:{folder}/perfect.json")
     said = _strobe(capsys, "eval", folder / "data", *models, "-o", folder / "perfect", "--no-report")
-    assert "the same as" not in said
+    assert "the same answers as" not in said

@@ -36,7 +36,7 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
         models += ["-m", f"preds:{tmp_path / name}.json"]
     assert run("score", str(place), *models, "-o", str(tmp_path / "run"), "-q") == 0
     shown = capsys.readouterr().out
-    assert "ground-net looks at the ground: it loses" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert "ground-net depends on the background: it loses" in shown.replace("\N{NO-BREAK SPACE}", " ")
     found = json.loads(results.read_text(encoding="utf-8"))
     one = found["models"]["ground-net"]["background"]
     assert [row["n"] for row in one["by_area"]] == [20, 20]
@@ -45,7 +45,7 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert gap["n"] == 36
     assert run("report", str(tmp_path / "run"), "-q") == 0
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "How much does the background decide?" in page
+    assert "How much do models rely on the background?" in page
     assert 'id="q-background_area"' in page
     assert run("compare", str(tmp_path / "run"), "-q") == 0
     assert "@zoom" not in capsys.readouterr().out  # an image goes by its own name
@@ -72,4 +72,4 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run("score", str(tmp_path / "run"), "-q") == 0
     again = json.loads(results.read_text(encoding="utf-8"))["models"]["ground-net"]["background"]
     assert again["by_area"] == []
-    assert again["reasons"] == {"by_area": "nothing says how large the objects are"}
+    assert again["reasons"] == {"by_area": "the sizes of the objects are unknown"}

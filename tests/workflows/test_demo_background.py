@@ -36,7 +36,7 @@ def test_the_report_says_who_looks_at_the_ground(found: Evaluation) -> None:
     assert gap[GROUND] >= 0.5
     assert abs(gap[OBJECT]) <= 0.2
     page = found.report.read_text(encoding="utf-8")
-    assert "How much does the background decide?" in page
+    assert "How much do models rely on the background?" in page
     assert found.results.dataset.kinds == ("image",)
     assert "24 images under 13 variants" in page
     assert "24 videos" not in page
@@ -56,5 +56,5 @@ def test_again_without_the_network_only_the_report_is_drawn_and_the_photos_are_l
     done = CliRunner().invoke(cli_demo.command, ["--background", "-o", str(folder), "-q"], catch_exceptions=False)
     assert done.exit_code == 0
     assert "report:" in done.output
-    assert "without the photos: the photos are not in the cache" in done.output
+    assert "skipped the photos: the photos are not in the cache" in done.output
     assert {path: path.stat().st_mtime_ns for path in made} == made

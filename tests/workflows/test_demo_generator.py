@@ -42,10 +42,10 @@ def test_the_demo_ends_in_a_report_and_resumes(tmp_path: Path) -> None:
 def test_two_kinds_of_demo_at_once_are_refused() -> None:
     done = CliRunner().invoke(command, ["--generator", "--training"], standalone_mode=False)
     assert isinstance(done.exception, click.UsageError)
-    assert "--training and --generator are several demos" in str(done.exception)
+    assert "--training and --generator select different demos" in str(done.exception)
 
 
 def test_an_option_of_another_demo_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--generator", "--size", "toy", "-o", str(tmp_path / "out")])
-    assert "--size is for strobe demo --training" in str(done.exception)
+    assert "--size only works with --training" in str(done.exception)
     assert not (tmp_path / "out").exists()

@@ -39,7 +39,7 @@ def test_it_ends_in_a_report_and_goes_on_where_it_was(tmp_path, monkeypatch):
     assert {one.name for one in found.results.trainings or ()} == {"pmk", "stills"}
     assert found.report is not None
     page = found.report.read_text(encoding="utf-8")
-    assert "Recipes, each trained several times" in page
+    assert "Recipes with several trainings" in page
     assert "Before and after: stills~0 → pmk~0" in page
     assert (found.report.parent / "tables/trainings.csv").is_file()
 

@@ -30,12 +30,15 @@ def test_how_much_room_a_cluster_has() -> None:
         3, 1, 1.0
     )  # they come when they are asked for
     with pytest.raises(
-        StrobeError, match=r"^no node of the Ray cluster has 1 core\(s\) and 4 GPU for a worker; ask for less"
+        StrobeError, match=r"^no node of the Ray cluster has 1 core\(s\) and 4 GPU for a worker; request less"
     ):
         _room(ExecutorOptions(name="ray", gpus=4), "auto", gpus)
     assert _room(ExecutorOptions(name="ray", gpus=0), "auto", gpus) == _Room(9, 1, 0.0)
     for share, device in ((1.0, "cpu"), (0.0, "cuda")):  # before any Ray is started for it
-        said = pytest.raises(StrobeError, match=rf"^--actor-gpus {share:g} and --device {device}: leave one out$")
+        said = pytest.raises(
+            StrobeError,
+            match=rf"^--actor-gpus {share:g} and --device {device} contradict each other; remove one of them$",
+        )
         with said, away(ExecutorOptions(name="ray", gpus=share), device, Silent()):
             pass
 
@@ -45,8 +48,8 @@ def test_how_much_room_a_cluster_has() -> None:
     ("engine", "device", "line"),
     [
         ("slurm", "cpu", "engine: expected local, ray or ray=ADDRESS, got 'slurm'"),
-        ("ray=ray://head:10001", "cpu", "who writes the answers has to be a node of the cluster"),
-        ("ray", "cuda:1", "--device cuda:1 is a device of one machine; with --engine ray say cpu or cuda"),
+        ("ray=ray://head:10001", "cpu", "strobe writes the answers and must run on a node of the cluster"),
+        ("ray", "cuda:1", "--device cuda:1 is a device of one machine; with --engine ray, use cpu or cuda"),
         ("ray=127.0.0.1:1", "cpu", r"^--engine ray=127.0.0.1:1: no Ray cluster answers there \(.*refused"),
         ("ray=127.0.0.1:70000", "cpu", r"^--engine ray=127.0.0.1:70000: expected HOST:PORT, local or auto$"),
         ("ray=no such host:1", "cpu", r"^--engine ray=no such host:1: no Ray cluster answers there \("),
@@ -70,7 +73,7 @@ def test_who_listens_and_is_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         web.timeout = 60
         answering = threading.Thread(target=web.handle_request)
         answering.start()
-        said(web.server_port, "who listens there is no Ray")
+        said(web.server_port, "the program that listens there is not Ray")
         answering.join()
     monkeypatch.setattr(engines, "_KNOCK_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -87,8 +90,8 @@ def test_an_address_of_the_environment_is_one_that_was_asked_for(monkeypatch: py
 def test_another_version_is_refused() -> None:
     said = _Actor(None, "0.0.0", 1 << 20).take(bool)
     assert isinstance(said, _Refused)
-    assert "the driver 0.0.0; install the same version on every machine" in said.line
-    with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
+    assert "the driver has 0.0.0; install the same version on every machine" in said.line
+    with pytest.raises(StrobeError, match=r"^--actors only works with --engine ray$"):
         ExecutorOptions(actors=2)
 
 
@@ -100,7 +103,7 @@ def test_a_worker_on_another_machine_spins_as_briefly(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("gpus", [-1.0, 1e-5, 1.5, math.nan, math.inf])
 def test_shares_of_a_gpu_that_cannot_be(gpus: float) -> None:
-    line = r"^actor gpus: expected a part of one \(at least 0.0001\), or whole ones, got "
+    line = r"^actor gpus: expected a fraction of one GPU \(at least 0.0001\), or an integer, got "
     with pytest.raises(StrobeError, match=line):
         ExecutorOptions(name="ray", gpus=gpus)
 

@@ -218,9 +218,9 @@ def test_no_model_at_all_is_an_error(data: Path) -> None:
     never = f"py:{data.parent}/mine.py:never"
     for models, first in (((never,), ""), ((never, f"again={never}"), "first ")):
         notes: list[str] = []
-        with pytest.raises(StrobeError, match=rf"^no model could be run; {first}py:.*never: .*not today"):
+        with pytest.raises(StrobeError, match=rf"^no model could run; {first}py:.*never: .*not today"):
             go(data, *models, notes=notes)
-        assert sum("is left out" in note for note in notes) == (0 if len(models) == 1 else len(models))
+        assert sum("is skipped" in note for note in notes) == (0 if len(models) == 1 else len(models))
     with pytest.raises(StrobeError, match="no model given"):
         go(data)
 
@@ -229,7 +229,7 @@ def test_a_file_cannot_take_the_name_of_a_model_that_was_run(data: Path) -> None
     plugin = f"py:{data.parent}/mine.py:make"
     go(data, plugin)
     (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
-    with pytest.raises(StrobeError, match="name the file's with -m NAME=preds:FILE"):
+    with pytest.raises(StrobeError, match="choose another name for the file with -m NAME=preds:FILE"):
         go(data, f"{plugin}=preds:{data.parent}/theirs.json")
     assert not (data.parent / "run/external").exists()
 
@@ -247,7 +247,7 @@ def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
     made = strobe.example_dataset(n_videos=2, k=1)
     frames = replace(made.frames, media=texts([f"media/{row}.png" for row in range(len(made.frames))]))
     strobe.save_dataset(replace(made, frames=frames), tmp_path / "data")
-    with pytest.raises(StrobeError, match="no model could be run"):
+    with pytest.raises(StrobeError, match="no model could run"):
         evaluate(
             tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=PredictOptions(),
             request=ScoreRunOptions(), progress=Silent(),
@@ -298,7 +298,7 @@ def test_a_file_brought_for_other_frames_is_left_out_and_said(data: Path) -> Non
     paint(data, n_videos=6)
     found = go(data, plugin)
     assert list(found.results.models) == [plugin]
-    assert "bring a file that has them" in found.left_out[0]
+    assert "pass a file that has them" in found.left_out[0]
     file.write_text(json.dumps(predictions(data)))
     assert list(go(data, f"preds:{file}").results.models) == [plugin, "theirs"]
 
@@ -310,9 +310,9 @@ def test_a_name_goes_before_every_spec(data: Path) -> None:
     assert found.report is not None
     with pytest.raises(StrobeError, match="two models are called mine"):
         go(data, f"mine=py:{data.parent}/mine.py:make", f"mine=preds:{data.parent}/theirs.json")
-    with pytest.raises(StrobeError, match="was run there; name the file's"):
+    with pytest.raises(StrobeError, match="already has predictions of a model called mine"):
         go(data, f"mine=preds:{data.parent}/theirs.json")
-    with pytest.raises(StrobeError, match="a name is for one model"):
+    with pytest.raises(StrobeError, match="a name must refer to one model"):
         go(data, "lite=efficientnet-lite*")
     failed = go(data, "mine=py:nowhere.py:make", f"x=preds:{data.parent}/theirs.json").failed
     assert [one.name for one in failed] == ["mine"]
@@ -321,7 +321,7 @@ def test_a_name_goes_before_every_spec(data: Path) -> None:
     about = json.loads((data.parent / "run/run.json").read_text())
     assert about["models"]["z"]["status"] == "failed"
     again = go(data, f"x=py:{data.parent}/mine.py:make", f"y=preds:{data.parent}/theirs.json")
-    assert "holds a file's predictions under this name" in str(again.failed[0].error)
+    assert "the run already has a file with this name" in str(again.failed[0].error)
     about = json.loads((data.parent / "run/run.json").read_text())
     assert {name: one["status"] for name, one in about["models"].items()} == {"new": "done", "x": "failed"}
 
@@ -337,7 +337,7 @@ def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) 
     predicted()
     (data.parent / "mine.py").write_text(PLUGIN + "# another checkpoint\n")
     assert predicted().n_new == 25
-    assert any("its weights changed; the earlier checkpoint's predictions (weights" in line for line in notes)
+    assert any("its weights changed; the predictions of the earlier checkpoint (weights" in line for line in notes)
     assert len(list(run.glob("predictions/*/model-*.json"))) == 1
     (data.parent / "mine.py").write_text(PLUGIN)
     assert predicted().n_new == 0, "back to the first"
@@ -350,10 +350,10 @@ def test_decoding_on_a_device_that_is_not_there_is_refused(data: Path, capsys: p
             main([verb, str(data), "-m", spec, "-o", str(run), "--device", "cpu", "--decode", "device", "-q"])
         assert ended.value.code == 2
         said = capsys.readouterr().err
-        assert "--decode device is for models on CUDA, and here they run elsewhere; leave it out" in said
+        assert "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it" in said
         assert said.count("\n") == 1
         assert not run.exists()
-    with pytest.raises(StrobeError, match=r'^decode="device" is for models on CUDA'):
+    with pytest.raises(StrobeError, match=r'^decode="device" needs models on CUDA'):
         strobe.predict(data, spec, running=strobe.Running(device="cpu", decode="device"))
 
 
@@ -363,7 +363,7 @@ def test_a_model_beside_the_device_that_decodes_is_said(data: Path) -> None:
     notes: list[str] = []
     spec, options = f"a=py:{data.parent}/mine.py:make", PredictOptions(decode="device")
     assert predict(folder.read(data), [spec], data.parent / "run", options, Noting(notes))[0].ok
-    assert "a: decoded exactly, on the CPU: --decode device is for models on CUDA" in notes
+    assert "a: frames are decoded exactly on the CPU, because --decode device is for models on CUDA" in notes
 
 
 def test_a_report_that_cannot_be_written_is_said_and_the_old_one_goes(

@@ -26,7 +26,8 @@ from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.export import export
-from strobe.workflows.import_dataset import FrameFiles, ImportOptions, from_coco_vid, from_frames, from_vid_robust
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_frames import FrameFiles
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 
@@ -67,7 +68,7 @@ def made(
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
 def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    from_vid_robust(REFERENCE, tmp_path / "set", how=ImportOptions(media="none"))
+    import_dataset("imagenet-vid-robust", REFERENCE, tmp_path / "set", how=ImportOptions(media="none"))
     export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
@@ -94,7 +95,7 @@ def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.
     (root / "src/metadata").mkdir(parents=True)
     for name, content in zip(("pmsets", "labels"), made_up, strict=True):
         (root / f"src/metadata/{name}.json").write_text(json.dumps(content, indent=1))
-    from_vid_robust(root / "src", root / "set", how=ImportOptions(media="none"))
+    import_dataset("imagenet-vid-robust", root / "src", root / "set", how=ImportOptions(media="none"))
     export(root / "set", "imagenet-vid-robust", root / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (root / "out/metadata" / name).read_bytes() == (root / "src/metadata" / name).read_bytes()
@@ -116,7 +117,7 @@ def release(root: Path) -> Path:
 @pytest.mark.parametrize("mode", ["copy", "link"])
 def test_a_release_with_images_comes_back_whole(tmp_path: Path, mode: str) -> None:
     source = release(tmp_path / "src")
-    from_vid_robust(source, tmp_path / "set")
+    import_dataset("imagenet-vid-robust", source, tmp_path / "set")
     export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out", media=mode)
     files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
     assert files == {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()}
@@ -126,7 +127,7 @@ def test_a_release_with_images_comes_back_whole(tmp_path: Path, mode: str) -> No
 
 def test_a_dataset_of_ones_own_goes_through_the_release_format(tmp_path: Path) -> None:
     export(made(tmp_path / "set"), "imagenet-vid-robust", tmp_path / "out", media="copy", candidates=True)
-    back = from_vid_robust(tmp_path / "out", tmp_path / "back").dataset
+    back = import_dataset("imagenet-vid-robust", tmp_path / "out", tmp_path / "back").dataset
     data = folder.read(tmp_path / "set")
     assert back.sets.distance.tolist() == data.sets.distance.tolist()
     assert back.labels.label.tolist() == data.labels.label.tolist()
@@ -135,12 +136,12 @@ def test_a_dataset_of_ones_own_goes_through_the_release_format(tmp_path: Path) -
 
 def test_what_the_release_format_cannot_hold_is_refused(tmp_path: Path) -> None:
     pets = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
-    with pytest.raises(InvalidValue, match="has those of pets: export it as coco or csv"):
+    with pytest.raises(InvalidValue, match="has those of pets; export it as coco or csv"):
         export(made(tmp_path / "a", label_space=pets), "imagenet-vid-robust", tmp_path / "out")
     data = folder.read(made(tmp_path / "b"))
     far = replace(data, sets=replace(data.sets, distance=data.sets.distance * 9), verdicts=())
     folder.write(far, tmp_path / "far")
-    with pytest.raises(InvalidValue, match="up to 10 frames either side; made reaches 18"):
+    with pytest.raises(InvalidValue, match="up to 10 frames on either side, but made reaches 18"):
         export(tmp_path / "far", "imagenet-vid-robust", tmp_path / "out")
     keep = data.labels.frame != 3
     bare = replace(
@@ -162,8 +163,12 @@ def test_coco_loads_in_pycocotools_and_comes_back(tmp_path: Path) -> None:
     for image in loaded.imgs.values():
         with Image.open(tmp_path / "out/images" / image["file_name"]) as picture:
             assert picture.size == (image["width"], image["height"])
-    back = from_coco_vid(
-        tmp_path / "out/annotations.json", tmp_path / "back", images=tmp_path / "out/images", draw=ImportSampling(k=4)
+    back = import_dataset(
+        "coco-vid",
+        tmp_path / "out/annotations.json",
+        tmp_path / "back",
+        draw=ImportSampling(k=4),
+        options={"images": tmp_path / "out/images"},
     ).dataset
     assert back.info.label_space == data.info.label_space
     assert back.videos.fps(0) == Fraction(30000, 1001)
@@ -224,7 +229,7 @@ def test_packed_frames_are_pictures_for_others(tmp_path: Path, mode: str) -> Non
     there = (tmp_path / "again/media/clip1/4.zst").stat()
     assert (there.st_ino == (root / "media/clip1/4.zst").stat().st_ino) is (mode == "link")
     assert MediaSource(folder.read(tmp_path / "again")).read(9)[0, 0].tolist() == [1, 4, 0]
-    with pytest.raises(StrobeError, match="say --media copy, which unpacks them"):
+    with pytest.raises(StrobeError, match="pass --media copy, which unpacks them"):
         export(root, "fiftyone", tmp_path / "none", candidates=True)
 
 
@@ -250,7 +255,7 @@ def test_bad_requests(tmp_path: Path) -> None:
     for _ in range(2):  # the same again is no error
         export(root, "coco", tmp_path / "out")
     (tmp_path / "out/annotations.json").write_text("mine")
-    with pytest.raises(StrobeError, match="is already there"):
+    with pytest.raises(StrobeError, match="already exists"):
         export(root, "coco", tmp_path / "out")
     assert (tmp_path / "out/annotations.json").read_text() == "mine"
     (tmp_path / "file").write_text("")
@@ -272,7 +277,7 @@ def test_a_folder_with_other_files_is_not_written_to(form: str, tmp_path: Path) 
     (target / "deep/notes.txt").write_text("mine")
     (target / ".hidden").write_text("does not count")
     media: dict[str, Any] = {"media": "copy"} if form == "fiftyone" else {}
-    with pytest.raises(StrobeError, match=r"mine holds other files \(deep/notes\.txt\); choose another folder"):
+    with pytest.raises(StrobeError, match=r"mine contains other files \(deep/notes\.txt\); choose another folder"):
         export(root, form, target, **media)
     assert sorted(path.name for path in target.rglob("*")) == [".hidden", "deep", "notes.txt"]
     (target / "deep/notes.txt").unlink()
@@ -281,7 +286,7 @@ def test_a_folder_with_other_files_is_not_written_to(form: str, tmp_path: Path) 
     if form in ("card", "croissant"):
         export(root, form, root)
     else:
-        with pytest.raises(StrobeError, match="holds other files"):
+        with pytest.raises(StrobeError, match="contains other files"):
             export(root, form, root, **media)
 
 
@@ -302,10 +307,10 @@ def test_coco_of_labels_alone_comes_back(tmp_path: Path) -> None:
     for number in range(5):
         pixels = np.full((16, 24, 3), 40 * number, np.uint8)
         Image.fromarray(pixels).save(root / f"{number:03}.png")
-    first = from_frames(tmp_path / "frames", tmp_path / "set", files=FrameFiles(label=names)).dataset
+    first = import_dataset("frames", tmp_path / "frames", tmp_path / "set", files=FrameFiles(label=names)).dataset
     export(tmp_path / "set", "coco", tmp_path / "out", media="copy")
     # The images lie in images/ beside the JSON; nobody has to say so.
-    back = from_coco_vid(tmp_path / "out/annotations.json", tmp_path / "back").dataset
+    back = import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "back").dataset
     assert back.boxes is None
     assert back.frames.key.tolist() == first.frames.key.tolist()
     spoken = [{back.info.label_space.names[label] for label in back.labels_of(row)} for row in range(len(back.frames))]
@@ -314,4 +319,4 @@ def test_coco_of_labels_alone_comes_back(tmp_path: Path) -> None:
     data["images"][1]["category_ids"] = [77]
     (tmp_path / "out/annotations.json").write_text(json.dumps(data))
     with pytest.raises(StrobeError, match=r"images\[1\]: expected category_ids to be a list of known categories"):
-        from_coco_vid(tmp_path / "out/annotations.json", tmp_path / "again")
+        import_dataset("coco-vid", tmp_path / "out/annotations.json", tmp_path / "again")

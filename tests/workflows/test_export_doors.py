@@ -93,7 +93,7 @@ def test_an_interrupted_export_goes_on_and_another_one_is_not_mixed_in(world: Da
     synthesize_other = ["synthesize", str(tmp_path / "other"), "--videos", "3", "--size", "32", "--k", "1", "-q"]
     with pytest.raises(SystemExit):
         main([*synthesize_other, "--seed", "5"])
-    with pytest.raises(StrobeError, match=r"hf holds other files \(frames/.*\.parquet\); choose another folder"):
+    with pytest.raises(StrobeError, match=r"hf contains other files \(frames/.*\.parquet\); choose another folder"):
         export(tmp_path / "other", "huggingface", tmp_path / "hf")
     assert {path: path.read_bytes() for path in whole} == content
 
@@ -171,7 +171,7 @@ def test_the_card_says_what_a_stranger_must_know(world: Dataset, tmp_path: Path)
     front = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
     assert json.loads(front["task_categories"]) == ["image-classification", "object-detection"]
     assert json.loads(front["license_name"]) == "CC0-1.0"
-    for said in (world.digest(), "Nobody has looked", "its own labels", "strobe synthesize", "3 sets, 9 images"):
+    for said in (world.digest(), "Nobody has checked", "its own labels", "strobe synthesize", "3 sets, 9 images"):
         assert said in text
 
 
@@ -182,8 +182,8 @@ def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytes
         main(["import", "coco-vid", str(document), str(bare), "--no-media", "-q"])
     capsys.readouterr()
     table = {
-        ("huggingface", "--media", "copy"): "leave --media away",
-        ("card", "--media", "link"): "leave --media away",
+        ("huggingface", "--media", "copy"): "remove --media",
+        ("card", "--media", "link"): "remove --media",
         ("fiftyon",): "fiftyone",
     }
     for words, said in table.items():
@@ -191,7 +191,7 @@ def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytes
             main(["export", str(root_of(world)), words[0], str(tmp_path / "out"), *words[1:], "-q"])
         assert ended.value.code == 2
         assert said in capsys.readouterr().err
-    for form, said in (("huggingface", "has no images"), ("fiftyone", "FiftyOne shows files")):
+    for form, said in (("huggingface", "has no images"), ("fiftyone", "which FiftyOne needs")):
         with pytest.raises(SystemExit) as ended:
             main(["export", str(bare), form, str(tmp_path / "out"), "-q"])
         told = capsys.readouterr().err
@@ -233,9 +233,9 @@ def test_a_leaderboard_over_many_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     before = (tmp_path / "leaderboard.json").read_bytes()
     for words, said in (
         ((runs[0], runs[0], "leaderboard", tmp_path), "is given twice"),
-        ((runs[0], RUNS, "leaderboard", tmp_path), "is no run folder"),
-        ((runs[0], runs[1], "coco", tmp_path / "new"), "only leaderboard of many"),
-        ((runs[0], "leaderboard", tmp_path, "--media", "copy"), "leave --media away"),
+        ((runs[0], RUNS, "leaderboard", tmp_path), "is not a run folder"),
+        ((runs[0], runs[1], "coco", tmp_path / "new"), "only leaderboard takes several"),
+        ((runs[0], "leaderboard", tmp_path, "--media", "copy"), "remove --media"),
     ):
         assert board(*words) == 2
         assert said in capsys.readouterr().err

@@ -62,7 +62,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (-0.03, 0.005, 0.04, None, "not shown", (True, True, False)),
         (-0.03, 0.0, 0.01, None, "holds", (True, True, True)),  # exactly what is allowed
         (None, 0.0, None, "one video", "cannot tell", (False, False, False)),
-        (-1.0, 0.0, 1.0, "4 videos cannot decide", "cannot tell", (False, False, False)),
+        (-1.0, 0.0, 1.0, "4 videos cannot give a significant result", "cannot tell", (False, False, False)),
     ],
 )
 def test_a_loss_is_held_against_its_interval(low, value, high, reason, verdict, passed) -> None:
@@ -116,14 +116,14 @@ def test_what_so_few_videos_cannot_tell_fails(runs: Path, command: Any, tmp_path
     words = ["gate", runs / "few-new", "--against", runs / "few-old", "--max-loss", "acc_pmk=1", "-o", tmp_path, "-q"]
     code, out, _ = command(*words)
     assert code == 1
-    assert "cannot tell, 4 videos cannot decide" in out
+    assert "cannot tell, 4 videos cannot give a significant result" in out
     told = f"--max-loss needs at least {least_videos()} videos"
-    assert f"; {told}; the figure is beyond the limit; detectable: nothing; --unsure pass lets it through\n" in out
+    assert f"; {told}; the figure is beyond the limit; detectable: nothing; --unsure pass accepts it\n" in out
     assert told.removeprefix("--max-loss") in (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
     turned = ["gate", runs / "few-old", "--against", runs / "few-new", *words[4:]]
     code, out, _ = command(*turned)
     assert code == 1  # better by its figure, and still nobody can tell
-    assert f"; {told}; the figure is within the limit; detectable: nothing; --unsure pass lets it through\n" in out
+    assert f"; {told}; the figure is within the limit; detectable: nothing; --unsure pass accepts it\n" in out
     assert command(*words, "--unsure", "pass")[0] == 0
     assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
 
@@ -152,27 +152,27 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10"),
+        ([], "no limit given; use for example --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10"),
         (["--max-loss", "acc_pmk"], "expected MEASURE=NUMBER, e.g. --max-loss acc_pmk=1, got 'acc_pmk'"),
         (["--min", "=5"], "expected MEASURE=NUMBER"),
         (["--min", "acc_pmk=0.5"], "would be 0.5 per cent; write 50 for 50 per cent"),
         (["--min", "acc_pmk=nan"], "--min acc_pmk: expected at most 100, got nan"),
         (["--min", "acc_pm10=5"], "unknown measure for --min 'acc_pm10'; did you mean"),
         (["--max", "bg-gap=5"], "unknown measure for --max 'bg-gap'; net has acc_orig, acc_pmk, drop"),
-        (["--max-loss", "acc_pmk=1"], "needs something to lose against: --against RUN, or --baseline MODEL"),
-        (["--max-loss", "map_pmk=1", "--against", "old"], "of a loss there are acc_orig, acc_pmk, drop"),
+        (["--max-loss", "acc_pmk=1"], "needs a baseline; add --against RUN or --baseline MODEL"),
+        (["--max-loss", "map_pmk=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
         (
             ["--max-loss", "flip_rate=1"],
-            "a loss is of acc_orig, acc_pmk, drop, map_orig, map_pmk; --max and --min take",
+            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk; --max and --min take",
         ),
-        (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; a loss is of acc_orig"),
-        (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; it has net"),
-        (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same holds net; say which one with -m"),
+        (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes acc_orig"),
+        (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; its models are net"),
+        (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same has the models net; choose one with -m"),
         (["--max-loss", "acc_pmk=1", "--against", "same"], "is given twice"),
         (["--max-loss", "acc_pmk=1", "--against", "few-old"], "are runs on different frames"),
         (
             ["--max-loss", "acc_pmk=1", "--against", "nowhere"],
-            "no such run folder: RUNS/nowhere; a model of the same run is named with",
+            "no such run folder: RUNS/nowhere; use --baseline for a model of the same run",
         ),
     ],
 )
@@ -207,15 +207,15 @@ def test_gate_of_detectors_and_two_models_of_one_run(zoo: Any, command: Any, tmp
     assert "good against bad on zoo" in out
     code, out, _ = command("history", tmp_path / "run", "-o", tmp_path / "history", "-q")
     assert code == 0
-    assert "map_pmk since the one before" in out
+    assert "map_pmk since the previous" in out
     code, out, _ = command("compare", tmp_path / "run", "-m", "good", "-m", "bad", "-q")
     told = [line for line in out.splitlines() if line.startswith("From good to bad")]
     found = strobe.compare(tmp_path / "run")
     drops = [one.sentence for name in ("drop", "map_drop") for one in found.of(name)]
     assert ["mAP" in one for one in drops] == [False, True], "both drops stand here, so they need two names"
     assert len(told) == 2, "two lists, and each says which it is"
-    assert told[0].startswith("From good to bad, by the class of the surest box: ")
-    assert told[1].endswith("(held: AP above 0 on the anchor, and nowhere lower).")
+    assert told[0].startswith("From good to bad, by the class of the most confident box: ")
+    assert told[1].endswith("(held: AP is above 0 on the anchor, and no frame has a lower AP).")
 
 
 def test_paths_are_shown_as_the_report_does(runs: Path, command: Any, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_significant_loss_beyond_the_margin_fails_by_default(dominated: Path, 
 
 
 def test_effective_videos_are_printed_where_one_video_dominates(dominated: Path, command: Any, tmp_path: Path) -> None:
-    note = "few of the 8 videos hold most of the 44 sets: the intervals are those of 3.3 effective videos"
+    note = "few of the 8 videos hold most of the 44 sets, so the intervals are based on 3.3 effective videos"
     run = shutil.copytree(dominated, tmp_path / "run")
     code, out, _ = command("score", run, "--dataset", dominated.parent / "data")
     assert code == 0
@@ -339,14 +339,14 @@ def test_how_many_videos_a_margin_takes(runs: Path, command: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--plan"], "nothing to plan for: give --max-loss acc_pmk=2"),
-        (["--plan", "--min", "acc_pmk=50"], "--plan counts videos for --max-loss; leave out the rule acc_pmk at least"),
+        (["--plan"], "no limit to plan for; use for example --max-loss acc_pmk=2"),
+        (["--plan", "--min", "acc_pmk=50"], "--plan supports only --max-loss; remove the rule acc_pmk at least"),
         (["--plan", "--max-loss", "acc_pmk=0"], "acc_pmk=0: expected a margin from above 0 to 25 points"),
-        (["--plan", "--max-loss", "map_pmk=2"], "depends on the data; name a run and a baseline"),
+        (["--plan", "--max-loss", "map_pmk=2"], "depends on the data; give a run and a baseline"),
         (["--max-loss", "acc_pmk=2"], "Missing argument 'NEW'"),
-        (["RUN", "--max-loss", "acc_pmk=2", "--churn", "5"], "--churn goes with --plan"),
-        (["RUN", "--plan", "--max-loss", "acc_pmk=2", "--churn", "5"], "a run and its baseline measure it"),
-        (["RUN", "--plan", "--max-loss", "acc_pmk=2"], "give one --against RUN or --baseline MODEL"),
+        (["RUN", "--max-loss", "acc_pmk=2", "--churn", "5"], "--churn only works with --plan"),
+        (["RUN", "--plan", "--max-loss", "acc_pmk=2", "--churn", "5"], "a run and its baseline determine the churn"),
+        (["RUN", "--plan", "--max-loss", "acc_pmk=2"], "use one --against RUN or one --baseline MODEL"),
     ],
 )
 def test_a_plan_is_refused_in_one_line(runs: Path, command: Any, words: list[str], message: str) -> None:
@@ -365,7 +365,7 @@ def test_history_goes_by_time(runs: Path, command: Any, tmp_path: Path) -> None:
     rows = [line for line in out.splitlines() if "2026-03" in line]
     assert [row.split()[0] for row in rows] == ["old", "same", "worse", "better"]
     assert rows[0].endswith("—")
-    assert rows[1].endswith("no difference shown")
+    assert rows[1].endswith("not significant")
     assert rows[2].endswith("clearly worse")
     assert rows[3].endswith("clearly better")
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".csv", ".json", ".png", ".svg"]
@@ -377,7 +377,7 @@ def test_history_goes_by_time(runs: Path, command: Any, tmp_path: Path) -> None:
     _, out, _ = command("history", *folders, "--order", "given", "--json")
     assert [step["name"] for step in json.loads(out)["steps"]] == ["better", "old", "worse", "same"]
     code, out, err = command("history", runs / "old", "-m", "nobody", "-q")
-    assert (code, err) == (2, "strobe: no predictions of nobody in the runs\n")
+    assert (code, err) == (2, "strobe: the runs have no predictions of nobody\n")
 
 
 def test_in_python(runs: Path) -> None:
@@ -389,7 +389,7 @@ def test_in_python(runs: Path) -> None:
     assert [one.verdict for one in found.checks] == ["clearly worse", "holds"]
     assert repr(found).splitlines()[-1] == "FAILED: 1 of 2 checks"
     assert "<td>clearly worse</td>" in found._repr_html_()
-    with pytest.raises(strobe.StrobeError, match="max_loss acc_pmk needs something to lose against: against RUN"):
+    with pytest.raises(strobe.StrobeError, match="max_loss acc_pmk needs a baseline; add against RUN"):
         strobe.gate(runs / "old", max_loss={"acc_pmk": 1})
     steps = strobe.history(runs / "old", runs / "same", runs / "worse")
     assert steps.to_frame()["clearly"].tolist() == ["", "", "worse"]
@@ -410,6 +410,7 @@ def test_history_sees_a_slow_decline(tmp_path: Path, command: Any) -> None:
     code, out, _ = command("history", *folders, "-o", tmp_path / "out", "-q")
     assert code == 0
     assert "clearly" not in "".join(line for line in out.splitlines() if "2026-03" in line)
+    assert "clearly worse" in out, "no step shows the loss of 20 points, the first and the best do"
     rows = [line for line in out.splitlines() if line.startswith("epoch-5 ")]
     assert rows[1].count("clearly worse") == 2
     assert rows[1].endswith("clearly worse (epoch-1)")

@@ -17,8 +17,8 @@ from strobe.datasets.import_imagenet_9 import RUNGS
 from strobe.datasets.ladder_table import read_ladder
 from strobe.report.published import printed_on
 from strobe.workflows import review
-from strobe.workflows.import_background import from_crops, from_imagenet_9, from_imagenet_a, from_objectnet
-from strobe.workflows.import_dataset import ImportOptions, PhotoFiles, from_photos
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
 
@@ -39,7 +39,7 @@ def imagenet_a(tmp_path: Path) -> Path:
 
 
 def test_imagenet_a_is_a_choice_among_its_200_classes(imagenet_a: Path, tmp_path: Path) -> None:
-    done = from_imagenet_a(imagenet_a, tmp_path / "a")
+    done = import_dataset("imagenet-a", imagenet_a, tmp_path / "a")
     data = folder.read(tmp_path / "a")
     assert data.digest() == done.dataset.digest()
     assert (data.info.name, data.info.k, data.n_sets) == ("imagenet-a", 0, 4)
@@ -47,10 +47,10 @@ def test_imagenet_a_is_a_choice_among_its_200_classes(imagenet_a: Path, tmp_path
     ours = space("imagenet-a")
     assert [data.labels_of(row) for row in range(4)] == [(ours.index(RAY),)] * 2 + [(ours.index(DOG),)] * 2
     assert ours.index(DOG) == 40, "the place among the 200, not the second folder that happens to be here"
-    assert done.notes == ("2 of ImageNet-A's 200 classes are here; models choose among all 200",)
-    again = from_imagenet_a(imagenet_a, tmp_path / "a")
-    assert again.notes[0] == "it is there already; nothing was changed"
-    wide = from_imagenet_a(imagenet_a, tmp_path / "wide", label_space="ilsvrc-2012").dataset
+    assert done.notes == ("2 of ImageNet-A's 200 classes are present; models choose among all 200",)
+    again = import_dataset("imagenet-a", imagenet_a, tmp_path / "a")
+    assert again.notes[0] == "it already exists; nothing was changed"
+    wide = import_dataset("imagenet-a", imagenet_a, tmp_path / "wide", options={"label_space": "ilsvrc-2012"}).dataset
     assert [wide.labels_of(row) for row in (0, 3)] == [(6,), (235,)]
 
 
@@ -61,21 +61,23 @@ def test_what_is_no_imagenet_a_is_one_line(imagenet_a: Path, tmp_path: Path) -> 
     assert "no such folder" in refused("import", "imagenet-a", tmp_path / "nowhere", out)
     picture(imagenet_a / FOX / "x.jpg", 5)
     said = refused("import", "imagenet-a", imagenet_a, out)
-    assert f"{FOX}: no class of imagenet-a (200 classes by WordNet id or name); move the folder out" in said
-    assert "--label-space ilsvrc-2012 takes all 1,000" in said
+    assert f"{FOX}: not a class of imagenet-a (200 classes, by WordNet id or name); move the folder away" in said
+    assert "--label-space ilsvrc-2012 accepts all 1,000 classes" in said
     shutil.rmtree(imagenet_a / FOX)
     stray = picture(imagenet_a / "y.jpg", 5)
-    assert "y.jpg is in no class folder" in refused("import", "imagenet-a", imagenet_a, out)
+    assert "y.jpg is not in a class folder" in refused("import", "imagenet-a", imagenet_a, out)
     stray.unlink()
-    assert "is in no class folder" in refused("import", "imagenet-a", imagenet_a.parent, tmp_path.parent / "elsewhere")
+    assert "is not in a class folder" in refused(
+        "import", "imagenet-a", imagenet_a.parent, tmp_path.parent / "elsewhere"
+    )
     bad = imagenet_a / DOG / "bad.jpg"
     bad.write_bytes(b"no image")
     said = refused("import", "imagenet-a", imagenet_a, out)
-    assert f"{DOG}/bad.jpg: not a readable image; fetch it again, or move it out" in said
+    assert f"{DOG}/bad.jpg: not a readable image; download it again, or move it away" in said
     assert not (out / "dataset.json").exists()
     shutil.copy(imagenet_a / DOG / "0.1_c.jpg", bad)
-    done = from_imagenet_a(imagenet_a, out)
-    assert f"1 image(s) are there twice, first {DOG}/0.1_c.jpg and {DOG}/bad.jpg" in done.notes[-1]
+    done = import_dataset("imagenet-a", imagenet_a, out)
+    assert f"1 image(s) are copies of others, first {DOG}/0.1_c.jpg and {DOG}/bad.jpg" in done.notes[-1]
 
 
 # -- crops and their originals -----------------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ def test_crops_are_paired_with_their_originals(imagenet_a: Path, tmp_path: Path)
     crops = tmp_path / "imagenet-a-plus"
     for key in (f"{RAY}/0.2_b.jpg", f"{DOG}/0.1_c.jpg"):
         picture(crops / key, 99, (7, 5))
-    done = from_crops(crops, tmp_path / "plus", originals=imagenet_a)
+    done = import_dataset("imagenet-a-plus", crops, tmp_path / "plus", options={"originals": imagenet_a})
     data = folder.read(tmp_path / "plus")
     assert data.digest() == done.dataset.digest()
     assert (data.info.name, data.info.k, data.info.axis, data.info.label_source) == (
@@ -105,7 +107,7 @@ def test_crops_are_paired_with_their_originals(imagenet_a: Path, tmp_path: Path)
     }, "whole and crop are resized whole; `usual` is the same file as each model prepares it"
     usual = frames.key.tolist().index(f"usual/whole/{DOG}/0.1_c.jpg")
     assert frames.media[usual] == f"media/whole/{DOG}/0.1_c.jpg"
-    assert done.notes == ("2 of 4 originals have no crop and were left out: whole and crop are compared",)
+    assert done.notes == ("2 of 4 originals have no crop and were left out, because each image needs a crop",)
     assert data.boxes is None
 
 
@@ -114,12 +116,15 @@ def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> No
     words = ("import", "imagenet-a-plus", crops, out, "--originals", imagenet_a)
     stray = picture(crops / RAY / "other.jpg", 99)
     said = refused(*words)
-    assert f"{RAY}/other.jpg has no original: no {RAY}/other.jpg below" in said
+    assert f"{RAY}/other.jpg has no original: {RAY}/other.jpg is not below" in said
     assert "--originals" in said
     stray.unlink()
     for name in ("0.2_b.jpg", "0.2_b.png"):
         picture(crops / RAY / name, 99)
-    assert f"{RAY}/0.2_b.jpg and {RAY}/0.2_b.png are crops of one image, {RAY}/0.2_b.jpg; keep one" in refused(*words)
+    assert (
+        f"{RAY}/0.2_b.jpg and {RAY}/0.2_b.png are crops of the same image, {RAY}/0.2_b.jpg; keep one of them"
+        in refused(*words)
+    )
     (crops / RAY / "0.2_b.png").unlink()
     (crops / "manifest.json").write_text('{"crops": [{"file": "x"}]}')
     assert "manifest.json: crops[0]: key: expected a text" in refused(*words)
@@ -131,7 +136,7 @@ def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> No
 def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: Path, tmp_path: Path) -> None:
     """review --ask box → review export --crops → import imagenet-a-plus; the boxes come along, and what is discarded
     does not."""
-    data = from_imagenet_a(imagenet_a, tmp_path / "a").dataset
+    data = import_dataset("imagenet-a", imagenet_a, tmp_path / "a").dataset
     space_a, ids = data.info.label_space, data.frame_ids()
 
     def said(row: int, box: tuple[int, int, int, int] | None) -> BoxAnswer:
@@ -141,12 +146,14 @@ def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: 
             reason="" if box else "several",
         )  # fmt: skip
 
-    folder.append_answers(tmp_path / "a", drawn=[said(0, (2, 3, 12, 13)), said(1, None), said(3, (0, 0, 30, 20))])
+    folder.append_answers(tmp_path / "a", "drawn", [said(0, (2, 3, 12, 13)), said(1, None), said(3, (0, 0, 30, 20))])
     review.export(tmp_path / "a", ask="box", crops=tmp_path / "crops")
     manifest = json.loads((tmp_path / "crops/manifest.json").read_text())
     assert [one["area_share"] for one in manifest["crops"]] == [100 / 600, 1.0]
     assert manifest["discarded"][0]["reasons"] == ["several"]
-    plus = from_crops(tmp_path / "crops", tmp_path / "plus", originals=tmp_path / "a").dataset
+    plus = import_dataset(
+        "imagenet-a-plus", tmp_path / "crops", tmp_path / "plus", options={"originals": tmp_path / "a"}
+    ).dataset
     assert plus.boxes is not None
     assert plus.boxes.xyxy.tolist() == [[2, 3, 12, 13], [0, 0, 30, 20]]
     assert [str(plus.frames.key[row]) for row in plus.boxes.frame] == [
@@ -165,15 +172,17 @@ def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: 
     assert "the box 2, 3, 31, 13 is not inside the image of 30×20 pixels" in refused(*words)
     (tmp_path / "crops/manifest.json").write_text(json.dumps(manifest))
     changed.write_bytes(changed.read_bytes() + b" ")
-    assert "not the file that" in refused(*words)
+    assert "not the file listed in" in refused(*words)
 
 
 def test_crops_of_other_classes_have_the_folders_own_names(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         picture(tmp_path / "whole" / name / "a.png", 1, (30, 20))
         picture(tmp_path / "crops" / name / "a.png", 1, (9, 9))
-    from_photos(tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
-    done = from_crops(tmp_path / "crops", tmp_path / "set", originals=tmp_path / "photos")
+    import_dataset("photos", tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
+    done = import_dataset(
+        "imagenet-a-plus", tmp_path / "crops", tmp_path / "set", options={"originals": tmp_path / "photos"}
+    )
     assert done.dataset.info.label_space.names == ("cat", "dog")
 
 
@@ -197,7 +206,7 @@ def imagenet_9(tmp_path: Path) -> Path:
 
 
 def test_imagenet_9_and_its_variations_are_the_rungs_of_a_ladder(imagenet_9: Path, tmp_path: Path) -> None:
-    done = from_imagenet_9(imagenet_9, tmp_path / "in9")
+    done = import_dataset("imagenet-9", imagenet_9, tmp_path / "in9")
     data = folder.read(tmp_path / "in9")
     assert data.digest() == done.dataset.digest()
     assert done.notes == ()
@@ -218,14 +227,14 @@ def test_imagenet_9_and_its_variations_are_the_rungs_of_a_ladder(imagenet_9: Pat
 
 
 def test_a_part_of_imagenet_9_is_said_and_names_stay_what_they_are(imagenet_9: Path, tmp_path: Path) -> None:
-    whole = from_imagenet_9(imagenet_9, tmp_path / "whole").dataset
+    whole = import_dataset("imagenet-9", imagenet_9, tmp_path / "whole").dataset
     shutil.rmtree(imagenet_9 / "mixed_next")
     (imagenet_9 / "only_fg/val/00_dog/n02085620_7.JPEG").rename(imagenet_9 / "only_fg/val/00_dog/n09_1.JPEG")
-    done = from_imagenet_9(imagenet_9, tmp_path / "part")
+    done = import_dataset("imagenet-9", imagenet_9, tmp_path / "part")
     assert done.notes == (
-        "only_fg: 1 file(s) name no image of original and were left out, first 00_dog/n09_1.JPEG",
-        "only_fg: 1 of 3 images lack it",
-        "not there: mixed_next",
+        "only_fg: 1 file(s) match no image of original and were left out, first 00_dog/n09_1.JPEG",
+        "only_fg: 1 of 3 images lack this variation",
+        "missing variations: mixed_next",
     )
     names = dict(zip(whole.frames.key, whole.frame_ids(), strict=True))
     part = dict(zip(done.dataset.frames.key, done.dataset.frame_ids(), strict=True))
@@ -234,9 +243,9 @@ def test_a_part_of_imagenet_9_is_said_and_names_stay_what_they_are(imagenet_9: P
 
 def test_an_object_on_several_grounds_of_one_kind_is_taken_once(imagenet_9: Path, tmp_path: Path) -> None:
     picture(imagenet_9 / "mixed_rand/val/00_dog/fg_n02085620_7_bg_n01443537_9.JPEG", 3)
-    found = from_imagenet_9(imagenet_9, tmp_path / "in9")
+    found = import_dataset("imagenet-9", imagenet_9, tmp_path / "in9")
     assert {len(one.members) for one in found.dataset} == {1}
-    (note,) = [note for note in found.notes if note.startswith("mixed_rand: 1 file(s) show an object that another")]
+    (note,) = [note for note in found.notes if note.startswith("mixed_rand: 1 file(s) show the same object as another")]
     assert "00_dog/fg_n02085620_7_bg_" in note
 
 
@@ -250,13 +259,13 @@ def test_what_is_no_imagenet_9_is_one_line(imagenet_9: Path, tmp_path: Path) -> 
     assert "no_fg/val/01_bird/n02085621_8.JPEG: not a readable image" in refused(*words)
     strange = imagenet_9 / "mixed_rand/val/09_tree"
     picture(strange / "x.JPEG", 1)
-    assert "09_tree: no class of ImageNet-9; its folders are called 00_dog to 08_fish" in refused(*words)
+    assert "09_tree: not a class of ImageNet-9; class folders are called 00_dog to 08_fish" in refused(*words)
     shutil.rmtree(strange)
     picture(imagenet_9 / "original/val/00_dog/n02085620_7.png", 1)
-    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png are one image by their names" in refused(*words)
+    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png have names of the same image" in refused(*words)
     for variation in RUNGS:
         shutil.rmtree(imagenet_9 / variation)
-    assert "original alone, and none of its variations" in refused(*words)
+    assert "it has original but none of its variations" in refused(*words)
 
 
 # -- ObjectNet ---------------------------------------------------------------------------------------------------------
@@ -285,7 +294,7 @@ def objectnet(tmp_path: Path) -> Path:
 
 
 def test_objectnet_loses_its_border_and_any_class_of_its_kind_is_right(objectnet: Path, tmp_path: Path) -> None:
-    done = from_objectnet(objectnet, tmp_path / "set")
+    done = import_dataset("objectnet", objectnet, tmp_path / "set")
     data = folder.read(tmp_path / "set")
     assert data.digest() == done.dataset.digest()
     assert data.info.label_space.names == ("analog clock", "bicycle-built-for-two", "digital clock", "mountain bike")
@@ -295,13 +304,13 @@ def test_objectnet_loses_its_border_and_any_class_of_its_kind_is_right(objectnet
     stored = np.asarray(Image.open(tmp_path / "set/media/bicycle/1.png"))
     assert (stored == (15, 7, 9)).all(), "no red is left"
     assert done.notes == ("1 image(s) of 1 folder(s) show no class of the map and were left out",)
-    assert from_objectnet(objectnet, tmp_path / "set").notes[0] == "it is there already; nothing was changed"
+    assert import_dataset("objectnet", objectnet, tmp_path / "set").notes[0] == "it already exists; nothing was changed"
     own = tmp_path / "map.csv"
     own.write_text("folder,label\nair_freshener,lighter\nair_freshener,n03916031\n")
-    other = from_objectnet(objectnet, tmp_path / "own", classes=own, border=0).dataset
+    other = import_dataset("objectnet", objectnet, tmp_path / "own", options={"classes": own, "border": 0}).dataset
     assert other.info.label_space.names == ("lighter", "perfume")
     assert (other.frames.width[0], other.frames.height[0]) == (20, 16)
-    bare = from_objectnet(objectnet, tmp_path / "bare", how=ImportOptions(media="none")).dataset
+    bare = import_dataset("objectnet", objectnet, tmp_path / "bare", how=ImportOptions(media="none")).dataset
     assert bare.frames.key.tolist() == data.frames.key.tolist()
 
 
@@ -314,15 +323,15 @@ def test_what_is_no_objectnet_is_one_line(objectnet: Path, tmp_path: Path) -> No
     own.write_text("folder,label\nshoe,Loafer\n")
     assert "none of its folders (air_freshener, …) is in the map" in refused(*words, "--map", own)
     assert "--border: expected 0–64 pixels" in refused(*words, "--border", -1)
-    assert "nothing is left without its border" in refused(*words, "--border", 8)
+    assert "pixels has nothing left without its border" in refused(*words, "--border", 8)
     (objectnet / "images/bicycle/1.png").write_bytes(b"x")
     assert "1.png: not a readable image" in refused(*words)
     plain = picture(objectnet / "images/bicycle/1.png", 3, (20, 16))
     assert "1 image(s) have no red border" in run(*words)
     assert plain.is_file()
     shutil.rmtree(objectnet / "mappings")
-    with pytest.raises(StrobeError, match="nothing says which of ILSVRC's classes its folders show"):
-        from_objectnet(objectnet, tmp_path / "none")
+    with pytest.raises(StrobeError, match="the ILSVRC classes of its folders are unknown"):
+        import_dataset("objectnet", objectnet, tmp_path / "none")
 
 
 # -- how they are scored -----------------------------------------------------------------------------------------------
@@ -334,15 +343,15 @@ def results_of(run_folder: Path) -> dict:
 
 def test_imagenet_a_is_scored_among_200_classes_and_among_1000_beside_it(imagenet_a: Path, tmp_path: Path) -> None:
     """The best of 1,000 is a grey fox, which is none of the 200: right 200-way, wrong 1000-way; kept in the run."""
-    from_imagenet_a(imagenet_a, tmp_path / "a")
+    import_dataset("imagenet-a", imagenet_a, tmp_path / "a")
     data, every = folder.read(tmp_path / "a"), space("ilsvrc-2012")
     scores = np.full((4, 1000), -1.0)
     for row, best, second in ((0, RAY, DOG), (1, FOX, RAY), (2, FOX, RAY), (3, DOG, RAY)):
         scores[row, every.index(best)], scores[row, every.index(second)] = 2.0, 1.0
     (tmp_path / "scores.json").write_text(json.dumps(dict(zip(data.frames.key, scores.tolist(), strict=True))))
     said = run("score", tmp_path / "a", "-m", f"preds:{tmp_path / 'scores.json'}", "-o", tmp_path / "run", "-q")
-    assert "among the 200 classes here" in said
-    assert "among all its 1,000" in said
+    assert "among the 200 classes of the data" in said
+    assert "among all 1,000 of the model" in said
     first = results_of(tmp_path / "run")["models"]["scores"]
     assert first["acc_orig"]["count"] == 3
     found = first["all_classes"]
@@ -355,7 +364,7 @@ def test_imagenet_a_is_scored_among_200_classes_and_among_1000_beside_it(imagene
     assert results_of(tmp_path / "run")["models"]["scores"] == first
     run("report", tmp_path / "run", "-q")
     page = (tmp_path / "run/report.html").read_text()
-    assert "where the best of all its 1,000 classes must be" in page
+    assert "if it chooses among all its 1,000 classes" in page
     assert "EfficientNet-B7 as a detector 53.95 %" in page
 
 
@@ -387,7 +396,7 @@ def test_imagenet_9_is_scored_by_its_authors_protocol(tmp_path: Path, imagenet_9
         place, number = int(path.parent.name[:2]), ["original", *RUNGS].index(path.parents[2].name)
         picture(path.with_suffix(".png"), 20 * number + place)
         path.unlink()
-    from_imagenet_9(imagenet_9, tmp_path / "in9")
+    import_dataset("imagenet-9", imagenet_9, tmp_path / "in9")
     (tmp_path / "nine.py").write_text(NINE)
     data = folder.read(tmp_path / "in9")
     every = space("ilsvrc-2012")
@@ -413,5 +422,5 @@ def test_imagenet_9_is_scored_by_its_authors_protocol(tmp_path: Path, imagenet_9
     assert "ResNet-50 95.6 / 86.2 / 78.9 / 7.3" in printed_on(found["dataset"]["name"])
     gap = [one for one in found["contrasts"] if (one["a"], one["b"], one["held"]) == ("same", "other", "nine")]
     assert gap[0]["value"]["value"] == pytest.approx(1 / 3), "BG-Gap"
-    with pytest.raises(AssertionError, match="takes a model's best class first"):
+    with pytest.raises(AssertionError, match="uses the model's best class"):
         run("eval", tmp_path / "in9", "-m", models[0], "-o", tmp_path / "other", "--merge", "mean", "-q")

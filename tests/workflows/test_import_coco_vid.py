@@ -12,15 +12,18 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.datasets import folder
 from strobe.datasets.sampled import ImportSampling
-from strobe.workflows.import_dataset import (
-    ImportOptions,
-    from_coco_vid,
-)
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
 
 def test_coco_vid(tmp_path: Path) -> None:
     source = coco(tmp_path / "src")
-    from_coco_vid(source, tmp_path / "dst", images=tmp_path / "src/images", draw=ImportSampling(k=3, seed=1))
+    import_dataset(
+        "coco-vid",
+        source,
+        tmp_path / "dst",
+        draw=ImportSampling(k=3, seed=1),
+        options={"images": tmp_path / "src/images"},
+    )
     data = folder.read(tmp_path / "dst")
     assert data.n_sets == 2
     assert data.info.label_space.names == ("dog", "person")
@@ -52,8 +55,8 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
         ],
     }  # fmt: skip
     (tmp_path / "vis.json").write_text(json.dumps(vis))
-    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
-    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", how=ImportOptions(media="none")).dataset
+    one = import_dataset("coco-vid", tmp_path / "src/ann.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
+    two = import_dataset("coco-vid", tmp_path / "vis.json", tmp_path / "b", how=ImportOptions(media="none")).dataset
     assert one.frame_ids() == two.frame_ids()
     assert one.labels.label.tolist() == two.labels.label.tolist()
     assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
@@ -64,15 +67,23 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
     youtube = space("youtube-bb")
     data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
     (tmp_path / "a.json").write_text(json.dumps(data))
-    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
+    done = import_dataset("coco-vid", tmp_path / "a.json", tmp_path / "a", how=ImportOptions(media="none")).dataset
     assert done.info.label_space == youtube
-    named = from_coco_vid(
-        tmp_path / "src/ann.json", tmp_path / "b", how=ImportOptions(media="none"), label_space="youtube-bb"
+    named = import_dataset(
+        "coco-vid",
+        tmp_path / "src/ann.json",
+        tmp_path / "b",
+        how=ImportOptions(media="none"),
+        options={"label_space": "youtube-bb"},
     ).dataset
     assert named.info.label_space == youtube
     with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        from_coco_vid(
-            tmp_path / "src/ann.json", tmp_path / "c", how=ImportOptions(media="none"), label_space="imagenet-vid"
+        import_dataset(
+            "coco-vid",
+            tmp_path / "src/ann.json",
+            tmp_path / "c",
+            how=ImportOptions(media="none"),
+            options={"label_space": "imagenet-vid"},
         )
 
 
@@ -86,8 +97,8 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
         (lambda d: d["videos"].append({"id": 1, "name": "x"}), r"videos\[2\]: the video 'x'"),
         (lambda d: d["videos"][0].update(fps="often"), r"videos\[0\]: expected"),
         (lambda d: d["images"][3].pop("frame_id"), r"images\[3\]: expected an image with"),
-        (lambda d: d["images"][3].update(frame_id=2), r"images\[3\]: frame_id 2 .* stands twice"),
-        (lambda d: d["images"][3].update(video_id=9), r"images\[3\]: video_id 9 is no video"),
+        (lambda d: d["images"][3].update(frame_id=2), r"images\[3\]: frame_id 2 .* appears twice"),
+        (lambda d: d["images"][3].update(video_id=9), r"images\[3\]: video_id 9 is not in the list of videos"),
         (lambda d: d["annotations"][2].update(category_id=99), r"annotations\[2\]: expected known image_id"),
         (lambda d: d["annotations"][2].update(image_id=99), r"annotations\[2\]: expected known image_id"),
         (lambda d: d["annotations"][2].update(bbox=[1, 2, 3]), r"annotations\[2\]: expected"),
@@ -101,7 +112,7 @@ def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
     change(data)
     source.write_text(json.dumps(data))
     with pytest.raises(StrobeError, match=problem) as caught:
-        from_coco_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
+        import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
 
@@ -113,17 +124,17 @@ def test_boxes_without_area_are_counted(tmp_path: Path) -> None:
     source.write_text(json.dumps(data))
     assert (
         "1 box(es) without an area"
-        in from_coco_vid(source, tmp_path / "dst", how=ImportOptions(media="none")).notes[-1]
+        in import_dataset("coco-vid", source, tmp_path / "dst", how=ImportOptions(media="none")).notes[-1]
     )
 
 
 def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:
     source = coco(tmp_path / "src", images=False)
     with pytest.raises(StrobeError, match="is a folder; give the COCO video JSON"):
-        from_coco_vid(tmp_path / "src", tmp_path / "dst")
+        import_dataset("coco-vid", tmp_path / "src", tmp_path / "dst")
     with pytest.raises(StrobeError, match="no such file"):
-        from_coco_vid(tmp_path / "no.json", tmp_path / "dst")
+        import_dataset("coco-vid", tmp_path / "no.json", tmp_path / "dst")
     with pytest.raises(StrobeError, match="name the folder of the images with --images"):
-        from_coco_vid(source, tmp_path / "dst", images=tmp_path / "nowhere")
+        import_dataset("coco-vid", source, tmp_path / "dst", options={"images": tmp_path / "nowhere"})
     with pytest.raises(StrobeError, match="images are missing under"):
-        from_coco_vid(source, tmp_path / "dst")
+        import_dataset("coco-vid", source, tmp_path / "dst")

@@ -17,17 +17,15 @@ from strobe.core.records import Verdict
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import ImportSampling
-from strobe.workflows.import_dataset import (
-    FrameFiles,
-    ImportOptions,
-    from_frames,
-    from_imagenet_vid,
-)
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_frames import FrameFiles
 
 
 def test_frames(tmp_path: Path) -> None:
     source = frame_folders(tmp_path / "src")
-    from_frames(source, tmp_path / "dst", files=FrameFiles(fps=Fraction(30000, 1001)), draw=ImportSampling(k=10))
+    import_dataset(
+        "frames", source, tmp_path / "dst", files=FrameFiles(fps=Fraction(30000, 1001)), draw=ImportSampling(k=10)
+    )
     data = folder.read(tmp_path / "dst")
     assert data.info.label_space.names == ("cat", "dog", "pet")
     dog, cat = data
@@ -49,7 +47,7 @@ def test_frames_with_anchors_boxes_and_labels_of_some_frames(tmp_path: Path) -> 
         labels=tmp_path / "labels.csv", boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv",
         fps=Fraction(10), label_source="anchor",
     )  # fmt: skip
-    data = from_frames(source, tmp_path / "dst", files=files, draw=ImportSampling(k=1)).dataset
+    data = import_dataset("frames", source, tmp_path / "dst", files=files, draw=ImportSampling(k=1)).dataset
     assert [one.set_id for one in data] == ["dog1@1", "dog1@2", "home/cat 2@0"]
     assert data.info.label_source == "anchor"
     names = data.info.label_space.names
@@ -62,11 +60,11 @@ def test_frames_with_anchors_boxes_and_labels_of_some_frames(tmp_path: Path) -> 
 def test_frames_in_a_shipped_space(tmp_path: Path) -> None:
     source = frame_folders(tmp_path / "src")
     (source / "labels.csv").write_text("video,label\ndog1,dog\nhome/cat 2,n02121808\n")
-    data = from_frames(source, tmp_path / "dst", files=FrameFiles(label_space="imagenet-vid")).dataset
+    data = import_dataset("frames", source, tmp_path / "dst", files=FrameFiles(label_space="imagenet-vid")).dataset
     assert data.info.label_space == space("imagenet-vid")
     assert data.info.label_space.names[data.labels_of(int(data.sets.anchor_frame[1]))[0]] == "domestic cat"
-    with pytest.raises(StrobeError, match="lies inside"):
-        from_frames(source, source / "out", files=FrameFiles())
+    with pytest.raises(StrobeError, match="is inside"):
+        import_dataset("frames", source, source / "out", files=FrameFiles())
 
 
 @pytest.mark.parametrize(
@@ -84,69 +82,78 @@ def test_broken_frame_labels(tmp_path: Path, labels: str, fps: int | None, probl
     source = frame_folders(tmp_path / "src")
     (source / "labels.csv").write_text(labels)
     with pytest.raises(StrobeError, match=problem) as caught:
-        from_frames(source, tmp_path / "dst", files=FrameFiles(fps=Fraction(fps) if fps else None))
+        import_dataset("frames", source, tmp_path / "dst", files=FrameFiles(fps=Fraction(fps) if fps else None))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
 
 
 def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="no such folder"):
-        from_frames(tmp_path / "x", tmp_path / "dst", files=FrameFiles())
+        import_dataset("frames", tmp_path / "x", tmp_path / "dst", files=FrameFiles())
     (tmp_path / "empty").mkdir()
     with pytest.raises(StrobeError, match="no images under"):
-        from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
+        import_dataset("frames", tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
     numbered(tmp_path / "flat/0.png", 0)
     (tmp_path / "empty/dog").symlink_to(tmp_path / "flat", target_is_directory=True)
-    with pytest.raises(StrobeError, match=r"no images under .*; links to folders, as .*dog, are not followed"):
-        from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
-    with pytest.raises(StrobeError, match="is in no video's folder"):
-        from_frames(tmp_path / "flat", tmp_path / "dst", files=FrameFiles(label=("dog",)))
+    with pytest.raises(
+        StrobeError, match=r"no images under .*; strobe does not follow links to folders, such as .*dog"
+    ):
+        import_dataset("frames", tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
+    with pytest.raises(StrobeError, match="is not in a video folder"):
+        import_dataset("frames", tmp_path / "flat", tmp_path / "dst", files=FrameFiles(label=("dog",)))
     source = frame_folders(tmp_path / "src")
     (source / "labels.csv").unlink()
-    with pytest.raises(StrobeError, match="nothing says what the frames show"):
-        from_frames(source, tmp_path / "dst", files=FrameFiles())
+    with pytest.raises(StrobeError, match="the frames have no labels"):
+        import_dataset("frames", source, tmp_path / "dst", files=FrameFiles())
     for rows, problem in (
-        ("dog1,3\nhome/cat 2,0\n", "the given anchor 3 is no frame"),
+        ("dog1,3\nhome/cat 2,0\n", "the given anchor 3 is not a frame"),
         ("wolf,1\n", "not given: wolf"),
-        ("dog1,2\n", "anchors.csv: names no anchor in 1 of 2 video\\(s\\), first home/cat 2; add a row for each"),
+        ("dog1,2\n", "anchors.csv: has no anchor for 1 of 2 video\\(s\\), first home/cat 2; add a row for each"),
     ):
         (tmp_path / "anchors.csv").write_text("video,frame\n" + rows)
         with pytest.raises(StrobeError, match=problem):
-            from_frames(source, tmp_path / "dst", files=FrameFiles(label=("x",), anchors=tmp_path / "anchors.csv"))
+            import_dataset(
+                "frames", source, tmp_path / "dst", files=FrameFiles(label=("x",), anchors=tmp_path / "anchors.csv")
+            )
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
-    from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
-    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
-        from_imagenet_vid(source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none"))
+    import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
+    with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
+        import_dataset(
+            "imagenet-vid", source, tmp_path / "dst", draw=ImportSampling(k=1), how=ImportOptions(media="none")
+        )
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file"):
-        from_imagenet_vid(source, tmp_path / "file", how=ImportOptions(media="none"))
-    with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
-        from_imagenet_vid(source, tmp_path / "src", how=ImportOptions(media="none"))
+        import_dataset("imagenet-vid", source, tmp_path / "file", how=ImportOptions(media="none"))
+    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
+        import_dataset("imagenet-vid", source, tmp_path / "src", how=ImportOptions(media="none"))
 
 
 def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
     """The same command again is no error; with other settings or another source it is, and writes nothing."""
     source = ilsvrc(tmp_path / "src")
-    first = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True))
+    first = import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*")}
-    again = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True))
+    again = import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True))
     assert again.dataset.digest() == first.dataset.digest()
-    assert "it is there already; nothing was changed" in again.notes
+    assert "it already exists; nothing was changed" in again.notes
     votes = [
         Verdict(verdict_id="a", annotator="Ann", at="2026-01-01T00:00:00Z", stage="pair", decision="similar",
                 set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0])
     ]  # fmt: skip
     folder.append_verdicts(tmp_path / "dst", votes)
-    assert len(from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(hints=True)).dataset.verdicts) == 1
+    assert (
+        len(import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(hints=True)).dataset.verdicts)
+        == 1
+    )
     for how in (ImportOptions(), ImportOptions(media="none")):
-        with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
-            from_imagenet_vid(source, tmp_path / "dst", how=how)
+        with pytest.raises(StrobeError, match="already contains a dataset made with other settings"):
+            import_dataset("imagenet-vid", source, tmp_path / "dst", how=how)
     other = ilsvrc(tmp_path / "other", split="train")
-    with pytest.raises(StrobeError, match=r"already holds a dataset, and .* is not there, or another"):
-        from_imagenet_vid(other, tmp_path / "dst", split="train")
+    with pytest.raises(StrobeError, match=r"already contains a dataset, and .* is missing, or differs from its source"):
+        import_dataset("imagenet-vid", other, tmp_path / "dst", options={"split": "train"})
     changed = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*") if path.is_file()}
     assert {path.name for path in changed if changed[path] != before.get(path)} == {"dataset.json", "verdicts.parquet"}
 
@@ -165,7 +172,7 @@ def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "write_bytes", stop)
     with pytest.raises(KeyboardInterrupt):
-        from_imagenet_vid(source, tmp_path / "dst")
+        import_dataset("imagenet-vid", source, tmp_path / "dst")
     monkeypatch.undo()
     assert not folder.is_dataset(tmp_path / "dst")
     brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("[!.]*.JPEG")}
@@ -173,10 +180,10 @@ def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     half = last.with_name(f".{int(last.stem) + 1:06d}.JPEG.strobe.tmp")  # of the file that would have been the next
     half.write_bytes(b"left by a kill")
     assert len(brought) == 7
-    data = from_imagenet_vid(source, tmp_path / "dst").dataset
+    data = import_dataset("imagenet-vid", source, tmp_path / "dst").dataset
     assert {path: path.stat().st_mtime_ns for path in brought} == brought
     assert not half.exists()
-    assert from_imagenet_vid(source, tmp_path / "whole").dataset.digest() == data.digest()
+    assert import_dataset("imagenet-vid", source, tmp_path / "whole").dataset.digest() == data.digest()
 
 
 def test_the_command_line(tmp_path: Path) -> None:
@@ -200,7 +207,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     source = frame_folders(tmp_path / "src")
-    first = from_frames(source, tmp_path / "dst", files=FrameFiles(label=("dog",)))
+    first = import_dataset("frames", source, tmp_path / "dst", files=FrameFiles(label=("dog",)))
     dataset = folder.read(tmp_path / "dst")
     broken = int(dataset.sets.frame[~dataset.sets.is_anchor][0])
     (tmp_path / "dst" / str(dataset.frames.media[broken])).write_bytes(b"no image")
@@ -208,7 +215,11 @@ def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None
     assert n_unread == 1
     assert (np.isnan(hints.motion) == (dataset.sets.frame == broken)).all()
     assert first.dataset.hints is None
-    with pytest.raises(StrobeError, match="--hints are computed from the images"):
-        from_frames(
-            source, tmp_path / "x", files=FrameFiles(label=("dog",)), how=ImportOptions(media="none", hints=True)
+    with pytest.raises(StrobeError, match="--hints needs the images"):
+        import_dataset(
+            "frames",
+            source,
+            tmp_path / "x",
+            files=FrameFiles(label=("dog",)),
+            how=ImportOptions(media="none", hints=True),
         )

@@ -11,16 +11,17 @@ from strobe.core.labels import space
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import ImportSampling
-from strobe.workflows.import_dataset import (
-    ImportOptions,
-    from_imagenet_vid,
-)
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
 
 @pytest.mark.parametrize("split", ["val", "train"])
 def test_imagenet_vid(tmp_path: Path, split: str) -> None:
-    done = from_imagenet_vid(
-        ilsvrc(tmp_path / "src", split=split), tmp_path / "dst", split=split, draw=ImportSampling(seed=3)
+    done = import_dataset(
+        "imagenet-vid",
+        ilsvrc(tmp_path / "src", split=split),
+        tmp_path / "dst",
+        draw=ImportSampling(seed=3),
+        options={"split": split},
     )
     data = folder.read(tmp_path / "dst")
     assert data.digest() == done.dataset.digest()
@@ -45,8 +46,12 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
 
     def anchors(name: str, seed: int) -> dict[str, int]:
-        done = from_imagenet_vid(
-            source, tmp_path / name, draw=ImportSampling(seed=seed, k=2), how=ImportOptions(media="none")
+        done = import_dataset(
+            "imagenet-vid",
+            source,
+            tmp_path / name,
+            draw=ImportSampling(seed=seed, k=2),
+            how=ImportOptions(media="none"),
         )
         return {one.set_id.split("@")[0]: one.anchor.index for one in done.dataset}
 
@@ -62,8 +67,8 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
 
 def test_imagenet_vid_with_and_without_media_has_the_same_frames(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src")
-    with_media = from_imagenet_vid(source, tmp_path / "a", how=ImportOptions(media="link")).dataset
-    without = from_imagenet_vid(source, tmp_path / "b", how=ImportOptions(media="none")).dataset
+    with_media = import_dataset("imagenet-vid", source, tmp_path / "a", how=ImportOptions(media="link")).dataset
+    without = import_dataset("imagenet-vid", source, tmp_path / "b", how=ImportOptions(media="none")).dataset
     assert with_media.frame_ids() == without.frame_ids()
     assert without.frames.width.tolist() == with_media.frames.width.tolist()
 
@@ -80,7 +85,7 @@ BOMB = (
         (BOMB, "XML with a DTD or entities is refused"),
         ('<!DOCTYPE a SYSTEM "file:///etc/passwd"><annotation/>', "XML with a DTD or entities is refused"),
         ("<annotation><size>", "not XML"),
-        (xml([("n00000000", 0, (0, 0, 5, 5))]), "object 0: 'n00000000' is no class of imagenet-vid"),
+        (xml([("n00000000", 0, (0, 0, 5, 5))]), "object 0: 'n00000000' is not a class of imagenet-vid"),
         (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<xmax>5", "<xmax>five"), "bndbox/xmax is not a number: 'five'"),
         (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<xmax>5", "<xmax>1e999"), "out of range"),
         (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<size>", "<sise>").replace("</size>", "</sise>"), "size/width"),
@@ -91,7 +96,7 @@ def test_broken_xml(tmp_path: Path, text: str, problem: str) -> None:
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(text)
     with pytest.raises(InvalidFile, match=problem) as caught:
-        from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none"))
+        import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(media="none"))
     assert "\n" not in str(caught.value)
     assert ".xml" in str(caught.value)
     assert not (tmp_path / "dst").exists()
@@ -101,7 +106,7 @@ def test_a_flat_box_keeps_its_label(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(xml([(TURTLE, 0, (3, 0, 3, 5))]))
-    data = from_imagenet_vid(source, tmp_path / "dst", how=ImportOptions(media="none")).dataset
+    data = import_dataset("imagenet-vid", source, tmp_path / "dst", how=ImportOptions(media="none")).dataset
     mine = np.flatnonzero(data.frames.video == 1)
     assert all(data.labels_of(int(row)) for row in mine)
     assert not np.isin(data.boxes.frame, mine).any()
@@ -109,15 +114,15 @@ def test_a_flat_box_keeps_its_label(tmp_path: Path) -> None:
 
 def test_what_is_missing_from_ilsvrc_is_said(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="no such folder"):
-        from_imagenet_vid(tmp_path / "x", tmp_path / "dst")
+        import_dataset("imagenet-vid", tmp_path / "x", tmp_path / "dst")
     (tmp_path / "empty").mkdir()
     with pytest.raises(StrobeError, match="has no Annotations/VID"):
-        from_imagenet_vid(tmp_path / "empty", tmp_path / "dst")
+        import_dataset("imagenet-vid", tmp_path / "empty", tmp_path / "dst")
     source = ilsvrc(tmp_path / "outer/ILSVRC2015", images=False)
     with pytest.raises(StrobeError, match="has no Annotations/VID/test; --split can be val"):
-        from_imagenet_vid(source, tmp_path / "dst", split="test")
+        import_dataset("imagenet-vid", source, tmp_path / "dst", options={"split": "test"})
     with pytest.raises(StrobeError, match="has no Data/VID/val; get the images, or use --no-media"):
-        from_imagenet_vid(tmp_path / "outer", tmp_path / "dst")
+        import_dataset("imagenet-vid", tmp_path / "outer", tmp_path / "dst")
     (source / "Data/VID/val").mkdir(parents=True)
     with pytest.raises(StrobeError, match="images are missing under"):
-        from_imagenet_vid(tmp_path / "outer", tmp_path / "dst")
+        import_dataset("imagenet-vid", tmp_path / "outer", tmp_path / "dst")

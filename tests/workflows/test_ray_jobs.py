@@ -58,7 +58,7 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: A
     )
     assert {"a/dataset.json", "g/dataset.json"} <= set(here)
     assert here == there
-    assert "a Ray worker died (its process ended); its work is given to others" in heard.lines
+    assert "a Ray worker died (its process ended); others take over its work" in heard.lines
 
 
 def test_a_build_on_ray_is_the_same_folder(cluster: Any, tmp_path: Path, heard: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_video_that_workers_die_over_is_left_out(cluster: Any, tmp_path: Path)
     try:
         found = {one.name: one.problem for one in outcomes_away(jobs, pool)}
         assert found == {
-            "one": "", "two": "", "bad": "bad.avi: the decoder crashed on it (its process ended)",
+            "one": "", "two": "", "bad": "bad.avi: the decoder crashed on this video (its process ended)",
         }  # fmt: skip
         assert {path.name for path in (tmp_path / "out/media").iterdir()} == {"one", "two"}
         with pytest.raises(StrobeError, match=r"^a worker raised ZeroDivisionError: division by zero$"):
@@ -210,9 +210,9 @@ def test_which_ray_it_is_is_said(cluster: Any) -> None:
     assert done.returncode == 0, done.stderr
     two = r"2 node\(s\); at most 2 worker\(s\) with 1 core\(s\) each"
     lines = [
-        rf"Ray at {cluster.address} \(of this machine; RAY_ADDRESS=local before the command starts .*: {two}",
-        r"the Ray that was last started here, at 127\.0\.0\.1:1, does not answer \(.*refused\)",
-        r"a Ray of this command's own, on this machine: 1 node\(s\); at most .*",
+        rf"Ray at {cluster.address} \(of this machine; set RAY_ADDRESS=local to start .*: {two}",
+        r"the Ray last started on this machine, at 127\.0\.0\.1:1, does not answer \(.*refused\)",
+        r"a private Ray on this machine: 1 node\(s\); at most .*",
         rf"Ray at {cluster.address} \(RAY_ADDRESS\): {two}",
         rf"RAY_ADDRESS={cluster.address}: the cluster has Ray 2\.[1-9].*, this machine Ray 2\.0\.0 and .*; install .*",
     ]

@@ -45,7 +45,7 @@ def test_every_later_command_judges_the_sets_of_the_run(place: Path, command: An
     assert {one["n_sets"] for one in json.loads(out)} == {12}
     _, out, err = command("compare", run)
     assert "n = 12" in out
-    assert "run was scored on the subset held-out.txt (12 videos); --subset all takes every set" in err
+    assert "run was scored on the subset held-out.txt (12 videos); use --subset all for every set" in err
     _, out, _ = command("gate", run, "-m", "steady", "--baseline", "start", "--min", "acc_pmk=1", "-q")
     assert out.startswith("steady against start on example: 12 sets of 12 videos (subset held-out.txt), k = 2\n")
     assert read_json(run / "gate" / "gate.json")["subset"] == "held-out.txt"
@@ -94,8 +94,8 @@ def test_two_runs_on_different_subsets_are_refused(place: Path, command: Any) ->
     (place / "held-out.txt").write_text("\n".join(data.videos.name[20:]))  # the same name, other videos
     strobe.evaluate(place / "data", _net(data, 3), place / "changed", videos=place / "held-out.txt", report=False)
     line = (
-        f"{place}/run was scored on the subset held-out.txt (12 videos), {place}/OTHER on WHAT; give one for both: "
-        "--subset FILE, or --subset all for every set\n"
+        f"{place}/run was scored on the subset held-out.txt (12 videos), {place}/OTHER on WHAT; choose the same "
+        "for both with --subset FILE, or --subset all for every set\n"
     )
     for other, what in (("whole", "all sets"), ("changed", "the subset held-out.txt (16 videos)")):
         said = f"strobe: {line}".replace("OTHER", other).replace("WHAT", what)
@@ -123,7 +123,7 @@ def test_runs_of_before_are_read_as_they_were(place: Path, command: Any) -> None
         code, out, err = command(words[0], place / "run", *words[1:], "-q")
         assert (code, out) == (2, "")
         assert err == (
-            f"strobe: {place}/run was scored on the subset held-out.txt, which was not stored with it; give the same "
+            f"strobe: {place}/run was scored on the subset held-out.txt, which was not stored with it; pass the same "
             "--subset FILE, or --subset all for every set\n"
         )
     assert "12 sets" in command("score", place / "run", "--subset", place / "held-out.txt", "-q")[1]
@@ -137,7 +137,7 @@ def test_a_dataset_that_lost_the_videos_is_refused(place: Path, command: Any) ->
     code, out, err = command("history", place / "run", "-q")
     assert (code, out) == (2, "")
     assert "1 of the 12 videos of the subset held-out.txt is not in example" in err
-    assert err.rstrip().endswith("give --subset FILE, or --subset all for every set")
+    assert err.rstrip().endswith("use --subset FILE, or --subset all for every set")
     for wrong in ("held-out.txt", {"name": "x"}, {"name": "x", "videos": []}, {"name": "x", "videos": [1]}):
         write_json(place / "run" / "run.json", about | {"subset": wrong})
         code, _, err = command("history", place / "run", "-q")

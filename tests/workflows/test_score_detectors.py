@@ -70,7 +70,7 @@ def test_classes_nobody_can_find_stand_beside_the_headline(zoo, tmp_path):
     assert (top.childless, top.n_classes, top.n_objects) == (("sheep",), 3, 60)
     assert top.objects_out_of_reach == int((dataset.boxes.label == 1).sum())
     assert model.map_orig.value == pytest.approx(top.map_orig) == pytest.approx(2 / 3)
-    cost = f"{top.objects_out_of_reach} of 60 objects are out of reach, so map_orig is at most 66.7"
+    cost = f"{top.objects_out_of_reach} of 60 objects cannot be found, so map_orig is at most 66.7"
     said = f"the file's list of classes has no class for sheep: {cost}"
     assert said in printed
     kept = json.loads((tmp_path / "run/results.json").read_text())["models"]["m"]["ceiling"]
@@ -103,8 +103,8 @@ def answers_of(dataset, change_box, change_label):
 @pytest.mark.parametrize(
     ("box", "label", "doubt"),
     [
-        (lambda box: 2 * box, lambda label: label, "m: its boxes fit the true objects only when multiplied by 0.5"),
-        (lambda box: box, lambda label: (label + 1) % 3, "m: its boxes fit 60 of the objects looked at, but only 0%"),
+        (lambda box: 2 * box, lambda label: label, "its boxes fit the true objects only when multiplied by 0.5"),
+        (lambda box: box, lambda label: (label + 1) % 3, "its boxes match 60 of the examined objects, but only 0%"),
         (lambda box: box, lambda label: label, None),
     ],
 )
@@ -115,9 +115,12 @@ def test_a_detector_that_means_something_else_is_told_apart_from_a_bad_one(zoo, 
     low = np.stack([rng.uniform(0, 150, 60), rng.uniform(0, 60, 60)], axis=1)
     moved = np.concatenate([low, low + rng.uniform(20, 40, (60, 2))], axis=1)
     dataset = replace(dataset, boxes=replace(dataset.boxes, xyxy=moved))
-    notes = strobe.score(dataset, answers_of(dataset, box, label)).notes or ()
-    assert [note for note in notes if note.startswith("m: ")] == ([] if doubt is None else [notes[0]])
-    assert doubt is None or notes[0].startswith(doubt)
+    found = strobe.score(dataset, answers_of(dataset, box, label))
+    if doubt is None:
+        assert found.answers is None
+    else:
+        assert found.notes[0].startswith(doubt)
+        assert found.answers.misread == (found.notes[0],)
 
 
 def test_no_interval_says_why(zoo, tmp_path):
@@ -133,5 +136,7 @@ def test_true_boxes_in_shares_are_not_scored(zoo):
     dataset = zoo.dataset(n_videos=12)
     shares = dataset.boxes.xyxy / np.array([200, 100, 200, 100])
     dataset = replace(dataset, boxes=replace(dataset.boxes, xyxy=shares))
-    with pytest.raises(StrobeError, match="all 60 true boxes end within a pixel of the corner: they look like shares"):
+    with pytest.raises(
+        StrobeError, match="all 60 true boxes end within a pixel of the corner: they look like fractions"
+    ):
         strobe.score(dataset, answers_of(dataset, lambda box: box * 100, lambda label: label))

@@ -104,7 +104,7 @@ def test_review_impact_ceiling_and_space_end_to_end(ytbb: Path, tmp_path: Path) 
     assert (top["anchors_out_of_reach"], top["n"], top["source"]) == (1, 11, "ilsvrc-2012")
     assert top["acc_orig"] == pytest.approx(model["acc_orig"]["value"])
     notes = headline_lines(results)[0][3]
-    assert any("has no cow: 1 anchor out of reach" in note and "at most 90.9" in note for note in notes)
+    assert any("has no class for cow: 1 anchor cannot be right" in note and "at most 90.9" in note for note in notes)
 
 
 def test_a_model_in_the_datasets_own_classes_has_no_ceiling(ytbb: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_run_of_another_dataset_is_refused_untouched(example: Dataset, tmp_pat
     second = unrelated()
     strobe.save_dataset(second, tmp_path / "second")
     before = sorted(path for path in (tmp_path / "run").rglob("*"))
-    with pytest.raises(StrobeError, match="holds a run on other frames"):
+    with pytest.raises(StrobeError, match="contains a run on other frames"):
         score_dataset(tmp_path / "second", [save(second, tmp_path / "b.json")], tmp_path / "run", QUICK, Silent())
     assert sorted(path for path in (tmp_path / "run").rglob("*")) == before
 
@@ -198,14 +198,14 @@ def test_a_file_added_to_a_run_joins_the_others(example: Dataset, tmp_path: Path
         results = score_dataset(tmp_path / "data", [spec], tmp_path / "run", QUICK, Silent())
     assert set(results.models) == {"a", "b"}
     assert len(results.comparison) == 3
-    with pytest.raises(StrobeError, match=r"to add a file give the dataset"):
+    with pytest.raises(StrobeError, match=r"to add a file, pass the dataset"):
         score_run(tmp_path / "run", replace(QUICK, models=("preds:c.json",)), Silent())
 
 
 def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> None:
     results = score_dataset(tmp_path / "data", [save(example, tmp_path / "a.json")], tmp_path / "run", QUICK, Silent())
     (tmp_path / "data").rename(tmp_path / "elsewhere")
-    with pytest.raises(StrobeError, match="say where it lies now with --dataset"):
+    with pytest.raises(StrobeError, match="pass its new path with --dataset"):
         score_run(tmp_path / "run", QUICK, Silent())
     moved = score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "elsewhere")
     assert moved.results == results
@@ -214,7 +214,7 @@ def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> 
         score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "other")
     about = tmp_path / "run/run.json"
     about.write_text(about.read_text().replace(str(tmp_path / "data"), "x" * 300))  # the system will not even look
-    with pytest.raises(StrobeError, match="say where it lies now with --dataset"):
+    with pytest.raises(StrobeError, match="pass its new path with --dataset"):
         score_run(tmp_path / "run", QUICK, Silent())
 
 
@@ -268,9 +268,9 @@ def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, t
     assert [part.difference for part in apart] == [part.difference for part in results.comparison]
     with pytest.raises(StrobeError, match="given twice"):
         compared(runs[0], runs[0])
-    with pytest.raises(StrobeError, match="two models, here 1"):
+    with pytest.raises(StrobeError, match="two models, got 1"):
         compared(runs[0])
-    with pytest.raises(StrobeError, match="no predictions of nobody in the runs; they have m"):
+    with pytest.raises(StrobeError, match="the runs have no predictions of nobody; their models are m"):
         compared(*runs, models=("nobody",))
 
 
@@ -327,8 +327,8 @@ def test_pictures_are_not_called_videos_where_models_are_compared(tmp_path: Path
         tmp_path / "data", [f"{name}=preds:{file}" for name, file in files.items()], tmp_path / "run", QUICK, Silent()
     )
     said = compared(tmp_path / "run")[0].sentence
-    assert said.startswith("No difference shown between video-net and frame in accuracy on the images (")
-    assert said.endswith("; n = 5). 5 photos cannot decide: whatever they hold, p is 0.062 or more.")
+    assert said.startswith("No significant difference between video-net and frame in accuracy on the images (")
+    assert said.endswith("; n = 5). 5 photos cannot give a significant result: p is at least 0.062.")
     in_python = strobe.compare(*(strobe.score(photos, file, name=name) for name, file in files.items()))
     assert in_python[0].sentence == said
 

@@ -125,7 +125,7 @@ def test_the_same_command_again_does_only_what_is_missing_and_keeps_votes(tmp_pa
     assert again.resumed == 3
     assert everything(tmp_path / "out") == before
     assert folder.read(tmp_path / "out").verdicts == (vote,)
-    with pytest.raises(StrobeError, match="made otherwise"):
+    with pytest.raises(StrobeError, match="made with other settings"):
         simulate([photos], tmp_path / "out", replace(options, seed=1))
 
 
@@ -182,7 +182,7 @@ def test_bad_photos_are_left_out_with_their_reason_and_the_rest_go_on(tmp_path: 
     assert done.dataset.n_sets == 4
     broken, copy, sliver = done.problems
     assert "broken.jpg: not a readable image" in broken
-    assert "the same file as" in copy
+    assert "it has the same content as" in copy
     assert "sliver.png" in sliver
     assert all("\n" not in problem for problem in done.problems)
 
@@ -206,7 +206,7 @@ def test_greyscale_cmyk_and_rotated_photos_are_read_upright(tmp_path: Path) -> N
         ({}, {}, "no photos in it"),
         ({"a.png": b""}, {}, "no label"),
         ({"a.png": b"", "l.csv": b"name,label\n"}, {"labels": "l.csv"}, "line 1: no column file"),
-        ({"a.png": b"", "l.csv": b"file,label\nb.png,x\n"}, {"labels": "l.csv"}, "line 2: 'b.png' is none of"),
+        ({"a.png": b"", "l.csv": b"file,label\nb.png,x\n"}, {"labels": "l.csv"}, "line 2: 'b.png' is not one of"),
         ({"a.png": b"", "l.csv": b"file,label\na.png,\n"}, {"labels": "l.csv"}, "line 2: the label is empty"),
         ({"a.png": b"", "b.png": b"", "l.csv": b"file,label\na.png,x\n"}, {"labels": "l.csv"}, "no row for the photo"),
         ({"a.png": b"", "l.csv": b"\xff\xfe\x00"}, {"labels": "l.csv"}, "l.csv: byte 0: not UTF-8 text"),
@@ -239,9 +239,12 @@ def test_boxes_are_held_against_the_photos(tmp_path: Path, heard: Any) -> None:
     (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\ncat/0.png,cat,5,5,90,40\n")
     dataset = simulate([photos], tmp_path / "out", options, progress=heard).dataset
     assert dataset.boxes is not None
-    assert "1 box(es) reached beyond their image and were cut to it" in heard.lines
+    assert "1 box(es) extended beyond their image and were clipped" in heard.lines
     assert dataset.boxes.of_frame(0)[0].xyxy[2] <= 64
-    for corners, problem in (("0.1,0.1,0.9,0.8", "look like shares of the image"), ("70,5,90,40", "outside the image")):
+    for corners, problem in (
+        ("0.1,0.1,0.9,0.8", "look like fractions of the image"),
+        ("70,5,90,40", "outside the image"),
+    ):
         (tmp_path / "b.csv").write_text(f"file,label,x0,y0,x1,y1\ncat/0.png,cat,{corners}\n")
         with pytest.raises(StrobeError, match=problem):
             simulate([photos], tmp_path / "other", options)
@@ -286,7 +289,7 @@ def test_masks_that_are_not_there_are_said(tmp_path: Path) -> None:
         simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, masks=tmp_path / "masks"))
     (tmp_path / "masks").mkdir()
     PillowImage.fromarray(np.ones((48, 64), np.uint8)).save(tmp_path / "masks" / "0.png")
-    with pytest.raises(StrobeError, match=r"no photo has a mask in it; name them like the photos: cat/0\.png"):
+    with pytest.raises(StrobeError, match=r"no photo has a mask in it; name the masks like the photos: cat/0\.png"):
         simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, masks=tmp_path / "masks"))
     assert not (tmp_path / "out").exists()
 
@@ -294,7 +297,7 @@ def test_masks_that_are_not_there_are_said(tmp_path: Path) -> None:
 def test_names_that_are_almost_right_and_videos_are_told_the_way(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", each=1)
     (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\n0.png,cat,5,5,40,40\n")
-    with pytest.raises(StrobeError, match=r"line 2: '0\.png' is none of the photos; .*did you mean cat/0\.png"):
+    with pytest.raises(StrobeError, match=r"line 2: '0\.png' is not one of the photos; .*did you mean cat/0\.png"):
         simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, boxes=tmp_path / "b.csv"))
     (tmp_path / "clip.mp4").write_bytes(b"")
     with pytest.raises(StrobeError, match="is a video, not a photo; use strobe build"):
@@ -305,14 +308,14 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> Non
     photos = write_photos(tmp_path / "photos", each=1)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("mine")
-    with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
+    with pytest.raises(StrobeError, match="is not empty and is not a dataset folder"):
         simulate([photos], tmp_path / "mine", SimulateOptions(camera=QUICK))
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 
 
 def test_options_that_would_go_unheard_are_refused(tmp_path: Path) -> None:
     arguments = [str(write_photos(tmp_path / "photos")), str(tmp_path / "out"), "--gop", "5"]
-    with pytest.raises(StrobeError, match="give --h264 CRF too"):
+    with pytest.raises(StrobeError, match="add --h264 CRF"):
         CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 

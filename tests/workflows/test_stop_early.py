@@ -82,7 +82,7 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
         assert (answers(data, world / "full", name).label[found.scored] == found.label[found.scored]).all()
         line = (
             f"{name}: stopped early, ran {counts['ran']:,} of {counts['frames']:,} frames "
-            f"({counts['least']:,} would be the least)"
+            f"(at least {counts['least']:,} are needed)"
         )
         assert line in printed.out
         assert line in printed.err
@@ -115,15 +115,15 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
     said(["gate", str(run), "-m", MODELS[0], "--min", "flip_rate=0", "-q"], code=1)
     assert "nothing was measured: it needs every frame" in capsys.readouterr().out
     said(["score", str(run), "--k", "1", "-q"], code=2)
-    assert "sets are not settled at k = 1; run strobe eval" in capsys.readouterr().err
+    assert "sets are undecided at k = 1; run strobe eval" in capsys.readouterr().err
     for words in (
         ["history", str(run)],
         ["compare", str(run)],
         ["gate", str(run), "-m", MODELS[0], "--min", "acc_pmk=0"],
     ):
         said([*words, "--k", "1", "-q"], code=2)
-        assert "sets are not settled at k = 1; run strobe eval" in capsys.readouterr().err
-    with pytest.raises(strobe.StrobeError, match="sets are not settled at k = 1"):
+        assert "sets are undecided at k = 1; run strobe eval" in capsys.readouterr().err
+    with pytest.raises(strobe.StrobeError, match="sets are undecided at k = 1"):
         strobe.history(run, k=1)
     said(["history", str(run), "--k", "1", "--allow-missing", "-q"])
     assert f"{MODELS[0]}: 1 of 16 sets unscored\n" in capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
     printed = capsys.readouterr()
     for name in MODELS:
         counts = before["models"][name]["stopped_early"]
-        assert f"{name}: {counts['frames'] - counts['ran']} new, {counts['ran']} from before" in printed.out
+        assert f"{name}: {counts['frames'] - counts['ran']} new, {counts['ran']} cached" in printed.out
     said(["score", str(run), "-q"])
     for name in MODELS:
         one, whole = results(run)["models"][name], full["models"][name]
@@ -196,7 +196,7 @@ def test_python_has_it_too(world: Path, tmp_path: Path) -> None:
     assert one.acc_pmk.count == whole["acc_pmk"]["count"]
     assert "flip_rate" in one._repr_html_()
     assert list(one.to_frame("set")["holds"])
-    with pytest.raises(strobe.StrobeError, match="no curve of strobe-world: it needs every frame"):
+    with pytest.raises(strobe.StrobeError, match="strobe-world has no curve: it needs every frame"):
         one.plot()
     given: Callable[..., Any] = strobe.predict
     answered = given(world / "data", MODELS[0], running=running)

@@ -14,14 +14,9 @@ from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.sampled import ImportSampling
-from strobe.workflows.import_dataset import (
-    FrameFiles,
-    PhotoFiles,
-    from_coco_vid,
-    from_frames,
-    from_imagenet_vid,
-    from_photos,
-)
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.import_frames import FrameFiles
+from strobe.workflows.import_photos import PhotoFiles
 
 HEADER = "video,frame,label,x0,y0,x1,y1\n"
 
@@ -42,11 +37,11 @@ def boxes_of(dataset: Dataset) -> list[list[float]]:
 
 def test_shares_of_the_image_are_refused_and_nothing_stays(tmp_path: Path) -> None:
     source, files = frames(tmp_path, [f"a,{index},dog,0.1,0.2,0.6,0.9" for index in range(6)])
-    with pytest.raises(StrobeError, match=r"a/000.png: the box \(0.1, 0.2, 0.6, 0.9\) .* shares of the image"):
-        from_frames(source, tmp_path / "dst", files=files)
+    with pytest.raises(StrobeError, match=r"a/000.png: the box \(0.1, 0.2, 0.6, 0.9\) .* fractions of the image"):
+        import_dataset("frames", source, tmp_path / "dst", files=files)
     assert not (tmp_path / "dst").exists()
-    with pytest.raises(StrobeError, match="shares of the image"):
-        from_frames(source, tmp_path / "dst", files=files, how=ImportOptions(media="none"))
+    with pytest.raises(StrobeError, match="fractions of the image"):
+        import_dataset("frames", source, tmp_path / "dst", files=files, how=ImportOptions(media="none"))
 
 
 def test_one_video_in_shares_among_others_is_refused(tmp_path: Path) -> None:
@@ -55,23 +50,23 @@ def test_one_video_in_shares_among_others_is_refused(tmp_path: Path) -> None:
         numbered(source / f"b/{index:03d}.png", 50 + index)
     with (tmp_path / "boxes.csv").open("a") as file:
         file.writelines(f"b,{index},dog,0.1,0.2,0.6,0.9\n" for index in range(6))
-    with pytest.raises(StrobeError, match=r"b/000.png.* every box of its video does \(6 in all\)"):
-        from_frames(source, tmp_path / "dst", files=files)
+    with pytest.raises(StrobeError, match=r"b/000.png.* all boxes of its video \(6 in all\)"):
+        import_dataset("frames", source, tmp_path / "dst", files=files)
 
 
 def test_boxes_beyond_the_image_are_cut_and_counted(tmp_path: Path) -> None:
     rows = [f"a,{index},dog,-5,2,30,40" if index < 2 else f"a,{index},dog,1,2,30,40" for index in range(6)]
     source, files = frames(tmp_path, rows)
-    done = from_frames(source, tmp_path / "dst", files=files)
-    assert "2 box(es) reached beyond their image and were cut to it" in done.notes
+    done = import_dataset("frames", source, tmp_path / "dst", files=files)
+    assert "2 box(es) extended beyond their image and were clipped" in done.notes
     assert boxes_of(done.dataset)[0] == [0, 2, 30, 40]
     assert folder.read(tmp_path / "dst").info.provenance["notes"] == list(done.notes)
 
 
 def test_boxes_outside_the_image_are_refused(tmp_path: Path) -> None:
     source, files = frames(tmp_path, ["a,0,dog,70,2,90,40", *(f"a,{index},dog,1,2,30,40" for index in range(1, 6))])
-    with pytest.raises(StrobeError, match=r"the box \(70, 2, 90, 40\) lies outside the image \(64×48\), as 1 of 6 do"):
-        from_frames(source, tmp_path / "dst", files=files)
+    with pytest.raises(StrobeError, match=r"the box \(70, 2, 90, 40\) is outside the image \(64×48\), as 1 of 6 are"):
+        import_dataset("frames", source, tmp_path / "dst", files=files)
 
 
 def declared(path: Path, scale: float, size: tuple[int, int]) -> Path:
@@ -87,22 +82,28 @@ def declared(path: Path, scale: float, size: tuple[int, int]) -> Path:
 
 def test_an_annotation_for_another_size_is_scaled_and_printed(tmp_path: Path) -> None:
     """COCO says 640×480 and the files are a tenth of it, as they are after a dataset was made smaller."""
-    plain = from_coco_vid(
-        coco(tmp_path / "a"), tmp_path / "plain", images=tmp_path / "a/images", draw=ImportSampling(k=3)
+    plain = import_dataset(
+        "coco-vid",
+        coco(tmp_path / "a"),
+        tmp_path / "plain",
+        draw=ImportSampling(k=3),
+        options={"images": tmp_path / "a/images"},
     )
     source = declared(coco(tmp_path / "b"), 10, (640, 480))
-    done = from_coco_vid(source, tmp_path / "dst", images=tmp_path / "b/images", draw=ImportSampling(k=3))
+    done = import_dataset(
+        "coco-vid", source, tmp_path / "dst", draw=ImportSampling(k=3), options={"images": tmp_path / "b/images"}
+    )
     np.testing.assert_allclose(boxes_of(done.dataset), boxes_of(plain.dataset))
     (note,) = [note for note in done.notes if "another size" in note]
-    assert "the first for 640×480, the image has 64×48): they were scaled" in note
+    assert "were scaled (the first: from 640×480 to 64×48)" in note
 
 
 @pytest.mark.parametrize(
     ("scale", "size", "problem"),
     [
-        (10, (640, 640), "made for an image of 640×640, the image has 64×48: another shape"),
-        (1, (48, 64), "the image has 64×48: it was turned"),
-        (1, (640, 480), "fit the image as they are: correct the size in the annotation, or the boxes"),
+        (10, (640, 640), "made for an image of 640×640, but the image is 64×48, another shape"),
+        (1, (48, 64), "the image is 64×48, rotated"),
+        (1, (640, 480), "fit it without scaling; correct the size in the annotation, or the boxes"),
     ],
 )
 def test_an_annotation_nobody_can_scale_is_refused(
@@ -110,20 +111,20 @@ def test_an_annotation_nobody_can_scale_is_refused(
 ) -> None:
     source = declared(coco(tmp_path / "b"), scale, size)
     with pytest.raises(StrobeError, match=problem):
-        from_coco_vid(source, tmp_path / "dst", images=tmp_path / "b/images")
+        import_dataset("coco-vid", source, tmp_path / "dst", options={"images": tmp_path / "b/images"})
     assert not (tmp_path / "dst").exists()
 
 
 def test_imagenet_vid_is_held_against_its_images(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src")
-    plain = from_imagenet_vid(source, tmp_path / "plain")
+    plain = import_dataset("imagenet-vid", source, tmp_path / "plain")
     for path in sorted(source.rglob("*.xml")):
         tenfold = re.sub(
             r"<(x|y|w|h)(\w+)>(\d+)<", lambda one: f"<{one[1]}{one[2]}>{10 * int(one[3])}<", path.read_text()
         )
         path.write_text(tenfold)
-    done = from_imagenet_vid(source, tmp_path / "dst")
-    assert any("made for images of another size (the first for 640×480" in note for note in done.notes)
+    done = import_dataset("imagenet-vid", source, tmp_path / "dst")
+    assert any("images of another size and were scaled (the first: from 640×480" in note for note in done.notes)
     np.testing.assert_allclose(boxes_of(done.dataset), boxes_of(plain.dataset))
 
 
@@ -136,10 +137,10 @@ def test_photos_are_held_against_their_annotation(tmp_path: Path) -> None:
         "annotations": [{"image_id": 7, "category_id": 3, "bbox": [80, 60, 400, 300]}],
     }
     (tmp_path / "b.json").write_text(json.dumps(data))
-    done = from_photos(tmp_path / "photos", tmp_path / "dst", files=PhotoFiles(boxes=tmp_path / "b.json"))
+    done = import_dataset("photos", tmp_path / "photos", tmp_path / "dst", files=PhotoFiles(boxes=tmp_path / "b.json"))
     assert boxes_of(done.dataset) == [[8, 6, 48, 36]]
-    assert any("they were scaled" in note for note in done.notes)
+    assert any("and were scaled" in note for note in done.notes)
     data["annotations"] = [{"image_id": 7, "category_id": 3, "bbox": [0.1, 0.1, 0.5, 0.5]}]
     (tmp_path / "b.json").write_text(json.dumps(data))
-    with pytest.raises(StrobeError, match=r"b.json: 0.png: the box .* shares of the image"):
-        from_photos(tmp_path / "photos", tmp_path / "other", files=PhotoFiles(boxes=tmp_path / "b.json"))
+    with pytest.raises(StrobeError, match=r"b.json: 0.png: the box .* fractions of the image"):
+        import_dataset("photos", tmp_path / "photos", tmp_path / "other", files=PhotoFiles(boxes=tmp_path / "b.json"))

@@ -117,18 +117,18 @@ def test_a_member_judged_by_its_own_label_needs_one(six: Dataset) -> None:
 
 def test_no_label_at_all_is_refused_before_a_model_runs(six: Dataset, tmp_path: Path, called: Called) -> None:
     bare = without_labels(six, list(range(6)))
-    with pytest.raises(StrobeError, match="none of its 6 sets has a label on every frame, so accuracy cannot be"):
+    with pytest.raises(StrobeError, match="none of the 6 sets has a label on every frame, so accuracy cannot be"):
         strobe.score(bare, perfect(six))
     folder = strobe.save_dataset(bare, tmp_path / "data")
     said = called("eval", folder, "-m", "timm:no-such-model", "-o", tmp_path / "run", code=2)
-    assert "none of its 6 sets has a label" in said
+    assert "none of the 6 sets has a label" in said
     assert not (tmp_path / "run").exists()
 
 
 def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
     from strobe.analyses.classification import Prepared, ScoreOptions
 
-    with pytest.raises(InvalidValue, match="a label on every set scored"):
+    with pytest.raises(InvalidValue, match="a label on every scored set"):
         Prepared(without_labels(six, [5]), ScoreOptions())
 
 

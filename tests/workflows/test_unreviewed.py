@@ -43,7 +43,7 @@ def test_sets_that_are_their_anchor_alone_are_said(anchors_only):
     assert facts.unreviewed_pairs > facts.n_sets
     assert all(model.drop.value == 0 for model in found.models.values())
     ((_, _, _, notes),) = headline_lines(found)
-    said = f"{facts.unreviewed_pairs} pairs of the sets scored have no vote yet"
+    said = f"{facts.unreviewed_pairs} pairs of the scored sets have no vote yet"
     assert any(note.startswith(said) and "cannot drop" in note for note in notes)
     written = json.loads((run / "results.json").read_text(encoding="utf-8"))["dataset"]
     assert written["unreviewed_pairs"] == facts.unreviewed_pairs
@@ -55,12 +55,12 @@ def test_python_says_it_too(anchors_only):
     answers = strobe.Predictions.from_labels("first", [0] * len(dataset.frames))
     facts = strobe.results(dataset, [answers])["dataset"]
     assert facts["unreviewed_sets"] == dataset.n_sets
-    said = f"{facts['unreviewed_pairs']} pairs of the sets scored have no vote yet"
+    said = f"{facts['unreviewed_pairs']} pairs of the scored sets have no vote yet"
     with pytest.warns(UserWarning, match=said):
         notes = strobe.score(dataset, answers).notes
     assert notes[0].startswith(said)
     assert notes[0].endswith(
-        f"{dataset.n_sets} of {dataset.n_sets} sets are their anchor alone for it, and cannot drop"
+        f"this leaves only the anchor in {dataset.n_sets} of {dataset.n_sets} sets, which cannot drop"
     )
     part = dataset.only_videos([str(dataset.videos.name[dataset.video_of_set[0]])])
     assert strobe.results(part, [answers])["dataset"]["unreviewed_pairs"] < facts["unreviewed_pairs"]
@@ -118,7 +118,7 @@ def test_export_says_how_many_sets_leave_the_study(partial, command):
     code, out, err = command("review", "export", partial)
     assert code == 0
     assert "(9 sets without any vote)" in out
-    assert "9 of 12 sets have no vote and leave the study; --unreviewed keep keeps them as built" in err
+    assert "9 of 12 sets have no vote and are excluded from the study; --unreviewed keep keeps them as built" in err
     assert read_json(partial / "review.json")["table"]["sets_without_votes"] == 9
     out, found = _scored(command, partial)
     assert LEFT in out
@@ -150,7 +150,7 @@ def test_unreviewed_sets_can_stay_as_they_were_built(partial, command):
     assert "9 of 12 sets have no vote and stay in the study as built" in err
     assert read_json(partial / "dataset.json")["unreviewed"] == "keep"
     out, found = _scored(command, partial, "--compare-review")
-    assert "9 of the 12 sets scored have no vote: they are scored with all their candidates" in out
+    assert "9 of the 12 scored sets have no vote; they are scored with all their candidates" in out
     facts, model = found["dataset"], found["models"]["net"]
     assert (facts["n_sets"], facts["sets_without_votes"], facts["kept_without_votes"]) == (12, 9, 9)
     assert (model["drop"]["count"], model["review_impact"]["A"]["drop"]["n"]) == (9, 3)
@@ -163,7 +163,7 @@ def test_unreviewed_sets_can_stay_as_they_were_built(partial, command):
     assert command("review", "export", partial, "--ask", "box", "--unreviewed", "keep")[0] == 2
 
 
-@pytest.mark.parametrize(("unreviewed", "n", "said"), [("exclude", 3, LEFT), ("keep", 12, "9 of the 12 sets scored")])
+@pytest.mark.parametrize(("unreviewed", "n", "said"), [("exclude", 3, LEFT), ("keep", 12, "9 of the 12 scored sets")])
 def test_a_dataset_of_its_own_remembers_them(partial, command, unreviewed, n, said):
     part = partial.parent / "part"
     assert command("review", "export", partial, "-o", part, "--unreviewed", unreviewed)[0] == 0

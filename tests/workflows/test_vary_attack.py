@@ -13,7 +13,8 @@ from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
 from strobe.vary.search_work import SearchWork
-from strobe.workflows.import_dataset import ImportOptions, PhotoFiles, from_photos
+from strobe.workflows.import_dataset import ImportOptions, import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
 
 CPU = LoadOptions(device="cpu", batch_size=3)
@@ -91,7 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / "photos" / name).mkdir(parents=True, exist_ok=True)
         Pillow.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(root / "photos" / name / f"{number}.png")
     (root / "net.py").write_text(NET)
-    from_photos(root / "photos", root / "data", files=PhotoFiles())
+    import_dataset("photos", root / "photos", root / "data", files=PhotoFiles())
     return root
 
 
@@ -259,12 +260,12 @@ def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
         return int(str(caught.value.code))
 
     assert strobe(*words, "--method", "apgd") == 0
-    assert "upper bound on robust accuracy: a stronger search (--restarts" in capsys.readouterr().out
+    assert "upper bound on robust accuracy. A stronger search (--restarts" in capsys.readouterr().out
     made = folder.read(place / "auto")
     assert made.variants is not None
     assert made.variants.fields[0]["method"] == "apgd"
     assert strobe(*words) == 2
-    assert "already holds a dataset made otherwise" in capsys.readouterr().err
+    assert "already contains a dataset made with other settings" in capsys.readouterr().err
     words[3] = place / "plain"
     assert strobe(*words) == 0
     assert "(--method apgd) may find more" in capsys.readouterr().out
@@ -283,7 +284,7 @@ def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
     assert strobe(*run) == 0
     out = capsys.readouterr().out
     assert "upper bound on the target's robust accuracy, up to" in out
-    assert "a stronger search can only lower it" in out
+    assert "a stronger search can only lower these bounds" in out
     page = (place / "auto-run/report.html").read_text()
     assert "Upper bound on robust accuracy" in page
     assert "Robust accuracy, per cent" not in page
@@ -304,8 +305,8 @@ def test_minimal_and_several_models_share_a_folder(place: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("py:{}/net.py:numpy_only", "a model without gradients"),
-        ("preds:{}/x.json", "a model without gradients"),
+        ("py:{}/net.py:numpy_only", "this model has no gradients"),
+        ("preds:{}/x.json", "has no gradients to search with"),
         ("py:{}/net.py:strangers", "no class"),
     ],
 )
@@ -320,17 +321,20 @@ def test_a_model_that_cannot_be_attacked_is_one_line_and_nothing_is_written(plac
     ("wanted", "said"),
     [
         (VaryAttackOptions(eps=((2 / 255, 1 / 255),)), "ascending"),
-        (VaryAttackOptions(eps=((2 / 255, 2 / 255),)), "each once"),
-        (VaryAttackOptions(eps=((0.001,),)), "8 bits hold no change below 1/255"),
+        (VaryAttackOptions(eps=((2 / 255, 2 / 255),)), "without repeats"),
+        (VaryAttackOptions(eps=((0.001,),)), "8-bit pixels cannot hold a change below 1/255"),
         (VaryAttackOptions(eps=((4.0,),)), "did you mean /255"),
         (VaryAttackOptions(minimal=True, eps=((0.1,),)), "--most instead of --eps"),
-        (VaryAttackOptions(most=(0.1,)), "give --minimal too"),
-        (VaryAttackOptions(minimal=True, most=(0.001,)), "8 bits hold"),
-        (VaryAttackOptions(norm=("linf", "linf")), "each once"),
-        (VaryAttackOptions(norm=("linf", "l2"), eps=((0.1,),)), r"one for each --norm \(2\)"),
+        (VaryAttackOptions(most=(0.1,)), "add --minimal"),
+        (VaryAttackOptions(minimal=True, most=(0.001,)), "8-bit pixels cannot hold"),
+        (VaryAttackOptions(norm=("linf", "linf")), "each norm once"),
+        (VaryAttackOptions(norm=("linf", "l2"), eps=((0.1,),)), r"one value for each --norm \(2\)"),
         (VaryAttackOptions(steps=0), "steps"),
-        (VaryAttackOptions(method="apgd", step=0.1), "--step: apgd chooses its steps itself"),
-        (VaryAttackOptions(method="apgd", loss="margin"), "--loss: apgd climbs the cross-entropy and targeted DLR"),
+        (VaryAttackOptions(method="apgd", step=0.1), "--step: apgd chooses its own steps"),
+        (
+            VaryAttackOptions(method="apgd", loss="margin"),
+            "--loss: apgd always uses the cross-entropy and targeted DLR",
+        ),
         (VaryAttackOptions(targets=3), "--targets: only apgd"),
         (VaryAttackOptions(method="apgd", targets=-1), "targets"),
     ],
@@ -343,18 +347,18 @@ def test_a_search_nobody_can_mean_is_one_line(place: Path, wanted: VaryAttackOpt
 
 
 def test_folders_that_will_not_do_are_refused(place: Path, attacked: Path, tmp_path: Path) -> None:
-    from_photos(place / "photos", tmp_path / "bare", files=PhotoFiles(), how=ImportOptions(media="none"))
+    import_dataset("photos", place / "photos", tmp_path / "bare", files=PhotoFiles(), how=ImportOptions(media="none"))
     with pytest.raises(StrobeError, match="has no images"):
         vary_attack(tmp_path / "bare", tmp_path / "out", [model(place)], WANTED, load=CPU)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine.txt").write_text("x")
     with pytest.raises(StrobeError, match="is not empty"):
         vary_attack(place / "data", tmp_path / "full", [model(place)], WANTED, load=CPU)
-    with pytest.raises(StrobeError, match="made otherwise"):
+    with pytest.raises(StrobeError, match="made with other settings"):
         vary_attack(place / "data", attacked, [model(place)], replace(WANTED, seed=3), load=CPU)
     with pytest.raises(StrobeError, match="is the dataset itself"):
         vary_attack(place / "data", place / "data", [model(place)], WANTED, load=CPU)
-    with pytest.raises(StrobeError, match="another model's own input, of another size"):
+    with pytest.raises(StrobeError, match="an input of another model, with another size"):
         vary_attack(attacked, tmp_path / "again", [model(place, "other")], WANTED, load=CPU)
 
 
@@ -366,7 +370,7 @@ def test_the_command_parses_fractions_and_says_what_came(place: Path, capsys: py
     assert not ended.value.code
     said = capsys.readouterr().out
     assert "linf/net: " in said
-    assert "held to the last ε" in said
+    assert "held up to the largest ε" in said
     for wrong in ("2/x", "", "1/0", "1/255,,2/255"):
         with pytest.raises(SystemExit) as ended:
             main([*words[:6], "--eps", wrong])

@@ -325,7 +325,7 @@ def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tm
     held, found = sets.reach[rows["pixel/fraying"]], reach(done.dataset, "pixel/make")
     assert (held > 0).all()
     assert (held < found).all(), "it never came as far as where the same net errs"
-    assert sum("no numbers" in one for one in heard.lines) == 1
+    assert sum("not numbers" in one for one in heard.lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -333,15 +333,15 @@ def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tm
     [
         ({"granularity": ("middle",)}, "unknown granularity of"),
         ({"granularity": ("layer:9",)}, "layer:0 … layer:3"),
-        ({"granularity": ("fine", "fine")}, "each once"),
-        ({"classes": ("purple",)}, "unknown class of colours 'purple'; it has red, green, blue"),
-        ({"classes": ("red", "blue", "red")}, "--classes: expected each once"),
+        ({"granularity": ("fine", "fine")}, "each granularity once"),
+        ({"classes": ("purple",)}, "unknown class of colours 'purple'; its classes: red, green, blue"),
+        ({"classes": ("red", "blue", "red")}, "--classes: expected each class once"),
         ({"aim": "purple"}, "unknown class of colours 'purple'"),
-        ({"aim": "red", "classes": ("red",)}, "every image is of that class"),
-        ({"budget": (0.1,)}, "go together"),
-        ({"search": "budget", "most": None}, "go together"),
+        ({"aim": "red", "classes": ("red",)}, "every image is already of that class"),
+        ({"budget": (0.1,)}, "must be used together"),
+        ({"search": "budget", "most": None}, "must be used together"),
         ({"search": "budget", "budget": (0.2, 0.1), "most": None}, "ascending"),
-        ({"search": "budget", "budget": (0.2,)}, "leave it out"),
+        ({"search": "budget", "budget": (0.2,)}, "remove --most"),
         ({"most": -1.0}, "--most"),
         ({"most": 0.0}, "--most: expected above 0"),
         ({"most": float("nan")}, "--most"),
@@ -361,13 +361,21 @@ def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted
     ("generator", "net", "said"),
     [
         ("paint", "large", "its input is 12x12, the generator's images are 8x8"),
-        ("paint", "some", r"it knows 2 of the generator's 3 classes \(colours\), e.g. not blue; take a model"),
-        ("stranger", "make", r"it knows none of the generator's 3 classes \(sounds\), e.g. not dog; take a model"),
-        ("fragile", "make", "form gave numbers that are not finite"),
-        ("paint", "contrary", "none of .* images is right for every model"),
+        (
+            "paint",
+            "some",
+            r"it has 2 of the generator's 3 classes \(colours\); blue is missing, for example; use a model",
+        ),
+        (
+            "stranger",
+            "make",
+            r"it has none of the generator's 3 classes \(sounds\); dog is missing, for example; use a model",
+        ),
+        ("fragile", "make", "form returned values that are not finite"),
+        ("paint", "contrary", "no image of .* is classified correctly by every model"),
         ("paint", "hungry", "out of memory with a batch of 6; try --batch-size 3"),
         ("paint", "starving", "out of memory with a batch of 6; try --batch-size 3"),
-        ("wide", "make", "gave torch.float64; a generator is to give torch.float32"),
+        ("wide", "make", "returned torch.float64, expected torch.float32"),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(
@@ -391,7 +399,7 @@ def test_the_command_says_what_came(file: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr()
     assert "latent/make: " in said.out
     assert "said: 3 generated images, " in said.out
-    assert "drawn, right for make" in said.err, "acceptance rates"
+    assert "drawn; right by make" in said.err, "acceptance rates"
     for wrong in (["--budget", "x"], ["--search", "nosuch"], ["--generator", "nosuch"]):
         with pytest.raises(SystemExit) as ended:
             main([*words[:2], str(tmp_path / "never"), *words[3:], *wrong])

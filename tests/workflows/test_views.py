@@ -226,7 +226,7 @@ def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_
     assert f"boxes:det: from the boxes of det; {n - 1} of {n} frames have a box of the dataset's classes; each" in (
         " ".join(heard.lines)
     )
-    some = f"without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is shown whole"
+    some = f"without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is used uncropped"
     assert some in " ".join(heard.lines)
 
 
@@ -265,17 +265,20 @@ def test_boxes_of_classes_the_dataset_lacks_are_kept_for_crops(world: Dataset, t
     np.testing.assert_allclose(crop.scores[0], by_hand, rtol=1e-4, atol=1e-4)  # type: ignore[index]
     said = [line for line in heard.lines if "NONE of" in line]
     nothing = f"NONE of {len(world.frames)} frames has a box"
-    assert sum(f"{nothing} of 8 pixels or more: each is answered outside the classes" in line for line in said) == 1
-    assert sum(f"{nothing} of the dataset's classes: each is answered outside" in line for line in said) == 2
+    assert (
+        sum(f"{nothing} of 8 pixels or more; each counts as an answer outside the classes" in line for line in said)
+        == 1
+    )
+    assert sum(f"{nothing} of the dataset's classes; each counts as an answer outside" in line for line in said) == 2
 
 
 def test_what_cannot_be_done_is_one_line(world: Dataset, tmp_path: Path) -> None:
     without = replace(world, boxes=None)
     cases = [
-        (without, "crop:truth:strobe-world", "has no boxes for crop:truth; name a detector"),
-        (world, "boxes:strobe-world", "its detector strobe-world: it is no detector, so it has no boxes to take"),
-        (world, "crop:strobe-world:strobe-world", "its detector strobe-world: it is no detector"),
-        (world, "crop:truth:strobe-tiny", "crop: is for classifiers, and strobe-tiny is a detector"),
+        (without, "crop:truth:strobe-world", "has no boxes for crop:truth; use a detector"),
+        (world, "boxes:strobe-world", "its detector strobe-world: it is not a detector, so it has no boxes to use"),
+        (world, "crop:strobe-world:strobe-world", "its detector strobe-world: it is not a detector"),
+        (world, "crop:truth:strobe-tiny", "crop: only works with classifiers, and strobe-tiny is a detector"),
         (
             world,
             "boxes:strobe-tinny",

@@ -11,7 +11,7 @@ from strobe.analyses.plan import Plan
 from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
-from strobe.metrics.intervals import Grouping
+from strobe.metrics.intervals import Grouping, one_group
 
 __all__ = ["TimePlan", "millisecond_levels", "time_plan"]
 
@@ -21,10 +21,12 @@ _SAFE = 2**62 // 4000
 
 
 def millisecond_levels(dataset: Dataset) -> Ints:
-    """Return the smallest whole t in ms at which each set row counts, |Δ| ≤ t + 0.5 ms; −1 if times are unknown.
+    """Return the smallest whole t in ms at which each set row counts.
 
-    It is exact: from the frames' presentation times if both are known, else from the index and the video's frame
-    rate.
+    A row counts if |Δ| ≤ t + 0.5 ms; the result is −1 if times are unknown.
+
+    The result is exact. Δ comes from the presentation times of both frames if these are known, else from the indices
+    and the video's frame rate.
     """
     frames, sets = dataset.frames, dataset.sets
     num, den, anchors = frames.passing("time_num"), frames.passing("time_den"), sets.anchor_frame
@@ -35,15 +37,20 @@ def millisecond_levels(dataset: Dataset) -> Ints:
 
 
 def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -> NDArray[np.int64]:
-    """Return the same for the rows of these frames, given those of their anchors."""
+    """Return the levels of `millisecond_levels` for these frames and their anchors."""
     frames, videos = dataset.frames, dataset.videos
     out = np.full(len(frame), UNKNOWN, dtype=np.int64)
     den_a, den_b = den[anchor].astype(np.int64), den[frame].astype(np.int64)
     timed = (den_a > 0) & (den_b > 0)
     num_a, num_b = num[anchor].astype(np.int64), num[frame].astype(np.int64)
-    one_base = timed & (den_a == den_b) & (np.abs(num_a) < _SAFE) & (np.abs(num_b) < _SAFE) & (den_a < _SAFE)
-    out[one_base] = _level(np.abs(num_b - num_a)[one_base], den_a[one_base])
-    for row in np.flatnonzero(timed & ~one_base):  # different or huge time bases: plain fractions
+    same = den_a == den_b
+    times_a, times_b = np.where(same, 1, den_b), np.where(same, 1, den_a)
+    # A float product shows whether the integer product fits into 64 bits; otherwise plain fractions are used.
+    sizes = (np.abs(num_a) * 1.0 * times_a, np.abs(num_b) * 1.0 * times_b, den_a * 1.0 * times_a)
+    fits = timed & (np.maximum.reduce(sizes) < _SAFE)
+    gaps = np.abs(num_b[fits] * times_b[fits] - num_a[fits] * times_a[fits])
+    out[fits] = _level(gaps, den_a[fits] * times_a[fits])
+    for row in np.flatnonzero(timed & ~fits):
         gap = abs(Fraction(int(num_b[row]), int(den_b[row])) - Fraction(int(num_a[row]), int(den_a[row])))
         out[row] = -((1 - 2000 * gap) // 2)
     video = frames.video[anchor]
@@ -75,16 +82,16 @@ class TimePlan:
         rows = wrong & self.cohort[plan.set_row] & (self.level < never)
         first = np.full(plan.n_sets, never, dtype=np.int64)
         np.minimum.at(first, plan.set_row[rows], self.level[rows])
-        right = first[self.cohort][:, None] > self.ms[None, :]
-        points = tuple(map(TimePoint, self.ms.tolist(), self.grouping.estimates(right.ravel())))
+        right = first[self.cohort] > self.ms[:, None]
+        points = tuple(map(TimePoint, self.ms.tolist(), self.grouping.estimates(right)))
         return TimeCurve(t_max_ms=self.t_max_ms, n_sets=int(self.cohort.sum()), points=points)
 
 
 def time_plan(plan: Plan) -> TimePlan | Missing:
     """Return the cohort and points of the curve against time, or the reason why there is none.
 
-    A set's reach is the largest |Δ| of its members. t_max is the 5th percentile of the reach (the lower neighbour),
-    and the sets that reach it form the one cohort for every t.
+    A set's reach is the largest |Δ| of its members. The limit t_max is the 5th percentile of the reach (rounded down to
+    a set's reach). The sets that reach t_max are the cohort for every t.
     """
     if not plan.is_video:
         return Missing("the axis is not frame-offset")
@@ -96,13 +103,11 @@ def time_plan(plan: Plan) -> TimePlan | Missing:
     ordered = np.sort(reach[known])
     t_max = int(ordered[int(0.05 * (len(ordered) - 1))])
     if t_max <= 0:
-        return Missing("more than 5 % of the sets have no member but the anchor")
+        return Missing("more than 5 % of the sets have only an anchor")
     cohort = known & (reach >= t_max)
     step = _round_step(t_max / POINTS)
     ms = np.unique(np.append(np.arange(0, t_max, step), t_max))
-    group = np.tile(narrow(np.arange(len(ms))), int(cohort.sum()))
-    cluster = np.repeat(plan.cluster[cohort], len(ms))
-    grouping = Grouping(group, cluster, n_groups=len(ms), interval=plan.options.interval)
+    grouping = one_group(plan.cluster[cohort], interval=plan.options.interval)
     return TimePlan(level, cohort, t_max, ms, grouping)
 
 

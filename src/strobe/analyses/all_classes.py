@@ -1,4 +1,4 @@
-"""Accuracy among all of a model's classes compared with the dataset's subset, as ImageNet-A's 200 of 1,000."""
+"""Accuracy among all of a model's classes and among the dataset's subset, such as ImageNet-A's 200 of 1,000 classes."""
 
 from collections.abc import Iterator
 
@@ -21,8 +21,8 @@ def all_classes(
 ) -> AllClasses | None:
     """Return both accuracies on the original images and on each variant at its highest level.
 
-    None if the dataset's classes are not a subset of the model's own (`source`), or its overall best class is
-    unknown.
+    The result is None if the dataset's classes are not a subset of the model's own (`source`), or if the model's
+    overall best class is unknown.
     """
     own = dataset.info.label_space
     if answers.own_label is None or not (found := projection_between(source, own)).is_choice:
@@ -34,7 +34,9 @@ def all_classes(
     for variant, level, use in _pictures(dataset):
         use = use & answers.scored[dataset.sets.frame]
         shares = [
-            proportion(right[use], cluster[use], interval=interval) if use.any() else nothing("no image is predicted")
+            proportion(right[use], cluster[use], interval=interval)
+            if use.any()
+            else nothing("no image has a prediction")
             for right in (among, of_all)
         ]
         rows.append(AmongAll(variant=variant, level=level, own=shares[0], all=shares[1]))
@@ -42,7 +44,7 @@ def all_classes(
 
 
 def _pictures(dataset: Dataset) -> Iterator[tuple[str, float | None, Bools]]:
-    """Yield each condition, its level, and the set rows that show it, each image once."""
+    """Yield each condition, its level, and the set rows that show the condition; each image occurs once."""
     sets = dataset.sets
     first = np.zeros(len(sets.set), dtype=bool)
     anchors = np.flatnonzero(sets.is_anchor)

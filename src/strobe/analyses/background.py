@@ -1,8 +1,9 @@
 """A ladder of backgrounds under one model.
 
-It compares the rungs of every image, the effect that two rungs isolate, by object size and by class, and the weight
-of each part. It also tests whether the best of many crops is better than chance. An image is right on a rung, or
-wrong, or lacks the rung; every comparison uses the images that have both rungs.
+This module compares the rungs of every image. It measures the effects that two rungs isolate, in total and by object
+size and class. It measures how much the object and the background contribute. It also tests whether the best of many
+crops is better than chance. An image is right or wrong on a rung, or lacks the rung; every comparison uses the images
+that have both rungs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bg-gap": (("same",), ("other",)),
     "fit": (("usual",), (ANCHOR,)),
 }
-"""The pairs of rungs whose difference isolates an effect, a − b; of alternatives the first in the ladder."""
+"""The pairs of rungs (a, b) whose difference a − b isolates an effect; of several, the first in the ladder."""
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
@@ -80,7 +81,7 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungPair:
-    """Two rungs on the images that have both: which are right on each, and one set per image."""
+    """Two rungs, compared on the images that have both: whether each image is right on each, and one set per image."""
 
     a: LadderRung
     b: LadderRung
@@ -91,7 +92,10 @@ class RungPair:
 
 
 class LadderScorer:
-    """The rungs of every image, computed once. `areas` is the object's share of the image, by group."""
+    """The rungs of every image, computed once.
+
+    `areas` maps a group to the share of the image that the object covers.
+    """
 
     def __init__(self, plan: VariantPlan, areas: Mapping[str, float]) -> None:
         self._plan = plan
@@ -99,29 +103,32 @@ class LadderScorer:
         sets = dataset.sets
         groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
         self.sets: Ints = first
-        """A set of each image: its source is the image's."""
+        """One set of each image, which has the image's source."""
         self.cluster: Ints = plan.cluster[first]
         self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
         self.rungs: list[LadderRung] = [LadderRung(rung=ANCHOR, variant=ANCHOR, level=None)]
         columns = [np.flatnonzero(sets.is_anchor)[first]]
-        for row, one in plan.present():
-            rung = str(one.fields.get("rung", one.variant))
-            for number, level in enumerate(one.levels, start=1):
+        for row, variant in plan.present():
+            rung = str(variant.fields.get("rung", variant.variant))
+            for number, level in enumerate(variant.levels, start=1):
                 at = np.flatnonzero((sets.variant[sets.set] == row) & (plan.level == number) & ~sets.is_anchor)
                 column = np.full(len(groups), -1, dtype=np.int64)
                 column[picture[sets.set[at]]] = at
                 columns.append(column)
-                self.rungs.append(LadderRung(rung=rung, variant=one.variant, level=level))
+                self.rungs.append(LadderRung(rung=rung, variant=variant.variant, level=level))
         self._row: NDArray[np.int64] = np.stack(columns, axis=1)
 
     # -- which are right -----------------------------------------------------------------------------------------
 
     def right(self, marks: Marks) -> tuple[Bools, Bools]:
-        """Return whether each image is right on each rung, and whether it has an answer there; both (P, rungs)."""
+        """Return whether each image is right on each rung, and whether it has an answer there.
+
+        Both arrays are (P, rungs).
+        """
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
-        """Return the first of these rungs in the ladder; for a crop, at its smallest context."""
+        """Return the first of these rungs in the ladder; a crop is taken at its smallest context."""
         places = {one.rung: place for place, one in reversed(list(enumerate(self.rungs)))}
         return next((places[name] for name in names if name in places), None)
 
@@ -133,7 +140,7 @@ class LadderScorer:
             yield isolates, a, b
 
     def isolating(self, marks: Marks) -> Iterator[RungPair]:
-        """Return the pairs of rungs that differ in one thing."""
+        """Return the pairs of rungs that differ in one respect."""
         return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
 
     def against_whole(self, marks: Marks) -> Iterator[RungPair]:
@@ -147,7 +154,7 @@ class LadderScorer:
                     sets=self.sets[both], isolates=isolates)  # fmt: skip
 
     def between(self, first: Marks, second: Marks) -> Iterator[RungPair]:
-        """Yield two models on every rung, including the whole image."""
+        """Yield the comparison of two models on every rung, including the whole image."""
         (a, in_a), (b, in_b) = self.right(first), self.right(second)
         for place, rung in enumerate(self.rungs):
             both = in_a[:, place] & in_b[:, place]
@@ -156,7 +163,10 @@ class LadderScorer:
     # -- one model -----------------------------------------------------------------------------------------------
 
     def score(self, marks: Marks, answers: ClassAnswers, *, with_coverage: bool = False) -> BackgroundScore:
-        """Return one model's results on the ladder; with `with_coverage`, coverage even if it always names a class."""
+        """Return one model's results on the ladder.
+
+        `with_coverage` adds coverage even if the model always names a class.
+        """
         right, known = self.right(marks)
         reasons = {}
         by_area = self._by_area(right, known)
@@ -164,7 +174,7 @@ class LadderScorer:
             reasons["by_area"] = (
                 f"fewer than {2 * IN_A_BIN} images whose object's size is known"
                 if np.isfinite(self.area).any()
-                else "nothing says how large the objects are"
+                else "the sizes of the objects are unknown"
             )
         return BackgroundScore(
             covered=self._covered(answers, known, with_coverage=with_coverage),
@@ -178,7 +188,7 @@ class LadderScorer:
 
     def _share(self, right: Bools, cluster: Ints) -> Estimate:
         if not right.size:
-            return nothing("no image has it")
+            return nothing("no image has this rung")
         return proportion(right, cluster, interval=self._plan.options.interval)
 
     def _draws(self, cluster: Ints) -> Bootstrap:
@@ -202,7 +212,7 @@ class LadderScorer:
         out = []
         for isolates, a, b in self._sides():
             use = among & known[:, a] & known[:, b]
-            value = nothing("no image has both")
+            value = nothing("no image has both rungs")
             if use.any():
                 gap = right[use, a].astype(np.int64) - right[use, b].astype(np.int64)
                 p = paired_test(gap, self.cluster[use]).p
@@ -237,13 +247,13 @@ class LadderScorer:
         out = []
         for label in np.unique(truth[truth >= 0]).tolist():
             among = (truth == label).any(axis=0)
-            whole = among & known[:, 0]
-            if whole.any():
-                n = int(whole.sum())
+            with_anchor = among & known[:, 0]
+            if with_anchor.any():
+                n = int(with_anchor.sum())
                 out.append(
                     ClassRungs(
                         label=space.ids[label], name=space.names[label], n=n, small=n < SMALL,
-                        whole=self._share(right[whole, 0], self.cluster[whole]),
+                        whole=self._share(right[with_anchor, 0], self.cluster[with_anchor]),
                         isolated=self._isolated(right, known, among),
                     )
                 )  # fmt: skip
@@ -254,30 +264,33 @@ class LadderScorer:
     def _sensitivity(self, right: Bools, known: Bools) -> Sensitivity:
         grey, gone = self._column(_SIDES["background"][1]), self._column(("removed", "ground"))
         return Sensitivity(
-            background=self._lost(right, known, grey, "no rung is without its background"),
-            foreground=self._lost(right, known, gone, "no rung has its object removed"),
+            background=self._lost(right, known, grey, "no rung removes the background"),
+            foreground=self._lost(right, known, gone, "no rung removes the object"),
             relative=self._relative(right, known, grey, gone),
         )
 
     def _lost(self, right: Bools, known: Bools, place: int | None, why: str) -> Estimate:
-        """Return the share of images that are wrong on a rung, among those right as whole images."""
+        """Return the share of images that are wrong on a rung, among the images that are right as whole images."""
         if place is None:
             return nothing(why)
         use = known[:, 0] & right[:, 0] & known[:, place]
         return self._share(~right[use, place], self.cluster[use])
 
     def _relative(self, right: Bools, known: Bools, grey: int | None, gone: int | None) -> Estimate:
-        """Return (a_b − a_f) / (2 min(ā, 1 − ā)): accuracy without background, without object, and their mean."""
+        """Return (a_b − a_f) / (2 min(ā, 1 − ā)).
+
+        Here a_b is accuracy without background, a_f is accuracy without object, and ā is their mean.
+        """
         if grey is None or gone is None:
             return nothing("it needs a rung without the background and one without the object")
         use = known[:, grey] & known[:, gone]
         if not use.any():
-            return nothing("no image has both")
+            return nothing("no image has both rungs")
         draws, n = self._draws(self.cluster[use]), int(use.sum())
         b, f = right[use, grey].astype(np.float64), right[use, gone].astype(np.float64)
         value = _balance(np.array(b.mean()), np.array(f.mean()))
         if not np.isfinite(value):
-            return nothing("it is right always, or never, with either part gone")
+            return nothing("without one of the parts, it is always right or always wrong")
         if draws.replicates == 0 or draws.n_clusters == 1:
             return draws.estimate(float(value), np.empty(0), n=n)
         one = np.ones(n)
@@ -286,14 +299,14 @@ class LadderScorer:
     # -- the best of many crops ----------------------------------------------------------------------------------
 
     def _best_of(self, right: Bools, known: Bools, answers: ClassAnswers, among: Bools) -> BestOf | Missing:
-        """Compare being right on at least one crop with the same answers shuffled over these images, crop by crop.
+        """Compare the share of images right on at least one crop with the share after shuffling each crop's answers.
 
-        The probability that a shuffled answer is right is computed, not sampled: on each crop it is the share of the
+        The probability that a shuffled answer is right is computed, not sampled. On each crop, it is the share of
         images whose answer is this image's class.
         """
         places = [place for place, one in enumerate(self.rungs) if one.rung in CROPS]
         if len(places) < 2:
-            return Missing("there is no second crop to try")
+            return Missing("there are fewer than two crops")
         use = np.flatnonzero(among & known[:, places].all(axis=1))
         if not use.size:
             return Missing("no image has every crop")

@@ -17,7 +17,7 @@ Isolates = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungShare:
-    """A share of images on one rung; `anchor` is the whole image, `level` the context of a crop."""
+    """A share of images on one rung; the rung `anchor` is the whole image, and `level` is the context of a crop."""
 
     rung: str
     level: float | None
@@ -26,7 +26,7 @@ class RungShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolated:
-    """One isolating contrast on a subset of the images; its interval is of its own test, not corrected."""
+    """One isolating contrast on a subset of the images; its interval is not corrected for other tests."""
 
     isolates: Isolates
     value: Estimate
@@ -45,7 +45,10 @@ class AreaBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassRungs:
-    """The images of one class: how many originals are right, and the isolated effects. `small`: fewer than ten."""
+    """The images of one class: how many originals are right, and the isolated effects.
+
+    `small` marks fewer than ten images.
+    """
 
     label: str
     name: str
@@ -57,7 +60,9 @@ class ClassRungs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """The share of right whole images that are lost when only the background is greyed, or only the object removed.
+    """The shares of right whole images that become wrong if their background or their object is missing.
+
+    Only the background is greyed, or only the object is removed.
 
     `relative` compares the two, from −1 (only the background counts) to 1 (only the object counts).
     """
@@ -69,9 +74,9 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
-    """Images right on at least one crop (`best`), compared with answers independent of the image (`chance`).
+    """The share of images right on at least one crop (`best`), and the share expected by chance (`chance`).
 
-    The difference of the two has the interval of `best`.
+    The difference of the two shares has the interval of `best`.
     """
 
     tries: Count
@@ -85,8 +90,9 @@ class BestOf:
 class BackgroundScore:
     """One model's results on a ladder of backgrounds, in addition to its figures by variant and its contrasts.
 
-    `covered` is the share of answers that name a class, for a model that may give none. `zoom` is the best of the
-    crops, for all images and for those that are wrong as whole images. `reasons` explains empty parts.
+    `covered` is the share of answers that name a class, for a model that may name none. `zoom` is the result of the
+    best crop of each image, over all images. `zoom_wrong` is the same over the images that are wrong as whole images.
+    `reasons` explains empty parts.
     """
 
     covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)

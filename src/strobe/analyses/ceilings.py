@@ -1,4 +1,4 @@
-"""Upper bounds for a model whose own classes lack some of the dataset's."""
+"""Upper bounds for a model that lacks some of the dataset's classes."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ __all__ = ["Ceiling", "MapCeiling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The upper bound for another label space: anchors and sets without any right answer that the model can give."""
+    """The upper bound for a model that has other classes: anchors and sets for which it can give no right answer."""
 
     source: str
     childless: tuple[str, ...]
@@ -22,10 +22,10 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapCeiling:
-    """The upper bound for a detector whose classes (`source`) lack some of the dataset's, `childless`.
+    """The upper bound for a detector whose classes (`source`) lack some of the dataset's classes (`childless`).
 
-    It is mAP on the anchors with every other class perfect. `n_classes` counts classes with an object on the anchors,
-    `n_objects` counts objects on all frames of the sets.
+    The bound is mAP on the anchors if every other class is detected perfectly. `n_classes` counts the classes with an
+    object on the anchors, and `n_objects` counts the objects on all frames of the sets.
     """
 
     source: str

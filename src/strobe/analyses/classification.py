@@ -43,8 +43,8 @@ SMALL_CLASS = 10
 SEVERAL_SETS, FEW_DECIDE = 3, 3.0
 """Thresholds of a coverage caution: sets per video, and videos' worth of the rarer outcome.
 
-From the first on, and up to the second, intervals of shares within 10 % of 0 or 1 cover 90–94 % (docs/methods.md,
-benchmarks/coverage.py).
+If the first is reached and the second is not exceeded, intervals of shares within 10 % of 0 or 1 cover only 90–94 %
+(docs/methods.md, benchmarks/coverage.py).
 """
 
 
@@ -53,7 +53,7 @@ class ClassificationScore(ClassificationResult):
     """A model's result and the data that comparison and trend need, small enough to keep for many models.
 
     `first_wrong` (S,) is each set's first wrong level (k + 1 if none, −1 if the set is unscored). `fingerprint` is
-    equal for models that predict the same classes, `exact` for models with identical answers.
+    equal for models that predict the same classes, and `exact` is equal for models with identical answers.
     """
 
     model: str = field(metadata=UNWRITTEN)
@@ -68,7 +68,7 @@ class ClassificationScore(ClassificationResult):
         return np.asarray(self.first_wrong >= 0)
 
     def right_at(self, k: int) -> Bools:
-        """Return which sets are right at k, (S,); False if unscored."""
+        """Return which sets are right at k, (S,); an unscored set is False."""
         return np.asarray(self.first_wrong > k)
 
 
@@ -84,18 +84,18 @@ def whole(number: float) -> float | int:
 class Prepared:
     """The data shared by all models of a dataset; create it once and pass it to each `score`.
 
-    Every set must have a label (`Dataset.labelled_sets`); without one, every answer would count as wrong.
+    Every set must have a label (`Dataset.labelled_sets`); without a label, every answer would count as wrong.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, plan: Plan | None = None) -> None:
-        expect(plan is not None or bool(dataset.labelled.all()), "dataset", "a label on every set scored", "none")
+        expect(plan is not None or bool(dataset.labelled.all()), "dataset", "a label on every scored set", "none")
         self.plan = plan or Plan(dataset, options)
         self.time: TimePlan | Missing = time_plan(self.plan)
         self.slices = SlicePlan(self.plan)
         self._last: tuple[bytes, Prepared] | None = None
 
     def only(self, scored: Bools) -> "Prepared":
-        """Return the same for some of the sets; the last result is cached, as models often miss the same frames."""
+        """Return the data for some of the sets; the last result is cached, as models often miss the same frames."""
         key = scored.tobytes()
         if self._last is None or self._last[0] != key:
             plan = self.plan.only(scored)
@@ -117,10 +117,10 @@ def score(
     """Score one model's predictions.
 
     A set is scored if its anchor and all members within k are predicted. The other sets are counted separately, and
-    bounds are given. If members were skipped (--stop-early), a set that is decided without them is scored too, and
-    figures that need them are omitted. With many models, create `prepared` once (`Prepared(dataset, options)`), and
-    pass a `pool` to average errors by offset over models. Coverage is reported if the model gave an answer outside
-    the classes, or if `with_coverage` is set.
+    bounds on the figures cover the possible results of these sets. If members were skipped (--stop-early), a set that
+    is decided without them is scored too. Figures that need the skipped members are omitted. With many models, create
+    `prepared` once (`Prepared(dataset, options)`), and pass a `pool` to average errors by offset over models. Coverage
+    is reported if the model gave an answer outside the classes, or if `with_coverage` is set.
     """
     if prepared is None:
         prepared = Prepared(dataset, options or ScoreOptions())
@@ -137,8 +137,8 @@ def score(
     unscored = int((~scored).sum())
     if not scored.any():
         raise StrobeError(
-            f"{printable(predictions.model)}: none of the {whole_plan.n_sets} sets is predicted whole (anchor and all "
-            f"members within {whole_plan.k}); nothing can be scored"
+            f"{printable(predictions.model)}: none of the {whole_plan.n_sets} sets has predictions for its anchor and "
+            f"all members within {whole_plan.k}, so nothing can be scored"
         )
     part = prepared if unscored == 0 else prepared.only(scored)
     if pool is not None and not stopped:
@@ -147,7 +147,7 @@ def score(
     plan = part.plan
     right = plan.view.right_rows(predictions.label)
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
-    if stopped:  # a set that breaks does so at some level up to k
+    if stopped:  # a set that breaks has its first wrong frame at some level up to k
         first = np.where((first > 0) & (first <= plan.k), plan.k, first)
     orig, perturbed = first > 0, first > plan.k
     lost = orig & ~perturbed
@@ -198,7 +198,7 @@ def _of_every_frame(
     slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
     flips, rw_flips, swing = _flicker(plan, right, predictions)
     reasons = slices.reasons if smoothing else {**slices.reasons, "smoothing": "sets are not stretches of one video"}
-    curve = plan.by_k.estimates(at_k.ravel()), plan.by_k.estimates((orig[:, None] & ~at_k).ravel())
+    curve = plan.all_sets.estimates(at_k.T), plan.all_sets.estimates((orig[:, None] & ~at_k).T)
     return {
         "curve": tuple(map(CurvePoint, range(plan.k + 1), *curve)),
         "time_curve": part.time if isinstance(part.time, Missing) else part.time.curve(plan, wrong),
@@ -217,7 +217,7 @@ def _of_every_frame(
 
 
 def _left_out(part: Prepared) -> dict[str, Any]:
-    """Return the same fields if members were skipped: empty, with the reason."""
+    """Return the same fields if members were skipped: each field is empty, and a reason explains why."""
     none, empty = nothing(STOPPED), ("curve", "per_offset", "first_failure", "smoothing", "frame_types", "by_hint")
     return {
         **dict.fromkeys(("mean_frame", "members", "flip_rate", "right_wrong_flip_rate", "confidence_swing"), none),
@@ -236,13 +236,15 @@ def _notes(plan: Plan, headline: Sequence[Estimate]) -> tuple[str, ...] | None:
 
 
 def too_narrow(headline: Sequence[Estimate], videos: int, effective: float | None = None) -> str | None:
-    """Return the caution if Korn–Graubard covers less than 95 %: shares near 0 or 1 that few videos decide.
+    """Return the caution for shares near 0 or 1 that depend on few videos.
 
-    `effective` is the equivalent number of `videos` of equal size, by default all of them.
+    The Korn–Graubard interval then covers less than 95 %.
+
+    `effective` is the equivalent number of videos of equal size, by default `videos`.
 
     >>> far = Estimate(value=0.93, low=0.8, high=0.99, n=200, count=186, method="korn-graubard")
     >>> too_narrow([far], 20)
-    '20 videos hold 200 sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover only 90 %'
+    '200 sets come from 20 videos, and few videos decide a share near 0 or 100 %: its 95 % interval may cover only 90 %'
     >>> too_narrow([far], 100) is None
     True
     """
@@ -253,8 +255,8 @@ def too_narrow(headline: Sequence[Estimate], videos: int, effective: float | Non
     if n < SEVERAL_SETS * videos or not any(0 < share <= 0.1 and share * weigh <= FEW_DECIDE for share in rare):
         return None
     return (
-        f"{videos} videos hold {n} sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover "
-        "only 90 %"
+        f"{n} sets come from {videos} videos, and few videos decide a share near 0 or 100 %: its 95 % interval may "
+        "cover only 90 %"
     )
 
 
@@ -269,7 +271,7 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
 
 
 def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
-    """The models before determine which members were skipped, so only anchors and `settled` sets count."""
+    """Only anchors and `settled` sets count, because earlier models determine which members are skipped."""
     used = plan.frames_used if settled is None else np.unique(plan.frame[plan.is_anchor])
     hasher = hashlib.sha256()
     for part in blocks(len(used)):
@@ -295,7 +297,7 @@ def _per_class(plan: Plan, orig: Bools, perturbed: Bools, lost: Bools) -> tuple[
 def _class_medians(
     plan: Plan, classes: tuple[ClassScore, ...], orig: Bools, perturbed: Bools, lost: Bools
 ) -> ClassMedians:
-    """Medians over classes with a set; in a draw, classes without a set are skipped."""
+    """Medians over the classes that have a set; in a bootstrap draw, classes without a set are skipped."""
     n = len(classes)
     if not classes:
         none = nothing("no anchor has a label")
@@ -320,7 +322,7 @@ def _class_medians(
 
 
 def _flicker(plan: Plan, right: Bools, predictions: ClassAnswers) -> tuple[Estimate, Estimate, Estimate]:
-    """Flip rate, right↔wrong flip rate and confidence swing: means over sets."""
+    """Flip rate, right↔wrong flip rate and confidence swing, as means over sets."""
     if plan.is_video:
         a, b, label = plan.pairs.first, plan.pairs.second, narrow(predictions.label)[plan.frame]
         owner = plan.set_row[a]
@@ -333,7 +335,7 @@ def _flicker(plan: Plan, right: Bools, predictions: ClassAnswers) -> tuple[Estim
         return flips, rw_flips, nothing("the model gave labels only, no confidences")
     swing, has_member = np.empty(plan.n_sets), np.diff(plan.start, append=len(plan.frame)) > 1
     for sets, rows in plan.blocks():
-        swing[sets] = swings(predictions.confidence[plan.frame[rows]], plan.start[sets] - rows.start)
+        swing[sets] = swings(predictions.confidence_at(plan.frame[rows]), plan.start[sets] - rows.start)
     return flips, rw_flips, _mean(plan, swing, has_member)
 
 
@@ -346,7 +348,10 @@ def _mean(plan: Plan, values: NDArray[np.float64], use: Bools) -> Estimate:
 
 
 def _first_failure(plan: Plan, wrong: Bools, orig: Bools) -> Survival:
-    """Kaplan–Meier over right-anchor sets: the smallest wrong |distance|, else censored at the largest seen."""
+    """Kaplan–Meier over right-anchor sets.
+
+    A set fails at the smallest |distance| of a wrong frame, or is censored at the largest |distance| seen.
+    """
     first = np.full(plan.n_sets, np.inf)
     np.minimum.at(first, plan.set_row[wrong], np.abs(plan.distance[wrong]))
     event = np.isfinite(first[orig])

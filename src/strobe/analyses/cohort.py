@@ -10,11 +10,11 @@ __all__ = ["Cohort"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """The number of scored sets (`n_sets`), and of those excluded before any model was scored.
+    """The number of scored sets (`n_sets`), and the numbers of sets excluded before any model was scored.
 
-    `unlabelled_sets` lack a label, so no answer is right or wrong. `sets_without_votes` have no vote and are
-    excluded, except `kept_without_votes` of them, which are scored as built. `unreviewed_pairs` are candidates of
-    scored sets without a vote. `unreviewed_sets` are the sets reduced to their anchor for this reason.
+    `unlabelled_sets` lack a label, so no answer is right or wrong. `sets_without_votes` have no vote. Of these sets,
+    `kept_without_votes` are scored as built, and the rest are excluded. `unreviewed_pairs` are candidates of scored
+    sets without a vote. `unreviewed_sets` are the sets reduced to their anchor because of such candidates.
     """
 
     n_sets: int
@@ -28,7 +28,7 @@ class Cohort:
     def of(cls, dataset: Dataset, *, needs_labels: bool = True) -> "Cohort":
         """Return the cohort of a dataset before scoring.
 
-        Boxes (`needs_labels` False) need no label. Sets without one are then scored by their boxes, and still
+        Boxes need no label (`needs_labels` False). Sets without a label are then scored by their boxes, and are still
         counted.
         """
         scored = dataset.labelled_sets() if needs_labels else dataset
@@ -36,7 +36,7 @@ class Cohort:
         if without:
             names = set(dataset.sets.set_id.tolist())
             kept = sum(name in names for name in dataset.unvoted)
-        else:  # an exported dataset has no votes, but records how many sets had none
+        else:  # an exported dataset has no votes, but records how many sets had no vote
             without, kept = (_count(dataset, name) for name in ("sets_without_votes", "kept_without_votes"))
         return cls(
             n_sets=scored.n_sets,
@@ -55,23 +55,25 @@ class Cohort:
         >>> Cohort(n_sets=3, sets_without_votes=9).cautions()  # doctest: +ELLIPSIS
         ('9 sets without any vote are excluded from every figure; strobe review export --unreviewed keep ...',)
         """
-        found = []
+        notes = []
         if self.unlabelled_sets:
-            found.append(f"{_excluded(self.unlabelled_sets, 'a label')} accuracy figure")
+            notes.append(f"{_excluded(self.unlabelled_sets, 'a label')} accuracy figure")
         if dropped := self.sets_without_votes - self.kept_without_votes:
             way = "strobe review export --unreviewed keep includes them"
-            found.append(f"{_excluded(dropped, 'any vote')} figure; {way}")
+            notes.append(f"{_excluded(dropped, 'any vote')} figure; {way}")
         if self.kept_without_votes:
-            found.append(
-                f"{self.kept_without_votes} of the {self.n_sets} sets scored have no vote: they are scored with all "
-                "their candidates, as they were built"
+            notes.append(
+                f"{self.kept_without_votes} of the {self.n_sets} scored sets have no vote; they are scored with all "
+                "their candidates, as built"
             )
         if self.unreviewed_pairs:
-            text = f"{self.unreviewed_pairs} pairs of the sets scored have no vote yet and were left out as if rejected"
+            text = f"{self.unreviewed_pairs} pairs of the scored sets have no vote yet and count as rejected"
             if self.unreviewed_sets:
-                text += f"; {self.unreviewed_sets} of {self.n_sets} sets are their anchor alone for it, and cannot drop"
-            found.append(text)
-        return tuple(found)
+                text += (
+                    f"; this leaves only the anchor in {self.unreviewed_sets} of {self.n_sets} sets, which cannot drop"
+                )
+            notes.append(text)
+        return tuple(notes)
 
 
 def _count(dataset: Dataset, name: str) -> int:

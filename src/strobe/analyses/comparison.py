@@ -59,18 +59,18 @@ MOST_NAMES = 4000
 class Comparison:
     """One pair of models on one metric, on the sets for which both have a score.
 
-    `only_a` sets are right for a alone (for the drop: lost by a alone). For detectors, they are counted if whole sets
-    are compared: sets on which a alone has AP above 0 on the anchor and nowhere lower. From a to b they are newly
-    broken, and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list some of them (short names, as in
-    tables/sets; at most 20 each), the nearest flicker first, then those lost on the anchor. tables/sets lists them
-    all.
+    `only_a` sets are right only for a (for the drop: lost only by a). For detectors, `only_a` sets are counted if whole
+    sets are compared: only a has AP above 0 on the anchor and no lower AP on any member. From a to b, `only_a` sets are
+    newly broken and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list at most 20 of these sets each,
+    by their short names in tables/sets. The nearest flicker comes first, and sets lost on the anchor come last. The
+    table tables/sets lists all sets.
 
-    `p` is the p-value to read, and `test` names its test: exact McNemar if every video has one set, else the
-    video-level sign-flip test; for detectors, a paired jackknife over videos. `p_mcnemar` is always McNemar's.
-    `p_holm` is corrected over all pairs of this metric. `difference` is a − b with the interval of that corrected
-    test, so it includes 0 exactly if `p_holm` is not below 0.05. `missing_sets` lack predictions of one of the two
-    and are not compared. `cautions` lists the other sets of the dataset that are not compared, unless that is
-    recorded elsewhere.
+    `p` is the p-value to read, and `test` names its test. For classifiers, this is exact McNemar if every video has one
+    set, else the video-level sign-flip test. For detectors, it is a paired jackknife over videos. `p_mcnemar` is always
+    McNemar's. `p_holm` is corrected over all pairs of this metric. `difference` is a − b with the interval of the
+    corrected test, so it includes 0 exactly if `p_holm` is not below 0.05. `missing_sets` lack predictions of one of
+    the two models and are not compared. `cautions` names other sets that are not compared, unless another field records
+    them.
     """
 
     a: str
@@ -92,7 +92,7 @@ class Comparison:
 
 
 def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
-    """Return every pair, the earlier item first.
+    """Return every pair, with the earlier item first.
 
     >>> every_pair("abc")
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -103,9 +103,9 @@ def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
 def compare(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Compare every pair of models, or those of `pairing`, on accuracy, pm-k accuracy and drop.
+    """Compare every pair of models, or the pairs of `pairing`, on accuracy, pm-k accuracy and drop.
 
-    Tests are exact. p-values are corrected by Holm over the pairs of each metric. Each interval is that of its
+    Tests are exact. The p-values are corrected by Holm over the pairs of each metric. Each interval belongs to its
     corrected test, so the two never disagree. Each verdict is a plain sentence.
     """
     names = [score.model for score in scores]
@@ -137,13 +137,13 @@ def compare(
 def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
     """Return the cautions about the pair's answers; empty if there are none."""
     if a.exact and a.exact == b.exact and a.acc_pmk.value != 1:
-        return " They answer the same on every frame: are they the same model?"
+        return " They give the same answers on every frame; are they the same model?"
     found = [(one, one.answers.warning) for one in (a, b) if one.answers is not None and one.answers.warning]
     return "".join(f" Of {printable(one.model)}: {warning}." for one, warning in found)
 
 
 def names_each(n_models: int) -> int:
-    """Return how many sets each list of a comparison may have; fewer if many models form many pairs.
+    """Return the largest number of sets to list in a comparison; it is smaller if many models form many pairs.
 
     >>> names_each(2), names_each(50), names_each(335)
     (20, 1, 0)
@@ -152,9 +152,12 @@ def names_each(n_models: int) -> int:
 
 
 def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[str, ...] | None:
-    """Return names of sets that only one model holds; `first` is the other's first wrong level, 0 the anchor.
+    """Return the names of sets that only one model holds.
 
-    Sets that flicker come before those lost on the anchor, the nearest first. None if there are no such sets.
+    `first` is the first wrong level of the other model (0: the anchor).
+
+    Sets that flicker come first, beginning with the nearest flicker; sets lost on the anchor come last. The result is
+    None if there are no such sets.
     """
     rows = np.flatnonzero(where)
     order = np.lexsort((rows, first[rows], first[rows] == 0))
@@ -185,7 +188,7 @@ class _Pair:
             self.p = sign_flip(np.bincount(place, weights=self.gap).astype(np.int64))
 
     def found(self, p_holm: float, pairs: int) -> Comparison:
-        """Return the comparison, as one of `pairs` that were tested."""
+        """Return the comparison; `pairs` is the number of tests to correct for."""
         return Comparison(
             a=self.a, b=self.b, metric=self.metric, n_sets=self.n, only_a=self.only_a, only_b=self.only_b,
             test="video-level sign-flip" if self.shared else "exact McNemar", p=self.p, p_mcnemar=self.p_mcnemar,
@@ -194,7 +197,7 @@ class _Pair:
         )  # fmt: skip
 
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
-        """Return the comparison with the sets that only one of the two holds."""
+        """Return the comparison with the sets that only one of the two models holds."""
         a, b = self._both
         held_a, held_b = (one.right_at(one.k) & self._cohort for one in self._both)
         return replace(
@@ -204,7 +207,7 @@ class _Pair:
         )
 
     def nothing(self) -> Comparison:
-        """Return the comparison if no set was scored for both."""
+        """Return the comparison if no set was scored for both models."""
         return Comparison(
             a=self.a, b=self.b, metric=self.metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
             p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
@@ -224,7 +227,7 @@ def said(c: Comparison) -> str:
     a, b = printable(c.a), printable(c.b)
     what, difference = _WORDS[c.metric], c.difference
     if c.difference.value is None or (c.p_holm is None and not c.n_sets):
-        return f"{a} and {b} share no scored set; no comparison is possible."
+        return f"{a} and {b} have no scored set in common, so they cannot be compared."
     if c.p_holm is None:
         why = difference.reason or "no test was made"
         return f"{a} and {b} differ by {_points(100 * c.difference.value)} points in {what}; not tested: {why}."
@@ -243,14 +246,14 @@ def said(c: Comparison) -> str:
     if sure:
         return f"{first} is better than {second} in {what} {figures}."
     why = "" if difference.reason is None else f" {difference.reason[0].upper()}{difference.reason[1:]}."
-    return f"No difference shown between {a} and {b} in {what} {figures}.{why}"
+    return f"No significant difference between {a} and {b} in {what} {figures}.{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The change of the sets from one model to another: counts, and some of them by name.
+    """The change of the sets from one model to another: counts, and the names of some sets.
 
-    `by_box`: both are detectors, and this compares the class of their most confident box.
+    `by_box` means that both are detectors, compared by the class of their most confident box.
     """
 
     before: str
@@ -266,16 +269,16 @@ class Change:
     def sentence(self) -> str:
         """The counts in words."""
         if not self.newly_held and not self.newly_broken:
-            kept = f"the same of the {self.n_sets} sets hold"
+            kept = f"no set newly held or newly broken, of {self.n_sets}"
         else:
             kept = f"{_sets(self.newly_held)} newly held, {_sets(self.newly_broken)} newly broken, of {self.n_sets}"
-        means = " (held: AP above 0 on the anchor, and nowhere lower)" if self.detection else ""
-        by = ", by the class of the surest box" if self.by_box else ""
+        means = " (held: AP is above 0 on the anchor, and no frame has a lower AP)" if self.detection else ""
+        by = ", by the class of the most confident box" if self.by_box else ""
         return f"From {printable(self.before)} to {printable(self.after)}{by}: {kept}{means}."
 
 
 def change(c: Comparison, *, before: str | None = None) -> Change | None:
-    """Return the comparison as a change from `before` (by default a) to the other; None for another metric."""
+    """Return the comparison as a change from `before` (by default a) to the other model; None for another metric."""
     if c.metric not in WHOLE_SETS or c.only_a is None or c.only_b is None:
         return None
     only = {c.a: (c.only_a, c.sets_only_a or ()), c.b: (c.only_b, c.sets_only_b or ())}
@@ -291,7 +294,7 @@ def _sets(n: int) -> str:
 
 
 def _p(p: float) -> str:
-    """Return a p-value to two digits, or more if rounding would move it across the level.
+    """Return a p-value with two digits, or more if rounding would move it across the significance level.
 
     >>> _p(0.0123), _p(0.0496), _p(0.04997)
     ('0.012', '0.0496', '0.04997')

@@ -1,16 +1,18 @@
 """The score of one detector on one dataset: mAP under natural perturbation, localization and causes of failure.
 
-Definitions are those of docs/detection.md (methods §6): pm-k mAP replaces each anchor by the frame of its set with
-the lowest AP and computes mAP once over the chosen frames.
+The definitions are in docs/detection.md (methods §6). For pm-k mAP, each anchor is replaced by the frame of its set
+with the lowest AP, and mAP is computed once over the chosen frames.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import digest_of_boxes
+from strobe.analyses.box_patterns import box_pattern
 from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import (
     ChosenFrame,
@@ -33,7 +35,6 @@ from strobe.metrics.detection.average import Interpolation, frame_ap, frame_clas
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.jackknife import few_per_class
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
-from strobe.metrics.detection.readings import BoxSample, class_order, misread, named_objects
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
@@ -45,12 +46,12 @@ SMALL_CLASS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionOptions:
-    """How to score a detector: everything except the data that can change a figure.
+    """The scoring options of a detector: everything that can change a figure, except the data.
 
-    `k` None means the dataset's own. `iou` is a list of overlaps or the ILSVRC-VID rule. `frame_ap` defines the AP
-    that selects the worst frame: `pooled` over classes (default) or `mean` over the classes present. `confidence` is
-    the score that a detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates`
-    and `seed` apply to the means along tracks; mAP and AP have their intervals from the jackknife.
+    A `k` of None means the dataset's own k. `iou` is a list of overlaps, or the ILSVRC-VID rule. `frame_ap` defines the
+    AP that selects the worst frame: `pooled` over classes (default) or `mean` over the classes present. `confidence` is
+    the score that a detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates` and
+    `seed` apply to the means along tracks; the intervals of mAP and AP come from the jackknife.
     """
 
     k: int | None = None
@@ -73,7 +74,7 @@ class DetectionOptions:
         expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
 
     def settings(self, k: int) -> DetectionSettings:
-        """Return the options as results.json records them; `k` is the one used for scoring."""
+        """Return the options as results.json records them; `k` is the k used for scoring."""
         return DetectionSettings(
             k=k, iou=self.iou, interpolation=self.interpolation, max_dets=self.max_dets, area_range=self.area_range,
             frame_ap=self.frame_ap, confidence=self.confidence, interval=self.interval, seed=self.seed,
@@ -89,9 +90,9 @@ class DetectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionScore(DetectionResult):
-    """A detector's result and the data that its comparison with others needs, small enough to keep for many.
+    """A detector's result and the data for comparing it with others, small enough to keep for many detectors.
 
-    `without` (2, G) is mAP on the anchors and on the worst frames at k with each video left out. `first_wrong` is the
+    `without` (2, G) is mAP with each video left out, on the anchors and on the worst frames at k. `first_wrong` is the
     smallest |distance| at which each set of the chosen frames fails: 0 if nothing is right on the anchor, NaN if the
     set holds.
     """
@@ -116,7 +117,7 @@ def score(
 ) -> DetectionScore:
     """Score one detector's boxes, given in the dataset's classes and in the order of its frames.
 
-    A set is scored if its anchor and all members within k were answered; the others are counted separately. Raises
+    A set is scored if its anchor and all members within k were answered; other sets are counted separately. Raises
     StrobeError if the dataset has no boxes on its members.
     """
     options = options or DetectionOptions()
@@ -124,15 +125,13 @@ def score(
     expect(found.n_frames == n_frames, "detections", f"one answer per frame ({n_frames})", found.n_frames)
     expect(found.n_classes == n_classes, "detections", f"the dataset's {n_classes} classes", found.n_classes)
     boxes = _boxes_of_members(dataset)
-    whole = Plan(dataset, options.plan())
-    scored = _scored(whole, found, model)
-    plan = whole if scored.all() else whole.only(scored)
+    full_plan = Plan(dataset, options.plan())
+    scored = _scored(full_plan, found, model)
+    plan = full_plan if scored.all() else full_plan.only(scored)
     truth = TruthTable.of_boxes(boxes, n_frames=n_frames, n_classes=n_classes)
 
     matches = _match(truth, found, options)
-    per_frame = (frame_ap if options.frame_ap == "pooled" else frame_class_ap)(
-        truth, found, matches, interpolation=options.interpolation
-    )
+    per_frame = _frame_ap(truth, found, matches, options=options)
     worst = _worst(plan, per_frame)
     by_class = curves(plan, truth, found, matches, worst, options.interpolation)
     detection = map_figures(by_class, n=plan.n_sets)
@@ -143,6 +142,8 @@ def score(
     located = _worst(plan, frame_ap(*merged, merged_matches, interpolation=options.interpolation))
     localization = curves(plan, *merged, merged_matches, located, options.interpolation)
 
+    ap = partial(_frame_ap, truth, options=options)
+    pattern = box_pattern(plan, boxes, found, worst, ap)
     return DetectionScore(
         model=model,
         without=mean_over_classes(by_class.without[[0, -1]]),
@@ -160,52 +161,32 @@ def score(
         settings=options.settings(plan.k),
         chosen_frames=_chosen(dataset.sets.set_id[scored], plan, worst, causes),
         unscored=DetectionUnscored(
-            frames=len(np.unique(whole.frame[~found.scored[whole.frame]])),
+            frames=len(np.unique(full_plan.frame[~found.scored[full_plan.frame]])),
             sets=int((~scored).sum()),
             undefined_sets=int(worst.undefined[-1]),
         ),
-        notes=(*_doubts(dataset, boxes, found, model), *_notes(plan, worst, by_class)) or None,
+        notes=(*(pattern.sentences() if pattern else ()), *_notes(plan, worst, by_class)) or None,
+        answers=pattern,
         effective_videos=plan.effective_videos,
         exact=digest_of_boxes(found) if len(found.frame) else "",
     )
 
 
-def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
-    """Return the cautions about mAP: sets that do not contribute to it, few videos per class."""
+def _notes(plan: Plan, worst: Worst, curves_of_k: Curves) -> tuple[str, ...]:
+    """Return the cautions about mAP: sets that do not contribute to it, and classes with few videos."""
     undefined = int(worst.undefined[-1])
     empty = f"{undefined} of {plan.n_sets} sets show no object in any frame: they can only add false positives"
-    notes = (empty if undefined else None, few_per_class(found.videos[:, 0]), plan.few_dominate)
+    notes = (empty if undefined else None, few_per_class(curves_of_k.videos[:, 0]), plan.few_dominate)
     return tuple(note for note in notes if note)
-
-
-def _doubts(dataset: Dataset, boxes: Boxes, found: BoxAnswers, model: str) -> tuple[str, ...]:
-    """Return why the boxes may be misread: another unit or order, classes in another order."""
-    one, names = ~boxes.crowd, dataset.info.label_space.names
-    xyxy, frame, label = boxes.xyxy[one], boxes.frame[one], boxes.label[one]
-    wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
-    other = misread(BoxSample.of(found.xyxy, found.frame, found.score, xyxy, frame, wh), "xyxy")
-    if other is not None:
-        return (
-            f"{printable(model)}: its boxes fit the true objects only when {other.text} (median overlap "
-            f"{other.fit:.2f}, {other.taken:.2f} as they are): correct what it answers before reading these figures",
-        )
-    rows, objects = named_objects(found.xyxy, found.frame, found.score, xyxy, frame)
-    order = class_order(found.label[rows], found.label[rows], label[objects])
-    if not (order.is_other or order.is_none):
-        return ()
-    calls = [
-        f"{printable(names[said])} stands on {printable(names[true])}" for said, true in order.means if said != true
-    ]
-    return (
-        f"{printable(model)}: its boxes fit {order.n} of the objects looked at, but only {order.right:.0%} of these "
-        f"name the object's class ({', '.join(calls[:3])}): are its classes in another order, or counted from 1?",
-    )
 
 
 def _chosen(
     set_id: NDArray[np.object_], plan: Plan, worst: Worst, causes: NDArray[np.int64]
 ) -> tuple[ChosenFrame, ...]:
-    """Return each scored set's worst frame at k; no cause if AP did not fall or no kind of error explains it."""
+    """Return each scored set's worst frame at k.
+
+    The frame has no cause if AP did not fall, or if no kind of error explains the fall.
+    """
     columns = (set_id, worst.frame[:, -1], plan.distance[worst.row[:, -1]], worst.ap[:, 0], worst.ap[:, -1], causes)
     return tuple(
         ChosenFrame(
@@ -258,32 +239,42 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     if are_shares(boxes.xyxy, wh).all():
         raise StrobeError(
             where + f"all {len(boxes.frame)} true boxes end within a pixel of the corner: they look like "
-            "shares of the image; import or build the dataset again with boxes in pixels"
+            "fractions of the image; import or build the dataset again with boxes in pixels"
         )
     boxed = np.zeros(len(dataset.frames), dtype=bool)
     boxed[boxes.frame] = True
     if dataset.info.label_source == "anchor":
         raise StrobeError(
-            where + "its members are scored with their anchor's labels; detection needs boxes and labels by frame"
+            where
+            + "its members are scored with their anchor's labels; detection needs the boxes and labels of each frame"
         )
     if (~sets.is_anchor).any() and not boxed[sets.frame[~sets.is_anchor]].any():
-        raise StrobeError(where + "boxes are on the anchors only, no member has any")
+        raise StrobeError(where + "only the anchors have boxes")
     return boxes
 
 
-def _scored(plan: Plan, found: BoxAnswers, model: str) -> Bools:
+def _scored(plan: Plan, answers: BoxAnswers, model: str) -> Bools:
     """Return which sets were answered completely, (S,)."""
-    scored = np.logical_and.reduceat(found.scored[plan.frame], plan.start)
+    scored = np.logical_and.reduceat(answers.scored[plan.frame], plan.start)
     if not scored.any():
         raise StrobeError(
-            f"{printable(model)}: none of the {plan.n_sets} sets is predicted whole (anchor and all members within "
-            f"{plan.k}); nothing can be scored"
+            f"{printable(model)}: none of the {plan.n_sets} sets has predictions for its anchor and all members within "
+            f"{plan.k}, so nothing can be scored"
         )
     return np.asarray(scored)
 
 
-def _match(truth: TruthTable, found: BoxAnswers, options: DetectionOptions) -> tuple[Matches, ...]:
-    return match(truth, found, iou=options.iou, max_dets=options.max_dets, area_range=options.area_range)
+def _match(truth: TruthTable, answers: BoxAnswers, options: DetectionOptions) -> tuple[Matches, ...]:
+    return match(truth, answers, iou=options.iou, max_dets=options.max_dets, area_range=options.area_range)
+
+
+def _frame_ap(
+    truth: TruthTable, answers: BoxAnswers, matches: tuple[Matches, ...] | None = None, *, options: DetectionOptions
+) -> Floats:
+    """Return the AP of every frame, (F,), by the rule of the options."""
+    rule = frame_ap if options.frame_ap == "pooled" else frame_class_ap
+    matches = _match(truth, answers, options) if matches is None else matches
+    return rule(truth, answers, matches, interpolation=options.interpolation)
 
 
 def _worst(plan: Plan, per_frame: Floats) -> Worst:
@@ -291,14 +282,14 @@ def _worst(plan: Plan, per_frame: Floats) -> Worst:
 
 
 def _errors(
-    truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
+    truth: TruthTable, answers: BoxAnswers, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
 ) -> tuple[NDArray[np.int64], ErrorCounts]:
-    """Return the main error kind on each set's worst frame, (S,), if its AP is below the anchor's, and the counts."""
+    """Return the main kind of error on each set's worst frame if AP fell there, (S,), and the counts of all kinds."""
     before, after = np.round(worst.ap[:, 0], 9), np.round(worst.ap[:, -1], 9)
     fails = np.flatnonzero((after < before) | (np.isnan(before) & (after < 1)))
     enough = ilsvrc_vid_iou(truth.xyxy) if options.iou == "ilsvrc-vid" else np.full(len(truth), options.iou[0])
     frames, place = np.unique(worst.frame[fails, -1], return_inverse=True)
-    found_out = diagnose(truth, found, matches[0], frames, enough=enough, interpolation=options.interpolation)
+    found_out = diagnose(truth, answers, matches[0], frames, enough=enough, interpolation=options.interpolation)
     main, present = found_out.main[place], found_out.present[place]
     cause = np.full(len(worst.ap), -1, dtype=np.int64)
     cause[fails] = main
@@ -311,17 +302,17 @@ def _errors(
     return cause, counts
 
 
-def _per_class(plan: Plan, truth: TruthTable, worst: Worst, found: Curves) -> tuple[ClassAp, ...]:
-    """Return AP of every class with objects to find on the anchors or the worst frames; n counts those sets."""
+def _per_class(plan: Plan, truth: TruthTable, worst: Worst, curves_of_k: Curves) -> tuple[ClassAp, ...]:
+    """Return AP of every class with objects to find on the anchors or the worst frames; n counts these sets."""
     space = plan.view.info.label_space
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
     there[truth.frame[~truth.crowd], truth.label[~truth.crowd]] = True
     n = [there[worst.frame[:, place]].sum(axis=0) for place in (0, -1)]
     rows = []
     for label in range(truth.n_classes):
-        if np.isnan(found.ap[label, [0, -1]]).all():
+        if np.isnan(curves_of_k.ap[label, [0, -1]]).all():
             continue
-        before, after, drop = class_figures(found, label, n=(int(n[0][label]), int(n[1][label])))
+        before, after, drop = class_figures(curves_of_k, label, n=(int(n[0][label]), int(n[1][label])))
         small = bool(n[0][label] < SMALL_CLASS)
         rows.append(
             ClassAp(

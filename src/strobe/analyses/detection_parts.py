@@ -1,4 +1,4 @@
-"""Parts of a detector's score: curves against k, the detector as a classifier, tracks along sets."""
+"""Parts of a detector's score: curves against k, the detector as a classifier, and tracks along sets."""
 
 from dataclasses import dataclass
 
@@ -25,10 +25,10 @@ __all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """AP per class over the worst frames of every k: (C, K), also with each video left out, (K, C, G).
+    """AP per class over the worst frames of every k, (C, K), and the same AP with each video left out, (K, C, G).
 
-    It includes the number of videos that show each class, (C, K). `effective` is the effective number of all videos,
-    `effective_of_class` (C, K) that of each class.
+    The record includes the number of videos that show each class, (C, K). `effective` is the effective number of all
+    videos, and `effective_of_class` (C, K) is the effective number for each class.
     """
 
     ap: Floats
@@ -90,7 +90,7 @@ def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Est
 def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
     """Return pm-k accuracy by the class of the most confident box, on the sets that have a label.
 
-    Coverage is the share of all the sets' frames with a box.
+    Coverage is the share of frames with a box, over all sets.
     """
     best = found.as_classes().label
     coverage = plan.all_rows.estimates(best[plan.frame] >= 0)[0]
@@ -106,14 +106,14 @@ def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
     return AsClassifier(
         **plan.headline.figures(orig, perturbed),
         coverage=coverage,
-        curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.by_k.estimates(at_k.ravel()))),
+        curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.all_sets.estimates(at_k.T))),
     )
 
 
 def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, confidence: float) -> Tracks | Missing:
     """Return flicker, jitter and score swing of tracked objects, or a reason if nothing is tracked."""
     if not (truth.track >= 0).any():
-        return Missing("the boxes carry no track ids")
+        return Missing("the boxes have no track ids")
     if not plan.is_video:
         return Missing("the axis is not frame-offset: tracks exist only along a video")
     figures = track_figures(
@@ -141,7 +141,7 @@ def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, 
 
 
 def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64], *, shares: bool = True) -> Estimate:
-    """Return the mean of `shares` or lengths over tracks with a value, and its interval over videos; n is tracks."""
+    """Return the mean of shares or lengths over the n tracks with a value, and its interval over videos."""
     known = ~np.isnan(values)
     n = int(known.sum())
     if n == 0:

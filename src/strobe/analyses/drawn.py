@@ -3,8 +3,9 @@
 The rules:
 
 - Each person's latest answer on an image counts, regardless of the round.
-- An image is kept iff more than half of those answers keep it with a box of the same class; a tie is not kept.
-- Its box is the median of each side of their boxes. Boxes of another class do not affect it.
+- An image is kept iff more than half of these answers keep it with a box of the same class. A tie is not kept.
+- Each side of its box is the median of that side over the boxes in these answers. Boxes of another class do not affect
+  it.
 - Two people disagree on an image if one keeps and the other discards it, if their classes differ, or if their boxes
   overlap (IoU) less than required. An image on which two people disagree in round one is shown to everyone again.
 """
@@ -33,9 +34,9 @@ Corners = tuple[float, float, float, float]
 class Drawn:
     """The result for one image: kept with a class and a box, or not.
 
-    `people` are all whose answer counts, `keepers` those whose boxes were combined. `overlap` is the smallest IoU
-    between two of these boxes (None with one). `suggested` counts unchanged detector boxes among them. `reasons` are
-    those of the people who discard the image.
+    `people` are all people whose answer counts, and `keepers` are the people whose boxes were combined. `overlap` is
+    the smallest IoU between two of the combined boxes (None if there is one box). `suggested` counts the unchanged
+    detector boxes among the combined boxes. `reasons` are given by the people who discard the image.
     """
 
     frame_id: str
@@ -49,16 +50,16 @@ class Drawn:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a strict majority keeps it."""
+        """Whether a strict majority keeps the image."""
         return self.xyxy is not None
 
     @classmethod
     def of(cls, frame_id: str, words: Collection[BoxAnswer]) -> "Drawn":
-        """Combine the answers that count, one per person."""
+        """Combine the answers that count, which are one per person."""
         expect(len(words) > 0, "words", "at least one", 0)
         ordered = sorted(words, key=lambda word: word.annotator)
         people = tuple(word.annotator for word in ordered)
-        expect(len(set(people)) == len(people), "words", "one a person", people)
+        expect(len(set(people)) == len(people), "words", "one per person", people)
         reasons = tuple(word.reason for word in ordered if word.decision == "discard")
         bare = cls(frame_id=frame_id, people=people, reasons=reasons)
         label, count = max(
@@ -97,12 +98,14 @@ def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
 def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
     """Return the result for every image with box answers, in the order of the dataset's frames."""
     latest, row = latest_answers(dataset.drawn), {frame: row for row, frame in enumerate(dataset.frame_ids())}
-    found = tuple(Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__))
-    for one in found:
+    results = tuple(
+        Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__)
+    )
+    for one in results:
         if one.xyxy is not None:
             size_wh = int(dataset.frames.width[row[one.frame_id]]), int(dataset.frames.height[row[one.frame_id]])
             check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row[one.frame_id]]))
-    return found
+    return results
 
 
 def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
@@ -122,16 +125,16 @@ def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
 
 
 def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
-    """Return the sets whose anchor people keep, with their boxes replacing those of these images.
+    """Return the sets whose anchor people keep; people's boxes replace the boxes of these anchors.
 
     Boxes of other frames are kept.
     """
     kept = {one.frame_id: one for one in pictures if one.xyxy is not None}
     if not kept:
-        raise InvalidValue(f"{dataset.name}: people keep no image at all; strobe review status says how they answered")
+        raise InvalidValue(f"{dataset.name}: people kept no image; strobe review status lists their answers")
     ids, space = dataset.frame_ids(), dataset.info.label_space
     rows = [row for row, frame in enumerate(ids) if frame in kept]
-    found = [kept[ids[row]] for row in rows]
+    pictures_kept = [kept[ids[row]] for row in rows]
     before = dataset.boxes
     if before is None:
         before = Boxes(
@@ -139,17 +142,17 @@ def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
             track=np.zeros(0, dtype=np.int64), crowd=np.zeros(0, dtype=bool),
         )  # fmt: skip
     stays = ~np.isin(before.frame, rows)
-    label = [space.index(one.label) for one in found]
+    label = [space.index(one.label) for one in pictures_kept]
     frame = np.concatenate([before.frame[stays], rows])
     order = np.argsort(frame, kind="stable")
     boxes = Boxes(
         frame=frame[order],
         label=np.concatenate([before.label[stays], label])[order],
-        xyxy=np.concatenate([before.xyxy[stays], np.array([one.xyxy for one in found])])[order],
+        xyxy=np.concatenate([before.xyxy[stays], np.array([one.xyxy for one in pictures_kept])])[order],
         track=np.concatenate([before.track[stays], np.full(len(rows), -1)])[order],
         crowd=np.concatenate([before.crowd[stays], np.zeros(len(rows), dtype=bool)])[order],
     )
     anchored = np.isin(dataset.sets.anchor_frame, rows)
     if not anchored.any():
-        raise InvalidValue(f"{dataset.name}: people keep no anchor of a set, so no set would be left")
+        raise InvalidValue(f"{dataset.name}: people kept no anchor of a set, so no set would be left")
     return replace(dataset, boxes=boxes).keep_rows(anchored[dataset.sets.set])

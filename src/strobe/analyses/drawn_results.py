@@ -1,4 +1,4 @@
-"""Figures on people's boxes: how much people keep, how far they agree, how often they accept a detector's box.
+"""Figures on people's boxes: how many images people keep, how far they agree, and how often they accept a suggestion.
 
 Agreement is measured on the answers of round one, in which nobody had seen the others' answers.
 """
@@ -25,7 +25,7 @@ __all__ = ["BoxPair", "BoxPerson", "DrawnResults", "drawn_results"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPerson:
-    """One person: the images answered, their outcome, the median overlap of their boxes with others'."""
+    """One person: the images answered, their outcome, and the median overlap of own and other people's boxes."""
 
     person: str
     n_pictures: Count
@@ -38,7 +38,7 @@ class BoxPerson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPair:
-    """Two people on the images both kept: the median overlap (IoU) of their boxes."""
+    """The median overlap (IoU) of two people's boxes on the images that both kept."""
 
     person: str
     other: str
@@ -49,13 +49,13 @@ class BoxPair:
 class DrawnResults:
     """The locations that people gave. The latest answer per person and image counts.
 
-    `kept` is the share of images kept by a strict majority; `reasons` counts the answers that discard. Four figures
-    are of round one. `overlap` is the median IoU of two people's boxes on an image. `overlap_own` is the same without
-    pairs in which both are the unchanged detector box. `disagreed` is the share of images with at least two answers
-    on which two disagree (keep against discard, class, or an IoU below `agree`). `fleiss_kappa` is of keep against
-    discard. `unsettled` images are kept although the boxes of two keepers still overlap less. `suggested` is the
-    share of boxes that are the unchanged detector boxes. `area` is the median share of the image that its box covers,
-    over the kept.
+    `kept` is the share of images kept by a strict majority; `reasons` counts the reasons of answers that discard an
+    image. Four figures cover only round one. `overlap` is the median IoU of two people's boxes on an image.
+    `overlap_own` is the same median without the pairs in which both boxes are the unchanged detector box. `disagreed`
+    is the share of images with at least two answers on which two people disagree (keep against discard, class, or an
+    IoU below `agree`). `fleiss_kappa` measures agreement on keeping or discarding. `unsettled` images are kept although
+    the boxes of two keepers still overlap less than `agree`. `suggested` is the share of boxes that are the unchanged
+    detector boxes. `area` is the share of an image that its box covers, as the median over the kept images.
     """
 
     agree: Share
@@ -77,7 +77,7 @@ class DrawnResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoxOverlap:
-    """The boxes of two people on one image: their overlap, its source, whether both are an unchanged detector box."""
+    """The boxes of two people on one image: their overlap, the image's source, and whether both are the suggestion."""
 
     person: str
     other: str
@@ -130,7 +130,7 @@ def _overlap(met: Sequence[_BoxOverlap], seed: int) -> Estimate:
 
 
 def _met(first: Mapping[str, Mapping[str, BoxAnswer]], source: Mapping[str, int]) -> list[_BoxOverlap]:
-    """Yield every two boxes of one class on one image, people in alphabetical order."""
+    """Yield every pair of boxes of one class on one image, with people in alphabetical order."""
     out = []
     for frame in sorted(first):
         kept = sorted((word for word in first[frame].values() if word.decision == "keep"), key=lambda w: w.annotator)
@@ -157,13 +157,13 @@ def _kappa(several: Mapping[str, Sequence[BoxAnswer]], source: Mapping[str, int]
 
 def _area(dataset: Dataset, pictures: Sequence[Drawn]) -> float | None:
     frames, row = dataset.frames, {frame: row for row, frame in enumerate(dataset.frame_ids())}
-    found = []
+    shares = []
     for one in pictures:
         whole = int(frames.width[row[one.frame_id]]) * int(frames.height[row[one.frame_id]])
         if one.xyxy is not None and whole:
             x0, y0, x1, y1 = one.xyxy
-            found.append((x1 - x0) * (y1 - y0) / whole)
-    return median(found) if found else None
+            shares.append((x1 - x0) * (y1 - y0) / whole)
+    return median(shares) if shares else None
 
 
 def _person(name: str, words: Sequence[BoxAnswer], met: Sequence[_BoxOverlap], seed: int) -> BoxPerson:

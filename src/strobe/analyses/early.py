@@ -1,7 +1,7 @@
-"""Exact pm-k from fewer frames: which frames to predict next, and the smallest possible number. Pure.
+"""Exact pm-k from fewer frames: which frames to predict next, and the smallest possible number of frames. Pure.
 
-A set is settled once its anchor and one wrong frame are known, or all of its frames; its remaining frames are
-skipped.
+A set is settled once its anchor and one wrong frame are known, or once all of its frames are known. The remaining
+frames of a settled set are skipped.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ __all__ = [
     "unanswered",
 ]
 
-STOPPED = "it needs every frame, and the model was stopped early"
+STOPPED = "it needs every frame, but the run stopped early"
 """The reason for an omitted figure."""
 WEIGHT = 1.0
 """The weight of the prior by distance, in numbers of observed models."""
@@ -44,10 +44,10 @@ NEVER_RIGHT = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedEarly:
-    """The extent of a run that stopped at the first wrong frame of each set (--stop-early).
+    """The number of frames in a run that stopped at the first wrong frame of each set (--stop-early).
 
-    `frames` are in the sets, `ran` of them were answered, and `least` is the smallest number that can settle every
-    set.
+    The sets have `frames` frames, of which `ran` were answered. `least` is the smallest number of answers that can
+    settle every set.
     """
 
     frames: Count
@@ -58,9 +58,9 @@ class StoppedEarly:
         """Return the counts in words.
 
         >>> StoppedEarly(frames=21000, ran=13950, least=13100).text()
-        'ran 13,950 of 21,000 frames (13,100 would be the least)'
+        'ran 13,950 of 21,000 frames (at least 13,100 are needed)'
         """
-        return f"ran {self.ran:,} of {self.frames:,} frames ({self.least:,} would be the least)"
+        return f"ran {self.ran:,} of {self.frames:,} frames (at least {self.least:,} are needed)"
 
 
 def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
@@ -72,7 +72,10 @@ def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
 
 
 def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Return which sets (S,) can be scored at 0 and at k: fully answered, or skipped after a wrong frame."""
+    """Return which sets (S,) can be scored at 0 and at k.
+
+    These are fully answered, or their other frames were skipped after a wrong frame.
+    """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
     if not (state == State.SKIPPED).any():
@@ -83,7 +86,10 @@ def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
 
 
 def open_sets(plan: Plan, answers: ClassAnswers) -> Bools:
-    """Return which sets (S,) more answers would settle: some frames skipped, none unreadable, none wrong so far."""
+    """Return which sets (S,) more answers would settle.
+
+    Some frames of such a set are skipped, and none is unreadable or wrong so far.
+    """
     state = answers.state[plan.frame]
     skipped = np.logical_or.reduceat(state == State.SKIPPED, plan.start)
     unreadable = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
@@ -98,11 +104,11 @@ def unanswered(plan: Plan, answers: ClassAnswers) -> int:
 
 
 def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
-    """Return the number of frames of the sets, of answered frames, and the smallest number that settles all sets.
+    """Return the number of frames in the sets, the number answered, and the smallest number that settles all sets.
 
     That smallest number includes every anchor, all frames of a set that holds, and one wrong member of a set that
-    breaks. Shared frames count once. Of overlapping sets that break, only disjoint ones count, so it is a true lower
-    bound.
+    breaks. Shared frames count once. Only disjoint sets are counted among overlapping sets that break, so the number is
+    a true lower bound.
     """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
@@ -122,22 +128,22 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
 
 
 def _apart(set_row: Ints, frame: Ints, n_frames: int) -> int:
-    """Return how many of these sets are disjoint from those counted before: a lower bound on frames that hit all."""
+    """Count the sets that are disjoint from the sets counted before; each of them needs its own wrong frame."""
     if not len(frame):
         return 0
     if int(np.bincount(frame).max()) == 1:
         return len(np.unique(set_row))
     taken = np.zeros(n_frames, dtype=bool)
-    found = 0
+    count = 0
     for part in np.split(frame, np.flatnonzero(np.diff(set_row)) + 1):
         if not taken[part].any():
             taken[part] = True
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 class Failures:
-    """The errors of earlier models so far, which decide what the next model is tried on first."""
+    """The errors of earlier models so far. They decide which frames the next model predicts first."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -151,7 +157,7 @@ class Failures:
         self._wrong += seen & ~self.plan.view.right_rows(answers.label)
 
     def risk(self) -> Floats:
-        """Return each set row's risk of being wrong, (R,): as for earlier models, or growing with distance if none."""
+        """Return each set row's risk of being wrong, (R,), from earlier models or, without them, from the distance."""
         far = self.plan.level / (10.0 * max(self.plan.k, 1))
         risk = (self._wrong + WEIGHT * far) / (self._seen + WEIGHT)
         risk[(self.plan.view.right_labels < 0).all(axis=0)] = NEVER_RIGHT
@@ -159,9 +165,9 @@ class Failures:
 
 
 class EarlyStopRounds:
-    """One model's path to pm-k in rounds: all anchors, then the riskiest frames of every set that may still hold.
+    """One model's path to pm-k in rounds: first all anchors, then the riskiest frames of every set that may still hold.
 
-    The next step depends only on the answers so far, so an interrupted run resumes exactly as an uninterrupted one.
+    The next step depends only on the answers so far, so a resumed run takes the same steps as an uninterrupted run.
     """
 
     def __init__(self, plan: Plan, risk: Floats) -> None:
@@ -217,7 +223,7 @@ class EarlyStopRounds:
         return np.unique(plan.frame[rows[rank < 2 ** max(0, self._rounds - SINGLES)]])
 
     def _near_doubt(self, rows: Ints) -> Floats:
-        """Interpolate the doubt at frames without an answer from answered frames on either side, by distance."""
+        """Interpolate the doubt about frames without an answer from the answered frames on either side, by distance."""
         plan, order = self.plan, self._order
         known = self._seen[order]
         places = np.arange(len(order))

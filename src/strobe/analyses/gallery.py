@@ -1,4 +1,4 @@
-"""Choose sets to show: the flickers, chosen so that every model and class is represented. Pure."""
+"""Choose sets with flickers to show, so that every model and class is represented. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -26,22 +26,24 @@ predicted. For a detector: AP never below the anchor's; below it somewhere; noth
 predicted.
 """
 
-_SHARE = 6  # one in this many is a set all models hold, and one is lost at the anchor: flickers alone mislead
+# Of this many sets, one is held by all models and one is wrong at the anchor, because flickers alone would mislead.
+_SHARE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelView:
     """One model on one set; arrays are (M,), one entry per row of the set in order of distance.
 
-    `breaker` is the index (in those arrays) of the frame that broke it: the nearest wrong one, the more confident of
-    two equally near; None unless the status is `breaks`. `truth` is the probability of the right answer and
-    `confidence` that of the prediction, NaN if unknown.
+    `breaker` is the index (in these arrays) of the frame that broke the set; it is None unless the status is `breaks`.
+    The breaker is the nearest wrong frame or, of two equally near frames, the frame with the more confident answer.
+    `truth` is the probability of the right answer, and `confidence` is the probability of the prediction; both are NaN
+    if unknown.
 
-    A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right. `truth` is then the
-    frame's AP (NaN if there are no objects to find). `right` is whether that is at least the anchor's. `breaker` is
-    the worst frame, and `cause` the kind of error that costs most there. `missed` are the objects that no right box
-    found, per row (n, 5). `seen` marks the answered rows if not all were, `skipped` those of the others that were
-    never requested.
+    A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, and whether the box is right. `truth` is then the
+    frame's AP (NaN if there are no objects to find). `right` is whether this AP is at least the anchor's. `breaker` is
+    the worst frame, and `cause` is the kind of error that costs most AP on this frame. `missed` are the objects that no
+    right box found, per row (n, 5). `seen` marks the answered rows, if some were not answered. `skipped` marks the rows
+    that were never requested.
     """
 
     model: str
@@ -71,7 +73,7 @@ class Judge(Protocol):
 
     @property
     def score(self) -> NDArray[np.float64]:
-        """The strength of its flicker, (S,); 0 if there is none."""
+        """The strength of the model's flicker on each set, (S,); 0 if there is none."""
 
     def view(self, set_row: int) -> ModelView:
         """Return the model's view of one set."""
@@ -79,7 +81,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetView:
-    """One set with every model's view of it. `rows` are rows of the frame table, `anchor` an index into `rows`.
+    """One set with every model's view of it. `rows` are rows of the frame table, and `anchor` is an index into `rows`.
 
     `name` and `source` are short and unique, as in tables/sets.
     """
@@ -98,8 +100,8 @@ class SetView:
 class Choice:
     """The chosen sets, best first, and the totals: `counts[model][status]` over the whole dataset.
 
-    `change` are the models whose changed sets were chosen first, if both are present. `thinned` is set if sets were
-    skipped because they overlap with a chosen one.
+    `change` names the two models whose changed sets were chosen first, if both are present. `thinned` is set if sets
+    were skipped because they overlap with a chosen set.
     """
 
     sets: tuple[SetView, ...]
@@ -111,7 +113,7 @@ class Choice:
 
 
 class Classified:
-    """A classifier on all sets, computed once over all their rows."""
+    """A classifier's outcome on all sets, computed once over all their rows."""
 
     def __init__(self, dataset: Dataset, predictions: ClassAnswers) -> None:
         sets = dataset.sets
@@ -130,14 +132,15 @@ class Classified:
             unseen > 0, "unscored", np.where(~anchor_right, "wrong", np.where(wrong > 0, "breaks", "holds"))
         )
         confidence = predictions.confidence[sets.frame]
-        # Labels alone have no confidence: every break then has the same weight, and distance decides.
+        # Labels have no confidence, so every break then has the same weight, and distance decides.
         sure = np.where(np.isfinite(confidence), confidence, 0.5)
-        # A strong flicker: confident of the right answer, then soon just as confident of a wrong one.
+        # A flicker is strong if the model is confident of the right answer, and soon after just as confident of a wrong
+        # one.
         row_score = np.where(self._right | ~seen, 0.0, sure * nearness(dataset))
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
         self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
-        if dataset.info.k == 0:  # nothing can break, so a more confident wrong answer is stronger
+        if dataset.info.k == 0:  # no set can break here, so a more confident wrong answer is stronger
             self.score = np.where(self.status == "wrong", sure[sets.is_anchor], 0.0)
 
     def view(self, set_row: int) -> ModelView:
@@ -166,11 +169,11 @@ class Classified:
 
     def _truth(self, place: slice) -> NDArray[np.float64]:
         """Return the probability of the right answer on each row, by the dataset's label rule; NaN if unknown."""
-        rows, said = self._dataset.sets.frame[place], self._predictions
+        rows, answers = self._dataset.sets.frame[place], self._predictions
         truth = np.full(len(rows), np.nan)
-        if not said.has_shares:
+        if not answers.has_shares:
             return truth
-        shares = said.shares_of(rows)
+        shares = answers.shares_of(rows)
         judged = self._dataset.judged_frame[place]
         for i in range(len(rows)):
             labels = self._dataset.labels_of(int(judged[i]))
@@ -180,7 +183,7 @@ class Classified:
 
 
 def nearness(dataset: Dataset) -> NDArray[np.float64]:
-    """Return the weight of a flicker at each set row by its distance; nearer is stronger."""
+    """Return the weight of a flicker at each set row by its distance; a nearer flicker is stronger."""
     away = np.abs(dataset.sets.distance)
     return np.asarray(1.25 - away / max(float(away.max()), 1.0))
 
@@ -194,18 +197,18 @@ def rows_of(dataset: Dataset, set_row: int) -> slice:
 def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tuple[str, str] | None = None) -> Choice:
     """Choose at most `limit` sets to show, deterministically.
 
-    Flickers come first, taken in turn from every (model, class), so that none crowds out the others, the strongest of
-    each first. Among equals, sets on which models differ are preferred. One in six is a set without a flicker that
-    some model gets wrong on the anchor already, and one in six a set that every model holds.
+    Flickers come first. Sets are taken in turn from every (model, class), beginning with the strongest flicker of each,
+    so that no model or class crowds out the others. Among equals, sets on which models differ are preferred. Of every
+    six sets, one has no flicker but an anchor that some model gets wrong, and another is held by every model.
 
-    With variants, turns go over (variant, model). If every image is a set of its own, wrong answers replace flickers,
-    and a third are images that every model gets right.
+    With variants, sets are taken in turn from every (variant, model). If every image is a set of its own, wrong answers
+    replace flickers, and a third of the sets are images that every model gets right.
 
-    With `change`, two models as before and after, up to half are sets newly broken and newly held between them, in
-    turn, the strongest first.
+    With `change` (the models before and after), up to half of the sets are newly broken or newly held. These two kinds
+    alternate, and the strongest sets of each kind come first.
 
-    Of sets that overlap so far that the anchor of one is in the other, one is chosen, because they show the same.
-    Others are added only if less than a third of `limit` remains.
+    If the anchor of one set is in another set, only one of the two is chosen, because both show the same frames.
+    Overlapping sets are added only if the sets without overlap fill less than a third of `limit`.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
@@ -241,7 +244,10 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
 
 
 class _Apart:
-    """The sets chosen so far, and the sets that overlap with one of them: the anchor of one is a frame of the other."""
+    """The sets chosen so far, and the sets that overlap with them.
+
+    Two sets overlap if the anchor of one is a frame of the other.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -315,14 +321,14 @@ def _view(
 
 
 def changes(before: Judge, after: Judge) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which sets are newly held and which newly broken from one model to the other, (S,) each."""
+    """Return which sets are newly held and which are newly broken from one model to the other, (S,) each."""
     held = [one.status == "holds" for one in (before, after)]
     both = (before.status != "unscored") & (after.status != "unscored")
     return np.asarray(held[1] & ~held[0] & both), np.asarray(held[0] & ~held[1] & both)
 
 
 def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[int]:
-    """Yield set rows newly broken and newly held, in turn."""
+    """Yield the rows of newly broken and newly held sets, in turn."""
     by_name = {one.model: one for one in judges}
     if change is None or not all(name in by_name for name in change):
         return []
@@ -336,7 +342,7 @@ def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[in
 
 
 def _spread(rows: Sequence[int], n: int) -> list[int]:
-    """Return sets spread over the dataset instead of the first video's alone."""
+    """Return sets spread over the whole dataset, instead of only the sets of its first video."""
     places = np.linspace(0, max(len(rows) - 1, 0), min(n, len(rows))).round().astype(int)
     return [rows[place] for place in places.tolist()]
 
@@ -351,9 +357,11 @@ def _in_turn(
     seen: Sequence[int] = (),
     apart: _Apart | None = None,
 ) -> list[int]:
-    """Yield set rows of flickers, one from each (model, class) queue in turn; (model, variant) if there are variants.
+    """Yield the rows of sets with a flicker, one from each queue in turn.
 
-    It skips rows already `seen`, and those that overlap according to `apart`.
+    There is a queue for each (model, class) or, with variants, for each (model, variant).
+
+    It skips rows already `seen`, and rows that overlap according to `apart`.
     """
     queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)

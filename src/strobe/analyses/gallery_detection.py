@@ -24,7 +24,7 @@ LEAST_SCORE = 0.05
 
 
 class Detected:
-    """A detector on all sets: per-frame AP as defined for scoring, and whether each box is right.
+    """A detector's outcome on all sets: per-frame AP as defined for scoring, and whether each box is right.
 
     `causes` maps a set id to the main kind of error on its worst frame, as in results.json.
     """
@@ -48,7 +48,7 @@ class Detected:
         self._found = found
         truth = TruthTable.of_boxes(dataset.boxes, n_frames=n_frames, n_classes=n_classes)
         matches = match(truth, self._found, iou=iou, max_dets=max_dets)
-        # Rounded as in scoring, so that the two never disagree on which frame is worse.
+        # AP is rounded as in scoring, so that the gallery and the score never disagree on which frame is worse.
         self._ap = np.round(frame_ap(truth, self._found, matches), 9)
         self._hit = np.zeros(len(self._found), dtype=bool)
         self._hit[matches[0].found] = True
@@ -93,7 +93,10 @@ class Detected:
         )
 
     def _boxes(self, row: int) -> NDArray[np.float64]:
-        """Return the frame's boxes to show, (n, 7): xyxy, label, score, whether right; the most confident first."""
+        """Return the frame's boxes to show, (n, 7): xyxy, label, score, and whether the box is right.
+
+        The most confident come first.
+        """
         table = self._found
         start, stop = np.searchsorted(table.frame, [row, row + 1])
         stop = min(int(stop), int(start) + MOST_BOXES)

@@ -1,4 +1,4 @@
-"""Whether a model passes: limits on its figures and on its losses against another, decided by their intervals."""
+"""Decide, from intervals, whether a model passes limits on its figures and on its losses against another model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,14 +35,14 @@ Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
 """The verdicts: all of the interval is beyond the limit; some of it; none of it; no interval or too little data."""
 FailOn = Literal["shown", "figure", "doubt"]
-"""What fails: a significant breach; also a breach by the figure itself; everything that is not ruled out."""
+"""What a gate fails: a significant breach; also a breach by the figure itself; any breach that is not ruled out."""
 Unsure = Literal["fail", "pass"]
 """The treatment of `cannot tell`: it fails by default, because otherwise too little data would always pass."""
 
 DEFAULT: FailOn = "figure"
 """The default of what fails: the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
 ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
-"""The part of the interval that must be beyond the limit: all of it, the figure, any of it."""
+"""What must be beyond the limit to fail: the whole interval, the figure, or any part of the interval."""
 
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
 """The measures that two models are compared by; for a contrast, neither direction is worse (`docs/ci.md`)."""
@@ -57,7 +57,7 @@ _SLACK = 1e-9
 class Limit:
     """One rule. `value` is in per cent, or in points for a loss or a contrast, as users write it.
 
-    `measure` is one of results.json, or the name of a contrast of a dataset with variants (`own_contrasts`).
+    `measure` is a measure of results.json, or the name of a contrast in a dataset with variants (`own_contrasts`).
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         if self.kind == "max_loss" and self.measure not in _LOSSES:
-            hint = f"a loss is of {', '.join(_LOSSES)}; --max and --min take every other measure, and contrasts"
+            hint = f"--max-loss takes {', '.join(_LOSSES)}; --max and --min take every other measure, and contrasts"
             raise UnknownName("measure for --max-loss", self.measure, _LOSSES, hint=hint)
         expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
         if self.kind == "min" and not self.is_contrast and 0 < self.value < 1:
@@ -77,12 +77,12 @@ class Limit:
 
     @property
     def is_contrast(self) -> bool:
-        """Whether it limits the difference between two variants, and not a measure of a model."""
+        """Whether the rule limits the difference between two variants, and not a measure of a model."""
         return self.measure not in _MEASURES
 
     @property
     def is_difference(self) -> bool:
-        """Whether its figure is a paired difference, in points."""
+        """Whether the rule's figure is a paired difference, in points."""
         return self.kind == "max_loss" or self.is_contrast
 
     @property
@@ -107,11 +107,12 @@ _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule checked against its figure. The interval decides the verdict; `passed` follows from it.
+    """One rule checked against its figure. The interval decides the verdict, and `passed` follows from the verdict.
 
-    `against` names the baseline of a loss if there are several. `detectable` is the true figure that the rule fails
-    with 80 % power on such data. `false_alarms` is how often it fails two equally good models. `extremes` are the
-    lowest and highest figure over all sets, if sets lack predictions and the figure can be bounded.
+    `against` names the baseline of a loss if there are several baselines. `detectable` is the true figure at which the
+    rule fails with 80 % power on such data. `false_alarms` is how often the rule fails if the two models are equally
+    good. `extremes` are the lowest and highest possible figure over all sets. They are given if some sets lack
+    predictions and the figure can be bounded.
     """
 
     limit: Limit
@@ -126,21 +127,21 @@ class Check:
 
     @property
     def title(self) -> str:
-        """The rule in a few words, with the baseline of a loss if there are several."""
+        """The rule in a few words; a loss against one of several baselines includes the baseline's name."""
         return self.limit.title + (f" against {printable(self.against)}" if self.against else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a model passes, and the result of each rule. `change` is the change of the sets since the baseline.
+    """Whether a model passes, and the result of each rule. `change` is how the sets changed since the baseline.
 
-    If there are several baselines, `baseline` and `change` are those of the first, `baselines` and `changes` list
-    all.
+    If there are several baselines, `baseline` and `change` refer to the first baseline, and `baselines` and `changes`
+    list all of them.
 
     `short` maps names that are paths to display names, as in the report of the run. `kinds` lists the kinds of
-    sources if not all are videos. `subset` names the file of videos used, if any. `n_sets` sets are judged; of these,
-    `missing_sets` lack predictions of the model or of a baseline. `unlabelled_sets` and `sets_without_votes` are not
-    judged; `cautions` reports them in words.
+    sources if not all are videos. `subset` names the file of videos used, if any. `n_sets` is the number of sets
+    judged; of these, `missing_sets` lack predictions of the model or of a baseline. `unlabelled_sets` and
+    `sets_without_votes` are not judged; `cautions` reports them in words.
     """
 
     passed: bool
@@ -166,28 +167,26 @@ class Gate:
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
-    """Return the new model's loss of a measure against the other, with the paired interval; for drop, its increase."""
+    """Return the loss of the new model in a measure, with its interval; for drop, a loss is an increase."""
     known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
     if measure not in known:
-        hint = f"of a loss there are {', '.join(known)}"
+        hint = f"--max-loss takes {', '.join(known)}"
         raise UnknownName("measure for --max-loss", measure, known, hint=hint)
     one = known[measure]
-    found, sign = one.difference, 1.0 if (one.a == new) == (measure == "drop") else -1.0
-    if found.value is None:
-        return nothing(found.reason or "no set was scored for both models")
-    ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
+    gap, sign = one.difference, 1.0 if (one.a == new) == (measure == "drop") else -1.0
+    if gap.value is None:
+        return nothing(gap.reason or "no set was scored for both models")
+    ends = sorted(sign * end for end in (gap.low, gap.high) if end is not None)
     low, high = (ends[0], ends[1]) if ends else (None, None)
     # + 0.0 turns −0.0 into 0.0
-    return Estimate(
-        value=sign * found.value + 0.0, low=low, high=high, n=found.n, method=found.method, reason=found.reason
-    )
+    return Estimate(value=sign * gap.value + 0.0, low=low, high=high, n=gap.n, method=gap.method, reason=gap.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
     """A baseline: its name, the comparisons with it, and the sampling error of the losses, by measure.
 
-    `missing` are the sets that lack predictions of it or of the model.
+    `missing` are the sets that lack predictions of the baseline or of the model.
     """
 
     name: str
@@ -208,11 +207,11 @@ def judge(
     fail_on: FailOn = DEFAULT,
     unsure: Unsure = "fail",
 ) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
-    """Check every rule, each loss against each opponent, and report the change of the sets since each opponent.
+    """Check every rule, compute each loss against each opponent, and report how the sets changed since each opponent.
 
-    `contrasts` are the model's own, by the names that rules use. `missing` are the sets that lack predictions of the
-    model. A rule passes if it passes both with all of these for the model and with all against it. `missing_varied`
-    are the missing sets that contrasts use.
+    `contrasts` are the model's own contrasts, by the names that rules use. `missing` are the sets that lack predictions
+    of the model. A rule passes only if it passes in both cases: with all missing sets counted in favour of the model,
+    and with all counted against the model. `missing_varied` are the missing sets that contrasts use.
     """
     contrasts, missing = contrasts or {}, missing or MissingSets()
     figures = figures_of(result) | {name: one.value for name, one in contrasts.items()}
@@ -221,27 +220,27 @@ def judge(
         if limit.kind == "max_loss":
             for one in opponents:
                 loss, spread = loss_of(limit.measure, one.comparisons, new=model), one.spreads.get(limit.measure)
-                found = check(limit, loss, fail_on=fail_on, unsure=unsure, spread=spread)
-                found = _whatever_is_missing(found, one.missing, fail_on, unsure)
-                checks.append(found if len(opponents) == 1 else replace(found, against=one.name))
+                checked = check(limit, loss, fail_on=fail_on, unsure=unsure, spread=spread)
+                checked = _whatever_is_missing(checked, one.missing, fail_on, unsure)
+                checks.append(checked if len(opponents) == 1 else replace(checked, against=one.name))
             continue
         if limit.measure not in figures:
             hint = f"{printable(model)} has {', '.join(figures)}"
             raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
-        found = check(limit, figures[limit.measure], fail_on=fail_on, unsure=unsure)
+        checked = check(limit, figures[limit.measure], fail_on=fail_on, unsure=unsure)
         lacking = MissingSets(n=missing_varied) if limit.measure in contrasts else missing
-        found = _whatever_is_missing(found, lacking, fail_on, unsure)
+        checked = _whatever_is_missing(checked, lacking, fail_on, unsure)
         if limit.measure in contrasts and contrasts[limit.measure].estimated:
-            found = replace(found, sentence=f"{found.sentence}; it rests on estimated boxes or masks")
-        checks.append(found)
+            checked = replace(checked, sentence=f"{checked.sentence}; it depends on estimated boxes or masks")
+        checks.append(checked)
     changes = []
     for one in opponents:
         changes += [then for pair in one.comparisons if (then := change(pair, before=_other(pair, model)))][:1]
     return tuple(checks), tuple(changes)
 
 
-def _other(one: Comparison, model: str) -> str:
-    return one.b if one.a == model else one.a
+def _other(comparison: Comparison, model: str) -> str:
+    return comparison.b if comparison.a == model else comparison.a
 
 
 def check(
@@ -252,7 +251,10 @@ def check(
     unsure: Unsure = "fail",
     spread: LossSpread | None = None,
 ) -> Check:
-    """Check one rule against its figure. `spread` is the figure's; by default it follows from the interval."""
+    """Check one rule against its figure.
+
+    `spread` is the sampling error of the figure; by default it follows from the interval.
+    """
     at = limit.value / 100
     sign = -1.0 if limit.kind == "min" else 1.0  # sign flipped so that more is always worse
     ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
@@ -278,7 +280,7 @@ def check(
     elif figure.value is not None:
         sentence += "; detectable: nothing"
     if verdict == "cannot tell" and not passed:
-        sentence += "; --unsure pass lets it through"
+        sentence += "; --unsure pass accepts it"
     return Check(
         limit=limit,
         figure=figure,
@@ -300,7 +302,7 @@ def spread_of(figure: Estimate) -> LossSpread:
 
 
 def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, float | None]:
-    """Return the true figure that fails with 80 % power, and how often two equally good models fail."""
+    """Return the true figure at which the rule fails with 80 % power, and how often it fails equally good models."""
     at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
     lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0
     caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0))
@@ -309,7 +311,7 @@ def _power(limit: Limit, spread: LossSpread, ends: int) -> tuple[float | None, f
 
 
 def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> str:
-    """Return what the data could have detected, in words.
+    """Return a sentence on the smallest breach that the data could have detected.
 
     >>> _power_words(Limit(kind="max_loss", measure="acc_pmk", value=1.0), 0.0371, 0.231)
     'detectable: a loss of 3.7 points (80 % power), equal models fail in 23 % of cases'
@@ -338,29 +340,28 @@ def _per_cent(share: float) -> str:
     return "less than 1 %" if share < 0.5 else "more than 99 %"
 
 
-def _whatever_is_missing(found: Check, missing: MissingSets, fail_on: FailOn, unsure: Unsure) -> Check:
-    """Return the check over all sets: its outcome if it does not depend on the missing sets, else `cannot tell`.
+def _whatever_is_missing(checked: Check, missing: MissingSets, fail_on: FailOn, unsure: Unsure) -> Check:
+    """Return the check over all sets. Its verdict is `cannot tell` if the outcome depends on the missing sets.
 
-    If it passes, the verdict is the one with all missing sets against the model; if it fails, the one with all for
-    it.
+    A pass assumes that all missing sets count against the model, and a failure assumes that all count in its favour.
     """
     if not missing.n:
-        return found
+        return checked
     lack = f"{missing.n} sets lack predictions" if missing.n > 1 else "1 set lacks predictions"
-    ends = missing.extremes.get(found.limit.measure)
-    if ends is None or found.figure.value is None:
-        return _undecided(found, f"{lack}, and what they would change cannot be bounded", unsure)
+    ends = missing.extremes.get(checked.limit.measure)
+    if ends is None or checked.figure.value is None:
+        return _undecided(checked, f"{lack}, and their effect cannot be bounded", unsure)
     low, high = (f"{100 * (one.value or 0):.1f}".replace("-", "−") for one in ends)
     between = f"{lack}: over all sets it is between {low} and {high}"
-    found = replace(found, extremes=(ends.lowest, ends.highest))
-    best, worst = (check(found.limit, one, fail_on=fail_on, unsure=unsure) for one in ends)
-    if found.limit.kind == "min":
+    checked = replace(checked, extremes=(ends.lowest, ends.highest))
+    best, worst = (check(checked.limit, one, fail_on=fail_on, unsure=unsure) for one in ends)
+    if checked.limit.kind == "min":
         best, worst = worst, best
     if best.passed != worst.passed:
-        return _undecided(found, between, unsure)
+        return _undecided(checked, between, unsure)
     shown = worst if worst.passed else best
     return replace(
-        found,
+        checked,
         verdict=shown.verdict,
         passed=shown.passed,
         sentence=f"{between}; {shown.sentence}",
@@ -369,10 +370,10 @@ def _whatever_is_missing(found: Check, missing: MissingSets, fail_on: FailOn, un
     )
 
 
-def _undecided(found: Check, why: str, unsure: Unsure) -> Check:
-    way_out = "" if unsure == "pass" else "; predict them, or --unsure pass lets it through"
+def _undecided(checked: Check, why: str, unsure: Unsure) -> Check:
+    way_out = "" if unsure == "pass" else "; predict them, or accept the result with --unsure pass"
     return replace(
-        found,
+        checked,
         verdict="cannot tell",
         passed=unsure == "pass",
         sentence=f"{why}{way_out}",
@@ -390,11 +391,11 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
         return f"nothing was measured: {figure.reason or 'no figure'}"
     where = "within" if within else "beyond"
     if verdict == "cannot tell":
-        said = figure.reason or "the figure has no interval"
+        why = figure.reason or "the figure has no interval"
         if limit.is_difference and figure.method == METHOD:  # pairs of classifiers; detectors give their own reason
             what = printable(limit.measure) if limit.is_contrast else "--max-loss"
-            said += f"; {what} needs at least {least_videos()} videos"
-        return f"{said}; the figure is {where} the limit"
+            why += f"; {what} needs at least {least_videos()} videos"
+        return f"{why}; the figure is {where} the limit"
     caution = f" ({figure.reason})" if figure.reason else ""
     if verdict == "clearly worse":
         return f"{breach} is shown{caution}"

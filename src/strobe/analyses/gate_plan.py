@@ -17,7 +17,7 @@ CHURN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
-    """The number of videos for one value of --fail-on, and how often equal models and twice the margin fail."""
+    """The number of videos for one value of --fail-on, and how often two losses fail: zero, and twice the margin."""
 
     fail_on: FailOn
     videos: Count
@@ -30,7 +30,7 @@ class GatePlan:
     """The number of videos that one limit on a loss needs.
 
     `churn` is the share of sets that change between two equally good models (classifiers only). `measured_on` is the
-    number of videos it was measured on, and is omitted if it was assumed.
+    number of videos that the churn was measured on; it is omitted if the churn was assumed.
     """
 
     limit: Limit
@@ -45,13 +45,15 @@ class GatePlan:
 
 
 def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int | None = None) -> GatePlan:
-    """Return the plan for a limit on a loss; `spread` is measured on `n_videos` videos, by default assumed.
+    """Return the plan for a limit on a loss.
+
+    `spread` was measured on `n_videos` videos; by default a spread is assumed.
 
     >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos
     677
     """
     if limit.kind != "max_loss":
-        raise StrobeError(f"--plan counts videos for --max-loss; leave out the rule {limit.title}")
+        raise StrobeError(f"--plan supports only --max-loss; remove the rule {limit.title}")
     if not 0 < limit.value <= 25:
         raise StrobeError(
             f"--plan --max-loss {limit.measure}={limit.value:g}: expected a margin from above 0 to 25 points"
@@ -59,18 +61,18 @@ def plan_loss(limit: Limit, spread: LossSpread | None = None, *, n_videos: int |
     is_map = limit.measure.startswith("map")
     if spread is None and is_map:
         raise StrobeError(
-            f"--plan --max-loss {limit.measure}: how far mAP strays depends on the data; name a run and a baseline"
+            f"--plan --max-loss {limit.measure}: the spread of mAP depends on the data; give a run and a baseline"
         )
-    margin, here = limit.value / 100, spread or PairSpread(churn=CHURN, size=1.0)
-    is_pair = isinstance(here, PairSpread)
+    margin, measured = limit.value / 100, spread or PairSpread(churn=CHURN, size=1.0)
+    is_pair = isinstance(measured, PairSpread)
     least = least_videos() if is_pair else LEAST_VIDEOS
     rows = []
     for fail_on, ends in ENDS.items():
-        videos = max(least, videos_needed(here, n_videos or 1, limit=margin, ends=ends))
+        videos = max(least, videos_needed(measured, n_videos or 1, limit=margin, ends=ends))
         rates = []
         for true in (0.0, 2 * margin):
-            then = PlainSpread(error=here.at(true) * ((n_videos or 1) / videos) ** 0.5)
+            then = PlainSpread(error=measured.at(true) * ((n_videos or 1) / videos) ** 0.5)
             rates.append(fails(then, true, limit=margin, ends=ends))
         rows.append(PlanRow(fail_on=fail_on, videos=videos, false_alarms=rates[0], detected=rates[1]))
-    churn = here.churn if isinstance(here, PairSpread) else None
+    churn = measured.churn if isinstance(measured, PairSpread) else None
     return GatePlan(limit=limit, churn=churn, rows=tuple(rows), measured_on=n_videos if spread else None)

@@ -1,4 +1,4 @@
-"""Checkpoints over time: the figures of each, and whether it is significantly better or worse than earlier ones."""
+"""Figures of checkpoints over time, and whether a checkpoint is significantly better or worse than earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +20,13 @@ Score = ClassificationScore | DetectionScore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStep:
-    """One model of one run. `line` joins successive checkpoints; `since` is its pmk minus the previous one's.
+    """One model of one run.
 
-    `since_first` is the same against the first of its line, `since_best` against the best before it, named by `best`.
-    `clearly`, `clearly_first` and `clearly_best` are the outcomes of the corrected test: better, worse, or nothing.
-    `unscored` counts its sets that could not be scored.
+    `line` joins successive checkpoints; `since` is this checkpoint's pmk minus the pmk of the previous checkpoint.
+    `since_first` is the same difference to the first checkpoint of its line. `since_best` is the difference to the best
+    earlier checkpoint, which `best` names. `clearly`, `clearly_first` and `clearly_best` are the outcomes of the
+    corrected test: better, worse, or None. `unscored` is the number of sets that could not be scored for this
+    checkpoint.
     """
 
     name: str
@@ -60,7 +62,7 @@ class History:
     cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
     def lines(self) -> dict[str, list[HistoryStep]]:
-        """The steps by the line they belong to."""
+        """The steps, grouped by line."""
         found: dict[str, list[HistoryStep]] = {}
         for step in self.steps:
             found.setdefault(step.line, []).append(step)
@@ -68,7 +70,9 @@ class History:
 
 
 def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the line of each (run, model): the model's name if one occurs in several runs, else one line for all.
+    """Return the line of each (run, model).
+
+    It is the model's name if a model occurs in several runs; else all are in one line.
 
     >>> lines_of([("a", "net"), ("b", "net"), ("b", "other")])
     ['net', 'net', 'other']
@@ -81,7 +85,7 @@ def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The names of the steps that one step is compared with: the previous one, the first, and the best before it."""
+    """The names of the earlier steps that one step is compared with: the previous, the first, and the best step."""
 
     before: str
     first: str
@@ -89,12 +93,12 @@ class Earlier:
 
 
 def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
-    """Return the comparisons of each score of a line except the first; of several best ones the earliest."""
-    found: dict[str, Earlier] = {}
+    """Return, for each score except the first, the earlier scores to compare it with; ties go to the earliest."""
+    earlier: dict[str, Earlier] = {}
     for place, score in enumerate(scores[1:], start=1):
         best = max(scores[:place], key=_pmk)  # the first of several
-        found[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
-    return found
+        earlier[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
+    return earlier
 
 
 def _pmk(score: Score) -> float:
@@ -103,7 +107,7 @@ def _pmk(score: Score) -> float:
 
 
 def with_earlier(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
-    """Return the distinct pairs that a line of scores is tested on, the later one first."""
+    """Return the distinct pairs of scores that a line is tested on, the later score first."""
     by_name = {score.model: score for score in scores}
     pairs = [(later, other) for later, one in earlier_of(scores).items() for other in (one.before, one.first, one.best)]
     return [(by_name[later], by_name[other]) for later, other in dict.fromkeys(pairs)]
@@ -117,7 +121,7 @@ def step_of(
     earlier: Earlier | None,
     tested: Mapping[tuple[str, str], Comparison],
 ) -> HistoryStep:
-    """Return one step; `place` is run, model and time, `tested` the comparisons by the later and the earlier model."""
+    """Return one step. `place` is run, model and time; `tested` maps (later, earlier) model to their comparison."""
     run, model, at = place
     orig, pmk, drop = result.headline
     names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
@@ -130,15 +134,15 @@ def step_of(
     )  # fmt: skip
 
 
-def _told(one: Comparison | None) -> tuple[Estimate | None, str | None]:
+def _told(comparison: Comparison | None) -> tuple[Estimate | None, str | None]:
     """Return the difference, and the outcome of its test."""
-    if one is None:
+    if comparison is None:
         return None, None
-    if one.p_holm is None or one.p_holm >= LEVEL:
-        return one.difference, None
-    return one.difference, "better" if (one.difference.value or 0) > 0 else "worse"
+    if comparison.p_holm is None or comparison.p_holm >= LEVEL:
+        return comparison.difference, None
+    return comparison.difference, "better" if (comparison.difference.value or 0) > 0 else "worse"
 
 
 def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:
-    """Return the comparisons on whole sets, by the later and the earlier model."""
+    """Return the comparisons on whole sets, with the later and the earlier model as key."""
     return {(one.a, one.b): one for one in comparisons if one.metric in WHOLE_SETS}

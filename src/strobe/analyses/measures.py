@@ -15,9 +15,11 @@ M = TypeVar("M", bound=ModelResult)
 
 @dataclass(frozen=True, slots=True)
 class Measure(Generic[M]):
-    """A measure: its name, its meaning, and its figure of a model; `headline` measures are in the first table.
+    """A measure: its name, its meaning, and the function that returns a model's figure.
 
-    `seldom` measures are omitted for a model that does not have them.
+    `headline` puts it in the first table.
+
+    A `seldom` measure is omitted for a model that does not have it.
     """
 
     name: str
@@ -29,19 +31,25 @@ class Measure(Generic[M]):
 
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
     Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
-    Measure("acc_pmk", "Share of sets right on the anchor and on all others up to k.", lambda one: one.acc_pmk),
+    Measure("acc_pmk", "Share of sets right on the anchor and on all members up to k.", lambda one: one.acc_pmk),
     Measure("drop", "acc_orig − acc_pmk: right anchors whose set fails somewhere.", lambda one: one.drop),
-    Measure("mean_frame", "Share of all frames that are right, each alone.", lambda one: one.mean_frame),
-    Measure("flip_rate", "Share of neighbouring frames with different answers, right or wrong.", lambda m: m.flip_rate),
+    Measure(
+        "mean_frame", "Share of all frames that are right, each frame scored separately.", lambda one: one.mean_frame
+    ),
+    Measure(
+        "flip_rate",
+        "Share of pairs of neighbouring frames with different answers, right or wrong.",
+        lambda m: m.flip_rate,
+    ),
     Measure(
         "right_wrong_flip_rate",
-        "Share of neighbouring frames of which one is right and one wrong.",
+        "Share of pairs of neighbouring frames in which one is right and the other wrong.",
         lambda one: one.right_wrong_flip_rate,
         headline=False,
     ),
     Measure(
         "confidence_swing",
-        "Largest less smallest confidence in a set, on average.",
+        "Largest minus smallest confidence in a set, on average.",
         lambda one: one.confidence_swing,
         headline=False,
     ),
@@ -58,13 +66,13 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig),
     Measure(
         "map_pmk",
-        "mAP on the worst frames: of each set up to k the one whose own AP is lowest.",
+        "mAP on the worst frames: in each set, the frame up to k with the lowest AP.",
         lambda one: one.map_pmk,
     ),
-    Measure("drop", "map_orig − map_pmk: what the worst frames cost.", lambda one: one.drop),
+    Measure("drop", "map_orig − map_pmk: the loss on the worst frames.", lambda one: one.drop),
     Measure(
         "localization_orig",
-        "map_orig with all classes merged: was the object found, whatever it was called?",
+        "map_orig with all classes merged: whether objects are found, whatever their class.",
         lambda one: one.localization.map_orig,
     ),
     Measure(
@@ -74,13 +82,13 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     ),
     Measure(
         "as_classifier_orig",
-        "Share of anchors whose surest box has a right class.",
+        "Share of anchors whose most confident box has a right class.",
         lambda one: one.as_classifier.acc_orig,
         headline=False,
     ),
     Measure(
         "as_classifier_pmk",
-        "Share of sets in which that holds on the anchor and on all others up to k.",
+        "Share of sets whose most confident boxes have a right class on the anchor and on all members up to k.",
         lambda one: one.as_classifier.acc_pmk,
         headline=False,
     ),
@@ -90,7 +98,7 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
 
 
 def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:
-    """Return a model's figures by measure name; with `headline`, only those of the first table."""
+    """Return a model's figures by measure name; with `headline`, only the figures of the first table."""
     if isinstance(model, ClassificationResult):
         return _figures(CLASSIFICATION, model, headline)
     return _figures(DETECTION, model, headline)

@@ -1,4 +1,4 @@
-"""Bounds of a figure over sets without predictions: with all of them wrong, and with all of them right. Pure."""
+"""Bounds of a figure if some sets lack predictions: with all these sets wrong, and with all of them right. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ __all__ = ["Extremes", "MissingSets", "completed", "extreme_comparisons", "extre
 
 
 class Extremes(NamedTuple):
-    """The lowest and highest value of a figure over all sets, for any outcome of the missing sets."""
+    """The lowest and highest possible value of a figure over all sets, whatever the outcome of the missing sets."""
 
     lowest: Estimate
     highest: Estimate
@@ -34,7 +34,7 @@ class MissingSets:
 
 
 def completed(score: ClassificationScore, first_wrong: int) -> ClassificationScore:
-    """Return the score as if every missing set were first wrong at this level: 0 the anchor, k + 1 never."""
+    """Return the score as if every missing set were first wrong at this level; 0 is the anchor, k + 1 means never."""
     return replace(score, first_wrong=np.where(score.scored, score.first_wrong, first_wrong).astype(np.int32))
 
 
@@ -57,10 +57,10 @@ def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions
 def extreme_comparisons(
     dataset: Dataset, new: ClassificationScore, old: ClassificationScore
 ) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-    """Compare a model with its baseline if the missing sets favour the baseline, and if they favour the new model.
+    """Compare a model with its baseline twice: with missing sets in favour of the baseline, and of the new model.
 
-    For accuracies, one model's missing sets are wrong and the other's right. For drop, one's break and the other's
-    hold.
+    For accuracies, one model's missing sets are wrong and the other model's missing sets are right. For drop, one
+    model's missing sets break and the other model's missing sets hold.
     """
     out = []
     for favoured, other in ((old, new), (new, old)):
@@ -72,5 +72,5 @@ def extreme_comparisons(
 
 
 def _in_order(new: ClassificationScore, *both: ClassificationScore) -> list[ClassificationScore]:
-    """Return the two scores, the new model's first."""
+    """Return the two scores; the new model's score comes first."""
     return sorted(both, key=lambda one: one.model != new.model)

@@ -37,7 +37,7 @@ class Headline(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unscored:
-    """Missing predictions: the number of frames, and of the sets that could not be scored because of them."""
+    """Missing predictions: the number of frames, and the number of sets that could not be scored without them."""
 
     frames: Count
     sets: Count
@@ -74,7 +74,7 @@ class TimeCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScore:
-    """The figures of one class: sets whose anchor has it among its labels. `small` flags fewer than ten sets."""
+    """The figures of one class, on the sets whose anchor has it among its labels. `small` flags fewer than ten sets."""
 
     label: str
     name: str
@@ -109,7 +109,7 @@ class OffsetError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenRightAnchor:
-    """Given a right anchor: the share of whole sets that stay right, and of single members that are right."""
+    """Given a right anchor, the share of whole sets that stay right, and the share of single members that are right."""
 
     sets: Estimate
     members: Estimate
@@ -130,9 +130,10 @@ class Smoothed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds.
+    """The drop after deleting equally many random members from the same sets: mean and 95 % range over seeds.
 
-    `seeds` is 0 if there are too many frames to sample deletions; both are then computed (metrics/deletions.py).
+    `seeds` is 0 if there are too many frames to sample deletions; mean and range are then computed
+    (metrics/deletions.py).
     """
 
     drop_mean: float
@@ -143,7 +144,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSlice:
-    """Accuracy and drop without the frames of one type, and the control (None for the slice without a deletion)."""
+    """Accuracy and drop without the frames of one type, and the control (None for the slice that deletes nothing)."""
 
     without: Literal["none", "I", "P", "B"]
     n_sets: Count
@@ -199,7 +200,8 @@ class Impact:
 class AmongAll:
     """Accuracy on original images (`anchor`) or on a variant at its highest level.
 
-    `own` is accuracy among the dataset's classes. `all` requires the best of all the model's classes to be right.
+    `own` is accuracy among the dataset's classes. `all` is accuracy if the best of all the model's classes must be
+    right.
     """
 
     variant: str
@@ -210,7 +212,7 @@ class AmongAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllClasses:
-    """A dataset whose classes are a subset of the model's (ImageNet-A's 200 of 1,000): accuracy among either."""
+    """Accuracy among all of a model's classes, and among the dataset's classes (ImageNet-A's 200 of 1,000)."""
 
     source: str
     n_own: Count
@@ -220,7 +222,7 @@ class AllClasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Accuracies over all sets if every unscored set were wrong, and if every one were right."""
+    """Accuracies over all sets if every unscored set were wrong, and if every unscored set were right."""
 
     acc_orig: tuple[Share, Share]
     acc_pmk: tuple[Share, Share]
@@ -230,8 +232,8 @@ class Bounds:
 class ClassificationResult:
     """All measurements of one classifier, as in methods §5; `reasons` explains empty parts.
 
-    After a run that `stopped_early`, the headline, classes, frame rates and model differences equal those of a full
-    run. Parts that need every frame are omitted.
+    After a run that `stopped_early`, the headline, classes, frame rates and model differences are the same as after a
+    full run. Parts that need every frame are omitted.
     """
 
     task: Literal[Task.CLASSIFICATION] = Task.CLASSIFICATION
@@ -270,7 +272,7 @@ class ClassificationResult:
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Cautions about the headline figures; omitted if there are none."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
-    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video holds equally many."""
+    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
 
@@ -308,7 +310,7 @@ class MapFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassAp:
-    """AP of one class with objects to find on the anchors or the worst frames; n counts those sets."""
+    """AP of one class with objects to find on the anchors or the worst frames; n counts these sets."""
 
     label: str
     name: str
@@ -344,7 +346,7 @@ class AsClassifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCounts:
-    """Sets whose AP falls, by the kind of error that costs most; `present` counts every kind that costs anything."""
+    """Sets whose AP falls, by the kind of error that costs most AP; `present` counts every kind that costs any AP."""
 
     failing: Count
     classification: Count
@@ -370,7 +372,7 @@ class Tracks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionSettings:
-    """How a detector was scored; `replicates` applies to the means along tracks, 0 if the bootstrap is off."""
+    """How a detector was scored; `replicates` applies to the means along tracks and is 0 if the bootstrap is off."""
 
     k: Count
     iou: Literal["ilsvrc-vid"] | tuple[float, ...]
@@ -397,7 +399,7 @@ class ChosenFrame:
 
     @property
     def status(self) -> Literal["holds", "breaks", "wrong"]:
-        """Whether AP never falls below the anchor's, falls somewhere, or nothing was right on the anchor already."""
+        """Whether AP never falls below the anchor's, falls on some frame, or is already zero on the anchor."""
         before, after = (1.0 if value is None else round(value, 9) for value in (self.ap_orig, self.ap_worst))
         return "breaks" if after < before else "wrong" if before == 0 else "holds"
 
@@ -431,7 +433,7 @@ class DetectionResult:
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """Cautions about the headline figures; omitted if there are none."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
-    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video holds equally many."""
+    """(Σm)²/Σm² over the m scored sets of each video; omitted if every video has equally many."""
     answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
 
     @property

@@ -1,12 +1,12 @@
-"""People's answers to "What is this?" as a table: a row per image, a column per person.
+"""People's answers to "What is this?" as a table with a row per image and a column per person.
 
 The rules:
 
 - A person's latest answer on an image counts.
-- A class is right according to the dataset's label rule. None of these, cannot tell and too late are answers, each a
-  category of its own, and wrong.
-- An image has its role in its sets: an anchor, or a member of a variant. An image shown as a control counts only as a
-  control, and one shown for practice does not count.
+- A class is right according to the dataset's label rule. "None of these", "cannot tell" and "too late" are answers.
+  Each is a category of its own and counts as wrong.
+- An image is an anchor, or a member of a variant. An image shown as a control counts only as a control, and an image
+  shown for practice does not count.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,12 @@ MEMBER = "member"
 
 @dataclass(frozen=True, kw_only=True)
 class NamingTable:
-    """The answers of P people to N images that have an answer and are in a set.
+    """The answers of P people to N images; each of these images is in a set and has an answer.
 
-    `row` (N,) is the set row that scores an image, its anchor row if it is an anchor. `said` (N, P) is a class, or
-    beyond the classes none, unsure or late in this order, −1 if there is no answer. `right` (N, P) is 1, 0, or −1.
-    `seconds` is NaN if unknown, `shown` is the condition. `elsewhere` counts answers about images in no set.
+    `row` (N,) is the set row that scores an image: the anchor row, if the image is an anchor. `said` (N, P) is a class,
+    or −1 if there is no answer. Three numbers beyond the classes mean none, unsure and late, in this order. `right` (N,
+    P) is 1, 0, or −1. `seconds` is NaN if unknown, and `shown` is the condition. `elsewhere` counts answers about
+    images that are in no set.
     """
 
     dataset: Dataset
@@ -57,52 +58,52 @@ class NamingTable:
 
     @classmethod
     def of(cls, dataset: Dataset) -> "NamingTable":
-        """Build the table of the dataset's answers that count."""
+        """Build the table from the dataset's answers, using only answers that count."""
         row_of, latest = _judged_by(dataset), latest_answers(dataset.names)
-        asked = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
-        people = sorted({person for name in asked for person in latest[name]})
+        frame_ids = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
+        people = sorted({person for name in frame_ids for person in latest[name]})
         column = {person: place for place, person in enumerate(people)}
-        shape = len(asked), len(people)
-        said, seconds = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
+        shape = len(frame_ids), len(people)
+        category, seconds = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
         shown = np.full(shape, "", dtype=object)
         classes = {label: place for place, label in enumerate(dataset.info.label_space.ids)}
-        for line, name in enumerate(asked):
+        for line, name in enumerate(frame_ids):
             for person, answer in latest[name].items():
                 at = line, column[person]
-                said[at], shown[at] = _category(answer, classes), answer.condition
+                category[at], shown[at] = _category(answer, classes), answer.condition
                 seconds[at] = np.nan if answer.seconds is None else answer.seconds
         return cls(
             dataset=dataset,
             people=tuple(people),
-            row=np.array([row_of[name] for name in asked], dtype=np.int64),
-            said=said,
-            right=_right(dataset, [row_of[name] for name in asked], said),
+            row=np.array([row_of[name] for name in frame_ids], dtype=np.int64),
+            said=category,
+            right=_right(dataset, [row_of[name] for name in frame_ids], category),
             seconds=seconds,
             shown=shown,
-            elsewhere=sum(map(len, latest.values())) - int((said >= 0).sum()),
+            elsewhere=sum(map(len, latest.values())) - int((category >= 0).sum()),
         )
 
     @classmethod
     def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "NamingTable":
-        """Build the same table for models, as if they were people: each gives one answer, which always counts."""
+        """Build the same table for models; each model gives one answer per image, and this answer always counts."""
         rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
         frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)
-        said = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
-        said = np.where(np.stack([one.scored[frame] for one in answers], axis=1), said, -1).astype(np.int64)
+        category = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
+        category = np.where(np.stack([one.scored[frame] for one in answers], axis=1), category, -1).astype(np.int64)
         return cls(
             dataset=dataset,
             people=tuple(one.model for one in answers),
             row=rows,
-            said=said,
-            right=_right(dataset, rows.tolist(), said),
-            seconds=np.full(said.shape, np.nan),
-            shown=np.full(said.shape, "", dtype=object),
+            said=category,
+            right=_right(dataset, rows.tolist(), category),
+            seconds=np.full(category.shape, np.nan),
+            shown=np.full(category.shape, "", dtype=object),
             elsewhere=0,
         )
 
     @property
     def n_classes(self) -> int:
-        """The number of classes; answers beyond them are none of the classes."""
+        """The number of classes; answers with a higher number name no class."""
         return len(self.dataset.info.label_space)
 
     @property
@@ -130,7 +131,7 @@ class NamingTable:
 
     @property
     def counts(self) -> Bools:
-        """Return which answers count: neither to controls nor for practice, (N, P)."""
+        """Return which answers count, (N, P): those given neither to controls nor for practice."""
         return np.asarray((self.said >= 0) & (self.shown != CONTROL) & (self.shown != PRACTICE), dtype=bool)
 
     def word(self, category: int) -> Said:
@@ -144,7 +145,7 @@ class NamingTable:
 
 
 def _judged_by(dataset: Dataset) -> dict[str, int]:
-    """Return the set row of every frame in a set: its anchor row if it has one, else its first row."""
+    """Return the set row of every frame in a set: its row as an anchor if it has one, else its first row."""
     sets, ids = dataset.sets, dataset.frame_ids()
     order = np.lexsort((np.arange(len(sets.set)), ~sets.is_anchor))
     frames, first = np.unique(sets.frame[order], return_index=True)
@@ -162,11 +163,11 @@ def _category(answer: NameAnswer, classes: dict[str, int]) -> int:
     return classes[answer.label]
 
 
-def _right(dataset: Dataset, rows: list[int], said: NDArray[np.int64]) -> NDArray[np.int8]:
+def _right(dataset: Dataset, rows: list[int], category: NDArray[np.int64]) -> NDArray[np.int8]:
     """Return whether each answer (N, P) is right by the dataset's label rule."""
-    n_classes, out = len(dataset.info.label_space), np.full(said.shape, -1, dtype=np.int8)
+    n_classes, out = len(dataset.info.label_space), np.full(category.shape, -1, dtype=np.int8)
     label = np.full(len(dataset.sets.set), -1, dtype=np.int64)
-    for place, column in enumerate(said.T):
+    for place, column in enumerate(category.T):
         label[rows] = np.where(column < n_classes, column, -1)
         out[:, place] = np.where(column >= 0, dataset.right(label)[rows], -1)
     return out

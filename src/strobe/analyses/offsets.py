@@ -1,4 +1,4 @@
-"""Error by offset over many models, in memory that does not grow with their number."""
+"""Error by offset over many models; the memory needed does not grow with the number of models."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ __all__ = ["OffsetPool"]
 
 
 class OffsetPool:
-    """The mean over models of the error at each offset, on the members of sets scored for every model.
+    """The error at each offset as a mean over models, on the members of sets scored for every model.
 
     Pass it to every call of `score` for one dataset, then call `estimates`.
     """
@@ -25,7 +25,7 @@ class OffsetPool:
         self.n_models = 0
 
     def add(self, wrong: Bools, scored: Bools) -> None:
-        """Add one model: `wrong` (R,) per set row of the whole plan, `scored` (S,) per set."""
+        """Add one model; `wrong` (R,) has an entry per set row of the whole plan, and `scored` (S,) per set."""
         self._wrong += wrong
         self._common &= scored
         self.n_models += 1
@@ -59,5 +59,5 @@ class OffsetPool:
 
 
 def plain(value: float, n: int) -> Estimate:
-    """A mean whose bootstrap was switched off."""
+    """A mean without an interval, because the bootstrap was switched off."""
     return Estimate(value=value, low=None, high=None, n=n, method="none", reason=SWITCHED_OFF)

@@ -21,7 +21,8 @@ __all__ = ["ceiling", "ceiling_of", "map_ceiling_of", "overview"]
 def overview(dataset: Dataset) -> dict[str, Any]:
     """Return plain figures of a dataset, ready for JSON. Only frames in a set are counted.
 
-    All candidates are counted. Only the ceiling uses the scored sets, which are those kept by review if people voted.
+    All candidates are counted. Only the ceiling uses the scored sets; if people voted, these are the sets kept by
+    review.
     """
     sets, frames = dataset.sets, dataset.frames
     used = np.unique(sets.frame)
@@ -78,16 +79,18 @@ def overview(dataset: Dataset) -> dict[str, Any]:
 
 
 def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> Ceiling | None:
-    """Return the ceiling of a model of a shipped label space; None if no shipped map leads to the dataset's classes."""
+    """Return the ceiling of a model with a shipped label space; None if no shipped map covers the dataset's classes."""
     found = shipped_between(space(source), dataset.info.label_space)
     return None if found is None else ceiling_of(dataset, source=source, childless=found.childless)
 
 
 def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> Ceiling:
-    """Return the upper bound for another label space: anchors and sets without any right answer the model can give.
+    """Return the upper bound for a model that has other classes.
 
-    `childless` are the dataset's classes without a class of `source`; those that occur in its sets are named. A set
-    is out of reach if its anchor or any member is.
+    It counts anchors and sets for which the model can give no right answer.
+
+    `childless` are the dataset's classes without a class of `source`; those that occur in the dataset's sets are
+    listed. A set is out of reach if its anchor or any member is out of reach.
     """
     reachable = np.ones(len(dataset.info.label_space), dtype=bool)
     reachable[list(childless)] = False
@@ -110,7 +113,7 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
 
 
 def map_ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> MapCeiling | None:
-    """Return the upper bound for a detector whose classes lack `childless`; None if none of them has an object."""
+    """Return the upper bound for a detector that lacks the classes `childless`; None if no object has such a class."""
     boxes, sets = dataset.boxes, dataset.sets
     if boxes is None:
         return None
@@ -139,7 +142,7 @@ def _n_tracks(dataset: Dataset, used: NDArray[Any]) -> int:
 
 
 def _classes(dataset: Dataset, used: NDArray[Any]) -> list[dict[str, Any]]:
-    """Count anchors, frames and boxes of every class that occurs, most anchors first."""
+    """Count anchors, frames and boxes of every class that occurs; the class with the most anchors comes first."""
     n, space = len(dataset.info.label_space), dataset.info.label_space
     is_anchor = np.zeros(len(dataset.frames), dtype=np.int64)
     np.add.at(is_anchor, dataset.sets.anchor_frame, 1)
@@ -173,7 +176,7 @@ def _offsets(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _frame_types(dataset: Dataset, used: NDArray[Any]) -> dict[str, dict[str, int]]:
-    """Count frames and anchors of each type; `unknown` if the source does not give it."""
+    """Count frames and anchors of each type; the type is `unknown` if the source does not give it."""
     kinds = dataset.frames.pict_type
     frames = Counter(kinds[used].tolist())
     anchors = Counter(kinds[dataset.sets.anchor_frame].tolist())
@@ -185,7 +188,7 @@ def _frame_types(dataset: Dataset, used: NDArray[Any]) -> dict[str, dict[str, in
 
 
 def _reach_ms(dataset: Dataset) -> NDArray[np.float64]:
-    """Return the extent of each set in time from its anchor, NaN if unknown."""
+    """Return how far each set extends in time from its anchor; NaN if unknown."""
     sets, times = dataset.sets, dataset.frames.time_s
     gap = np.abs(times[sets.frame] - times[sets.anchor_frame[sets.set]]) * 1000
     out = np.full(dataset.n_sets, np.nan)
@@ -221,7 +224,7 @@ def _media(dataset: Dataset, used: NDArray[Any]) -> dict[str, int]:
 
 
 def _hints(dataset: Dataset, members: NDArray[np.bool_]) -> dict[str, Any] | None:
-    """Return the median and 95th percentile of every hint's size over the members, and the duplicates."""
+    """Return the median and 95th percentile of every hint's size over the members, and the number of duplicates."""
     if dataset.hints is None or not members.any():
         return None
     out: dict[str, Any] = {}

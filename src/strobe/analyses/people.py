@@ -1,6 +1,6 @@
-"""People who named images, alone and compared with the models: accuracy, agreement and response time.
+"""Results of people who named images, alone and compared with the models: accuracy, agreement and response time.
 
-Intervals are over images, not over people: the people are taken as given, as a model is.
+Intervals resample images, not people: the people are fixed, just as a model is.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ __all__ = ["BesidePeople"]
 
 
 class BesidePeople:
-    """Adds people's answers to the results, and the models on the same images, collected as they are scored.
+    """Adds people's answers to the results, with the models' results on the same images.
 
     If nobody named an image, nothing is added.
     """
@@ -62,7 +62,7 @@ class BesidePeople:
 
 
 def people_results(naming: NamingTable, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
-    """Return all results of the answers; `models` are those scored on the same images (`NamingTable.judge`)."""
+    """Return all results of the answers; `models` were scored on the same images (`NamingTable.judge`)."""
     given = naming.counts
     return PeopleResults(
         n_people=int(given.any(axis=0).sum()),
@@ -90,22 +90,25 @@ class _PeopleSlice:
         return self.naming.source[self.lines]
 
     def of(self, table: NDArray[np.generic]) -> Ints:
-        """Return lines of an integer table, −1 if the answer does not count."""
+        """Return lines of an integer table, with −1 where the answer does not count."""
         return np.where(self.given, table[self.lines], -1).astype(np.int64)
 
 
 def _parts(naming: NamingTable, given: Bools) -> Iterator[_PeopleSlice]:
-    """Yield anchors, then variants in dataset order, controls last; split by condition if that adds information."""
+    """Yield anchors, then variants in dataset order, then controls.
+
+    Each kind is split by condition if that adds information.
+    """
     sets, variants = naming.dataset.sets, naming.dataset.variants
-    said = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
+    how_shown = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
                     naming.shown)  # fmt: skip
     rank = np.where(sets.is_anchor[naming.row], -1, sets.variant[sets.set[naming.row]])
     if variants is not None:
         rank = rank + np.where((rank >= 0) & ~variants.is_same[rank], len(variants), 0)
     for place in np.unique(rank):
         mine = rank == place
-        for condition in sorted(set(said[mine[:, None] & given])):
-            use = mine[:, None] & given & (said == condition)
+        for condition in sorted(set(how_shown[mine[:, None] & given])):
+            use = mine[:, None] & given & (how_shown == condition)
             lines = np.flatnonzero(use.any(axis=1))
             yield _PeopleSlice(
                 naming=naming, variant=str(naming.variant[lines[0]]), condition=str(condition), lines=lines,
@@ -122,26 +125,26 @@ def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOpti
 
 def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleScore:
     naming, source = part.naming, part.source
-    said, right, n_classes = part.of(naming.said), part.of(naming.right), naming.n_classes
+    category, right, n_classes = part.of(naming.said), part.of(naming.right), naming.n_classes
     draws = Bootstrap(source, replicates=options.draws, seed=options.seed)
-    asked = np.flatnonzero(part.given.any(axis=0))
-    most = majority(said, n_classes=n_classes + len(SAID) - 1)
-    # The majority answer is already scored for the people who gave it.
-    agreed = ((said == most[:, None]) & (most >= 0)[:, None] & (right == 1)).any(axis=1)
-    counts = np.bincount(np.maximum(said[part.given] - n_classes + 1, 0), minlength=len(SAID)).tolist()
-    pairs, means = _consistency(part, right, asked, models, draws)
+    answerers = np.flatnonzero(part.given.any(axis=0))
+    most = majority(category, n_classes=n_classes + len(SAID) - 1)
+    # The majority answer needs no scoring of its own, because it was scored for the people who gave it.
+    agreed = ((category == most[:, None]) & (most >= 0)[:, None] & (right == 1)).any(axis=1)
+    counts = np.bincount(np.maximum(category[part.given] - n_classes + 1, 0), minlength=len(SAID)).tolist()
+    pairs, means = _consistency(part, right, answerers, models, draws)
     return PeopleScore(
         variant=part.variant,
         condition=part.condition,
         role="control" if _is_control(naming, part.variant) else "same",
         n_pictures=len(part.lines),
-        n_people=len(asked),
+        n_people=len(answerers),
         n_answers=int(part.given.sum()),
         said=SaidCounts(named=counts[0], none=counts[1], unsure=counts[2], late=counts[3]),
         accuracy=_share(right.astype(np.int8), part.given, source, options, "nobody answered"),
         majority=proportion(agreed, source, interval=options.interval),
         no_majority=int((most < 0).sum()),
-        fleiss_kappa=_fleiss(said, n_classes, source, options),
+        fleiss_kappa=_fleiss(category, n_classes, source, options),
         consistency=means[""],
         seconds=_times(naming.seconds[part.lines], part.given, draws),
         people=tuple(
@@ -150,19 +153,19 @@ def _score(part: _PeopleSlice, models: dict[str, NDArray[np.int8]], options: Sco
                 accuracy=_share(right[:, [column]].astype(np.int8), part.given[:, [column]], source, options, ""),
                 seconds=_times(naming.seconds[part.lines][:, [column]], part.given[:, [column]], draws),
             )
-            for column in asked.tolist()
+            for column in answerers.tolist()
         ),
         models=tuple(
             _beside(part, right, name, judged[part.lines], means[name], draws, options)
             for name, judged in models.items()
         ),
         pairs=pairs,
-        confusion=_confusion(part, said, right),
+        confusion=_confusion(part, category, right),
     )  # fmt: skip
 
 
-def _fleiss(said: Ints, n_classes: int, source: Ints, options: ScoreOptions) -> Estimate:
-    counts = rating_counts(said, n_classes=n_classes + len(SAID) - 1)
+def _fleiss(category: Ints, n_classes: int, source: Ints, options: ScoreOptions) -> Estimate:
+    counts = rating_counts(category, n_classes=n_classes + len(SAID) - 1)
     found = fleiss_kappa(counts, cluster=source, seed=options.seed, draws=options.draws)
     sources = len(np.unique(source[counts.sum(axis=1) > 1]))
     marked = found.low is not None and found.reason is None
@@ -175,23 +178,23 @@ def _is_control(naming: NamingTable, variant: str) -> bool:
 
 
 def _consistency(
-    part: _PeopleSlice, right: Ints, asked: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
+    part: _PeopleSlice, right: Ints, answerers: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
 ) -> tuple[tuple[PairConsistency, ...], dict[str, Estimate]]:
-    """Return every pair of people and every person with every model; the mean over people ("") and with each model."""
+    """Return the error consistency of every two people and of every person with every model, with both means."""
     names = part.naming.people
     raters = np.concatenate([right, *(judged[part.lines][:, None] for judged in models.values())], axis=1)
-    first = [(a, b) for a, b in combinations(asked.tolist(), 2)]
-    beside = [(a, len(names) + place) for place in range(len(models)) for a in asked.tolist()]
-    found = error_consistency(raters, [*first, *beside], draws)
+    first = [(a, b) for a, b in combinations(answerers.tolist(), 2)]
+    with_models = [(a, len(names) + place) for place in range(len(models)) for a in answerers.tolist()]
+    pairs_of = error_consistency(raters, [*first, *with_models], draws)
     other = [*names, *models]
     pairs = tuple(
         PairConsistency(person=names[a], other=other[b], other_is="person" if b < len(names) else "model", kappa=kappa)
-        for (a, b), kappa in zip([*first, *beside], found.estimates(), strict=True)
+        for (a, b), kappa in zip([*first, *with_models], pairs_of.estimates(), strict=True)
     )
-    means = {"": found.mean(np.arange(len(first)))}
+    means = {"": pairs_of.mean(np.arange(len(first)))}
     for place, name in enumerate(models):
-        start = len(first) + place * len(asked)
-        means[name] = found.mean(np.arange(start, start + len(asked)))
+        start = len(first) + place * len(answerers)
+        means[name] = pairs_of.mean(np.arange(start, start + len(answerers)))
     return pairs, means
 
 
@@ -199,7 +202,10 @@ def _beside(
     part: _PeopleSlice, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
     options: ScoreOptions,
 ) -> BesideModel:  # fmt: skip
-    """Compare a model with people on the images it answered, one count per image for it, one per answer for them."""
+    """Compare a model with people on the images it answered.
+
+    Each image counts once for the model, and once per answer for people.
+    """
     there = judged >= 0
     if not there.any():
         none = nothing("it has no prediction for these images")
@@ -209,11 +215,13 @@ def _beside(
         ((judged == 1).astype(np.int64), there.astype(np.int64)),
     ]
     people, model = (float(top.sum() / bottom.sum()) for top, bottom in sums)
-    drawn = [draws.ratio(top, bottom) for top, bottom in sums]
+    draws_of_share = [draws.ratio(top, bottom) for top, bottom in sums]
     return BesideModel(
         model=name,
         accuracy=proportion(judged[there] == 1, part.source[there], interval=options.interval),
-        difference=draws.estimate(people - model, drawn[0] - drawn[1], n=int(there.sum()), limits=DIFFERENCES),
+        difference=draws.estimate(
+            people - model, draws_of_share[0] - draws_of_share[1], n=int(there.sum()), limits=DIFFERENCES
+        ),
         consistency=consistency,
     )
 
@@ -223,15 +231,18 @@ def _times(seconds: NDArray[np.float64], given: Bools, draws: Bootstrap) -> Time
     return Times(median=median, quartile_low=low, quartile_high=high)
 
 
-def _confusion(part: _PeopleSlice, said: Ints, right: Ints) -> tuple[Confused, ...]:
-    """Count the answers given to each class; of several right classes the one that was named, else the first."""
+def _confusion(part: _PeopleSlice, category: Ints, right: Ints) -> tuple[Confused, ...]:
+    """Count the answers to images of each class.
+
+    An image with several right classes counts for the class that was named or, if none was named, for the first class.
+    """
     naming = part.naming
     space = naming.dataset.info.label_space
     judged = naming.dataset.judged_frame[naming.row[part.lines]].tolist()
     labels = naming.dataset.labels.by_frame()
     counts: dict[tuple[int, int], int] = {}
     for line, column in zip(*np.nonzero(part.given), strict=True):
-        answer, own = int(said[line, column]), labels.get(judged[line])
+        answer, own = int(category[line, column]), labels.get(judged[line])
         if own:
             truth = answer if right[line, column] == 1 else min(own)
             counts[truth, answer] = counts.get((truth, answer), 0) + 1

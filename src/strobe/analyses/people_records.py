@@ -1,4 +1,4 @@
-"""The records of people who named images in results.json; keys are in the order of the fields."""
+"""The records in results.json on people who named images; keys are in the order of the fields."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,7 +14,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidCounts:
-    """The kinds of answer: a class, none of them, cannot tell, or nothing in time."""
+    """The number of answers of each kind: a class, none of the classes, cannot tell, or no answer in time."""
 
     named: Count = field(metadata={"key": "class"})
     none: Count
@@ -42,9 +42,9 @@ class PersonScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BesideModel:
-    """One model on the images that people named: its accuracy, and people's lead over it (`difference`).
+    """One model on the images that people named: its accuracy, and how much better people are (`difference`).
 
-    It includes the mean error consistency of each person with the model.
+    The record includes the mean error consistency of each person with the model.
     """
 
     model: str
@@ -65,7 +65,7 @@ class PairConsistency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confused:
-    """The number of times images of one class (`label`, its id) were named another, or none, unsure, late (`said`)."""
+    """How often images of one class (its id is `label`) got the answer `said`: another class, none, unsure or late."""
 
     label: str
     name: str
@@ -79,8 +79,9 @@ class Confused:
 class PeopleScore:
     """People on the images of one kind: `anchor`, a variant, or `member` if variants have no names.
 
-    `condition` is how they were shown, if the file gives more detail than that. `accuracy` counts answers. `majority`
-    counts images whose answer by more than half is right; `no_majority` images have none, and are not right.
+    `condition` is how the images were shown, if the file gives more detail than the kind. `accuracy` counts answers.
+    `majority` counts images for which more than half of the people give a right answer. `no_majority` images have no
+    majority answer and do not count as right.
     """
 
     variant: str
@@ -106,8 +107,8 @@ class PeopleScore:
 class Preservation:
     """Whether changed images still show the anchor's class, by answers (`named`) and by majority of people (`kept`).
 
-    `variant` is `anchor` for the original images. `lost` is the difference of `named` to that of the originals. For a
-    search only its findings count.
+    `variant` is `anchor` for the original images. `lost` is the difference between `named` for this variant and `named`
+    for the originals. For a search, only its findings count.
     """
 
     variant: str

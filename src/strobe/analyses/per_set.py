@@ -1,4 +1,4 @@
-"""Each model's result on each set, one row each, for the table of sets. Pure."""
+"""Each model's result on each set, as one row of the table of sets. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ __all__ = ["ModelSets", "SetFacts", "box_sets", "class_sets", "set_facts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFacts:
-    """The model-independent facts of every set; columns are (S,), names are short and unique."""
+    """The model-independent facts of every set; columns are (S,), and names are short and unique."""
 
     columns: Mapping[str, Texts]
     answers: Texts
@@ -32,8 +32,8 @@ class SetFacts:
 class ModelSets:
     """One model on every set it was scored on, small enough to keep for many models.
 
-    `row` are indices into `facts`, and the other columns have the same length. Columns under `names` hold indices
-    into the names. NaN means unknown.
+    `row` holds indices into `facts`, and the other columns have the same length. A column listed in `names` holds
+    indices into its names. NaN means unknown.
     """
 
     model: str
@@ -44,18 +44,18 @@ class ModelSets:
 
 
 def set_facts(dataset: Dataset) -> SetFacts:
-    """Return the sets by name, with source and label, the variant if any, and the id if it differs from the name."""
+    """Return the name, source and label of each set, its variant if any, and its id if this differs from the name."""
     sets, names = dataset.sets, dataset.info.label_space.names
-    found = {
+    facts = {
         "set": texts(short_names(sets.set_id.tolist())),
         "source": texts(short_names(dataset.videos.name.tolist()))[dataset.video_of_set],
         "label": texts(_labels(dataset, names)),
     }
     if dataset.variants is not None:
-        found["variant"] = dataset.variants.variant[sets.variant]
-    if (found["set"] != sets.set_id).any():
-        found["set_id"] = sets.set_id
-    return SetFacts(columns=found, answers=texts([*names, "none of the classes"]))
+        facts["variant"] = dataset.variants.variant[sets.variant]
+    if (facts["set"] != sets.set_id).any():
+        facts["set_id"] = sets.set_id
+    return SetFacts(columns=facts, answers=texts([*names, "none of the classes"]))
 
 
 def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
@@ -75,28 +75,29 @@ def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
 def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: int | None = None) -> ModelSets:
     """Return a classifier's rows for every fully answered set, up to level k; `facts` are the dataset's.
 
-    `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 if the anchor is wrong, NaN if the set
-    holds. `worst_member` is the distance of the worst member: wrong before right, then the lowest probability of the
-    right answer, then the nearest, then the earlier; NaN if the set is its anchor alone. If members were skipped,
-    sets that are settled without them are included, and these columns are omitted.
+    `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 if the anchor is wrong, NaN if the set holds.
+    `worst_member` is the distance of the worst member, NaN if the set has only an anchor. A wrong member is worse than
+    a right member. Ties go to the lowest probability of the right answer, then to the nearest, then to the earlier
+    member. If members were skipped, sets that are settled without them are included, and the columns that need all
+    members are omitted.
     """
     plan = Plan(dataset, ScoreOptions(k=k))
     if is_stopped(plan, answers):
         return _settled(plan, facts, answers)
     parts = [_of_sets(plan, answers, sets, rows) for sets, rows in plan.blocks()]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    whole = columns.pop("whole")
+    complete = columns.pop("whole")
     return ModelSets(
         model=answers.model,
         facts=facts,
-        row=np.flatnonzero(whole).astype(np.int32),
-        columns={name: column[whole] for name, column in columns.items()},
+        row=np.flatnonzero(complete).astype(np.int32),
+        columns={name: column[complete] for name, column in columns.items()},
         names={"worst_answer": facts.answers},
     )
 
 
 def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dict[str, NDArray[Any]]:
-    """Return the columns of some sets, and which of them were fully answered."""
+    """Return the columns of some sets, and which of these sets were fully answered."""
     owner, start = plan.set_row[rows] - sets.start, plan.start[sets] - rows.start
     frame, distance, anchor = plan.frame[rows], plan.distance[rows], plan.is_anchor[rows]
     right = plan.view.right(answers.label[frame], rows)
@@ -115,13 +116,13 @@ def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dic
         "worst_member": np.where(anchor[worst], np.nan, distance[worst]).astype(np.float32),
         "worst_right": right[worst],
         "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset, is the last name
-        "worst_confidence": answers.confidence[chosen].astype(np.float32),
+        "worst_confidence": answers.confidence_at(chosen).astype(np.float32),
         "worst_probability_of_right": truth[worst].astype(np.float32),
     }
 
 
 def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
-    """Return the first row of every set in the order of the keys, the first key deciding most, without a full sort."""
+    """Return the row of each set that comes first by the keys, without a full sort; earlier keys take precedence."""
     left = np.ones(len(set_row), dtype=bool)
     for key in keys:
         held = np.where(left, key.astype(np.float64), np.inf)
@@ -131,7 +132,7 @@ def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
 
 
 def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
-    """Return the known facts of every settled set: whether its anchor is right, and whether all of it is."""
+    """Return the known facts of every settled set: whether its anchor is right, and whether the whole set is right."""
     known, right = settled_sets(plan, answers), plan.view.right_rows(answers.label)
     return ModelSets(
         model=answers.model,
@@ -160,7 +161,7 @@ def box_sets(dataset: Dataset, facts: SetFacts, answers: BoxAnswers, found: Dete
     """Return a detector's rows for every scored set: the frame chosen for the set, its AP and the anchor's.
 
     `anchor_right` means that something was right on the anchor; `holds` means that, in addition, AP never falls below
-    the anchor's. `worst_answer` and `worst_confidence` are of the most confident box on the chosen frame.
+    the anchor's. `worst_answer` and `worst_confidence` belong to the most confident box on the chosen frame.
     """
     place = {str(name): row for row, name in enumerate(dataset.sets.set_id)}
     rows = found.chosen_frames

@@ -11,7 +11,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
-from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos
+from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos, one_group
 
 __all__ = ["AdjacentPairs", "HeadlinePlan", "Plan", "ScoreOptions", "Strips"]
 
@@ -20,12 +20,13 @@ NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """The scoring options: everything except the data that can change a figure.
+    """The scoring options: everything that can change a figure, except the data.
 
-    `k` None means the dataset's own. `bootstrap` False gives means and contrasts without intervals. `windows` are the
-    w of centred and causal smoothing, `alphas` those of exponential averages. `control_seeds` is the number of random
-    deletions that serve as a control for each frame type. `baseline` is the target in the denominator of ratios; None
-    selects the first of a generator's. `judges` are models that decide whether a finding still shows its class.
+    A `k` of None means the dataset's own k. `bootstrap` False gives means and contrasts without intervals. `windows`
+    are the values of w for centred and causal smoothing, and `alphas` are the values of α for exponential averages.
+    `control_seeds` is the number of random deletions that serve as a control for each frame type. `baseline` is the
+    target in the denominator of ratios; None selects a generator's first target. `judges` are models that decide
+    whether a finding still shows its class.
     """
 
     k: int | None = None
@@ -59,7 +60,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class AdjacentPairs:
-    """Index-adjacent frames of one set, as indices into the set rows."""
+    """Pairs of frames of one set whose indices in the video differ by one, given as indices into the set rows."""
 
     first: Ints
     second: Ints
@@ -67,7 +68,7 @@ class AdjacentPairs:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """The video around each anchor: `frame` (S, L) is a frame row or −1, `place` (R,) each set row's index in it."""
+    """The video around each anchor. `frame` (S, L) is a frame row or −1; `place` (R,) is each set row's index in L."""
 
     frame: Ints
     place: Ints
@@ -81,20 +82,24 @@ class HeadlinePlan:
     def __init__(self, use: Bools, cluster: Ints, *, interval: Interval) -> None:
         self._use = use
         self.n_sets = len(cluster)
-        group = np.repeat(np.arange(3, dtype=np.int8), self.n_sets)
-        self._grouping = Grouping(group, np.tile(cluster, 3), n_groups=3, interval=interval)
+        self._grouping = one_group(cluster, interval=interval)
 
     def figures(self, orig: Bools, perturbed: Bools) -> dict[str, Estimate]:
         """Return acc_orig, acc_pmk and drop, as records name them, from two columns (S,) of the plan's sets."""
-        orig, perturbed = orig[self._use], perturbed[self._use]
-        a, b, c = self._grouping.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
-        return {"acc_orig": a, "acc_pmk": b, "drop": c}
+        return self.several(orig[None], perturbed[None])[0]
+
+    def several(self, orig: Bools, perturbed: Bools) -> list[dict[str, Estimate]]:
+        """Return the same figures for several models or smoothings at once, from columns (M, S)."""
+        orig, perturbed = orig[:, self._use], perturbed[:, self._use]
+        columns = np.stack([orig, perturbed, orig & ~perturbed], axis=1)
+        found = iter(self._grouping.estimates(columns.reshape(-1, self.n_sets)))
+        return [dict(zip(("acc_orig", "acc_pmk", "drop"), found, strict=False)) for _ in orig]
 
 
 class Plan:
     """A dataset reduced to the sets and the k to be scored, with the groupings that all models share.
 
-    `scored` (S,) selects sets of `dataset`: those that a model predicted completely.
+    `scored` (S,) selects the sets of `dataset` that a model predicted completely.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, scored: Bools | None = None) -> None:
@@ -110,14 +115,14 @@ class Plan:
         keep = level <= self.k
         if scored is not None:
             keep = keep & scored[dataset.sets.set]
-        self.view = dataset if (whole := bool(keep.all())) else dataset.keep_rows(keep)
+        self.view = dataset if (keeps_all := bool(keep.all())) else dataset.keep_rows(keep)
         sets = self.view.sets
         self.n_sets = len(sets)
         self.set_row: Ints = sets.set
         self.frame: Ints = sets.frame
         self.is_anchor: Bools = sets.is_anchor
         self.distance: Floats = sets.distance
-        self.level: Ints = level if whole else level[keep]
+        self.level: Ints = level if keeps_all else level[keep]
         self.cluster: Ints = self.view.video_of_set
         self.start: Ints = np.searchsorted(sets.set, np.arange(self.n_sets))
 
@@ -134,11 +139,9 @@ class Plan:
     # -- groupings -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def by_k(self) -> Grouping:
-        """Sets at each k, flattened (S × (K + 1),)."""
-        width = self.k + 1
-        group = np.tile(narrow(np.arange(width)), self.n_sets)
-        return Grouping(group, np.repeat(self.cluster, width), n_groups=width, interval=self.options.interval)
+    def all_sets(self) -> Grouping:
+        """Every set in one group."""
+        return one_group(self.cluster, interval=self.options.interval)
 
     @cached_property
     def headline(self) -> HeadlinePlan:
@@ -164,13 +167,11 @@ class Plan:
     @cached_property
     def all_rows(self) -> Grouping:
         """Every set row in one group."""
-        return Grouping(
-            np.zeros(len(self.frame), dtype=np.int8), self.row_cluster, n_groups=1, interval=self.options.interval
-        )
+        return one_group(self.row_cluster, interval=self.options.interval)
 
     @cached_property
     def _class_members(self) -> tuple[Ints, Ints]:
-        """(set, class) for every class of every anchor."""
+        """The pairs (set, class) for every class of every anchor."""
         labels, anchors = self.view.labels, self.view.sets.anchor_frame
         is_anchor = np.zeros(len(self.view.frames), dtype=bool)
         is_anchor[anchors] = True
@@ -219,18 +220,19 @@ class Plan:
 
     @cached_property
     def effective_videos(self) -> float | None:
-        """(Σm)²/Σm² over the m sets of each video; None if every video holds equally many."""
+        """(Σm)²/Σm² over the m sets of each video; None if every video has equally many sets."""
         sizes = np.unique(self.cluster, return_counts=True)[1]
         return None if np.ptp(sizes) == 0 else effective_videos(sizes)
 
     @property
     def few_dominate(self) -> str | None:
-        """The caution if a few videos hold most sets, so that the effective number is below half of all videos."""
+        """The caution if a few videos contain most sets, so that the effective number is below half of all videos."""
         weigh, videos = self.effective_videos, len(np.unique(self.cluster))
         if weigh is None or 2 * weigh >= videos:
             return None
         return (
-            f"a few of the {videos} videos hold most of the {self.n_sets} sets: the intervals are those of {weigh:.1f} "
+            f"a few of the {videos} videos hold most of the {self.n_sets} sets, so the intervals are based on "
+            f"{weigh:.1f} "
             "effective videos"
         )
 
@@ -249,15 +251,15 @@ class Plan:
     @cached_property
     def pairs(self) -> AdjacentPairs:
         """Pairs of a set's frames whose indices differ by one; gaps are skipped."""
-        frames, kind, found = self.view.frames, narrow_type(0, len(self.frame)), []
+        frames, kind, parts = self.view.frames, narrow_type(0, len(self.frame)), []
         for _, rows in self.blocks():
             frame, owner = self.frame[rows], self.set_row[rows]
             index, video = frames.index[frame], frames.video[frame]
             order = np.lexsort((index, video, owner))
             a, b = order[:-1], order[1:]
             near = (owner[a] == owner[b]) & (video[a] == video[b]) & (index[b] - index[a] == 1)
-            found.append((np.stack([a[near], b[near]]) + rows.start).astype(kind))
-        return AdjacentPairs(*np.concatenate(found, axis=1))
+            parts.append((np.stack([a[near], b[near]]) + rows.start).astype(kind))
+        return AdjacentPairs(*np.concatenate(parts, axis=1))
 
     @cached_property
     def last_distance(self) -> Floats:
@@ -272,7 +274,7 @@ class Plan:
     def strips(self) -> Strips | None:
         """The part of the video within the dataset's k of each anchor, including rejected candidates.
 
-        None if a member is not a nearby frame of its anchor's video.
+        The result is None if a member is not a nearby frame of its anchor's video.
         """
         frames, anchor = self.view.frames, self.view.sets.anchor_frame
         most = 10 * max(self.dataset.info.k, 1)

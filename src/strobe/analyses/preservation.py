@@ -1,4 +1,4 @@
-"""Whether people give a changed image the class of its anchor, and which sets pass this check."""
+"""Check whether people give a changed image the class of its anchor, and select the sets that pass."""
 
 from dataclasses import dataclass, replace
 
@@ -23,18 +23,18 @@ _NOBODY = "nobody named such an image"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preserved:
-    """The sets that people were asked about, and those of them that are preserved; both (S,)."""
+    """The sets that people were asked about, and which of these sets are preserved; both arrays are (S,)."""
 
     asked: Bools
     kept: Bools
 
 
 def preserved_sets(dataset: Dataset) -> Preserved:
-    """Return the sets whose members still show the anchor's class, by people: the rule for "preserved items only".
+    """Return the sets in whose members people still see the anchor's class: the rule for "preserved items only".
 
-    A set is asked about if somebody named one of its members. It is kept if, for each of those members, more than
-    half of the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and
-    practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
+    A set is asked about if somebody named one of its members. The set is kept if, for each of these members, more than
+    half of the answers give a class of the anchor ("none of these", "cannot tell" and "too late" give none). Controls
+    and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
     """
     return preserved_by(NamingTable.of(dataset))
 
@@ -51,7 +51,7 @@ def preserved_by(naming: NamingTable) -> Preserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamedRows:
-    """Every set row with a named image: its set, its source, its answers, those that give the anchor's class."""
+    """Every set row with a named image: its set, source and answers, and how many answers give the anchor's class."""
 
     row: Ints
     set: Ints
@@ -63,12 +63,12 @@ class _NamedRows:
     @classmethod
     def of(cls, naming: NamingTable) -> "_NamedRows":
         dataset, n_classes = naming.dataset, naming.n_classes
-        sets, said = dataset.sets, np.where(naming.counts, naming.said, -1)
+        sets, category = dataset.sets, np.where(naming.counts, naming.said, -1)
         line = np.full(len(dataset.frames), -1, dtype=np.int64)
-        line[naming.frame] = np.arange(len(said))
-        line[naming.frame[(said < 0).all(axis=1)]] = -1
+        line[naming.frame] = np.arange(len(category))
+        line[naming.frame[(category < 0).all(axis=1)]] = -1
         row = np.flatnonzero(line[sets.frame] >= 0)
-        given = said[line[sets.frame[row]]]
+        given = category[line[sets.frame[row]]]
         anchor = sets.anchor_frame[sets.set[row]].astype(np.int64)
         known = dataset.labels.frame.astype(np.int64) * n_classes + dataset.labels.label
         same = (given >= 0) & (given < n_classes) & np.isin(anchor[:, None] * n_classes + given, known)
@@ -85,29 +85,31 @@ class _NamedRows:
 
 
 def preservation(naming: NamingTable, options: ScoreOptions) -> tuple[Preservation, ...]:
-    """Return, for the originals and then for every variant, how many are still named as their anchor's class.
+    """Return how many images are still named as their anchor's class, for the originals and then for every variant.
 
-    For a search only its findings count. Empty if nobody named a changed image.
+    For a search, only its findings count. The result is empty if nobody named a changed image.
     """
     dataset = naming.dataset
     sets, rows = dataset.sets, _NamedRows.of(naming)
     is_anchor = sets.is_anchor[rows.row]
     if is_anchor.all():
         return ()
-    # An anchor is in every set of its image, but is one image.
+    # An anchor is in every set of its image, but counts as one image.
     first = np.zeros(len(rows.row), dtype=bool)
     first[np.unique(sets.frame[rows.row], return_index=True)[1]] = True
     searched = np.isin(sets.variant, sets.variant[sets.status != "complete"])
     counts = ~is_anchor & (~searched | (sets.status == "found"))[rows.set]
-    found = [_about(rows, is_anchor & first, options, variant=ANCHOR)]
+    out = [_about(rows, is_anchor & first, options, variant=ANCHOR)]
     draws = Bootstrap(rows.source, replicates=options.draws, seed=options.seed)
     variants = [None] if dataset.variants is None else list(dataset.variants)
-    for place, variant in sorted(enumerate(variants), key=lambda one: one[1] is not None and one[1].role == "control"):
+    for place, variant in sorted(
+        enumerate(variants), key=lambda result: result[1] is not None and result[1].role == "control"
+    ):
         mine = counts & (sets.variant[rows.set] == place)
         if mine.any() and not (variant is not None and variant.role == "shown"):
-            one = _about(rows, mine, options, variant=MEMBER if variant is None else variant.variant, facts=variant)
-            found.append(replace(one, lost=_lost(rows, is_anchor & first, mine, draws)))
-    return tuple(found)
+            result = _about(rows, mine, options, variant=MEMBER if variant is None else variant.variant, facts=variant)
+            out.append(replace(result, lost=_lost(rows, is_anchor & first, mine, draws)))
+    return tuple(out)
 
 
 def _about(
@@ -130,9 +132,9 @@ def _about(
 
 
 def _lost(rows: _NamedRows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
-    """Return the share of answers that give the class, of the originals minus of the changed images."""
+    """Return how much the share of answers that give the class falls from the originals to the changed images."""
     if not before.any():
-        return nothing("nobody named an image as it was")
+        return nothing("nobody named an original image")
     sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]
     a, b = (float(top.sum() / bottom.sum()) for top, bottom in sums)
     drawn = [draws.ratio(top, bottom) for top, bottom in sums]

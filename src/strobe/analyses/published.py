@@ -1,4 +1,4 @@
-"""The papers' own tables, as printed: reference points, each with its dataset and n, never pooled."""
+"""The papers' own tables, as printed. They are reference points, each with its dataset and n, and are never pooled."""
 
 import csv
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _MISPRINTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPoint:
-    """One row: accuracies and drop in points, as printed; `note` if the row contradicts itself."""
+    """One row: accuracies and drop in points, as printed, and a `note` if the row contradicts itself."""
 
     model: str
     model_type: str
@@ -54,9 +54,9 @@ class PublishedTable:
     points: tuple[PublishedPoint, ...]
 
     def fit(self, *, standard_only: bool = True) -> tuple[Line | None, Line | None]:
-        """Return the fits of acc_pmk on acc_orig: in points, and on logit axes.
+        """Return the fits of acc_pmk against acc_orig: in points, and on logit axes.
 
-        Counts are recovered from the rounded shares without rounding again; rows are used as printed.
+        Counts are computed from the rounded shares and not rounded again; rows are used as printed.
 
         >>> linear, _ = tables()[0].fit()
         >>> linear.n, round(linear.slope, 3), round(linear.intercept, 2)
@@ -69,7 +69,7 @@ class PublishedTable:
 
 
 def rows_of(name: str) -> Iterator[dict[str, str]]:
-    """Return the rows of a shipped table, e.g. `detection_2021.csv`."""
+    """Return the rows of a shipped table, such as `detection_2021.csv`."""
     text = (resources.files("strobe.core") / "data" / "published" / name).read_text(encoding="utf-8")
     yield from csv.DictReader(text.splitlines())
 

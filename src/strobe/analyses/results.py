@@ -30,11 +30,11 @@ SCHEMA: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetFacts:
-    """The scored dataset; k is the one used for scoring.
+    """The scored dataset, with the k used for scoring.
 
     `n_sets` counts the scored sets; for classifiers these have a label. `combine` is present if the dataset has
-    variants, `kinds` (of the anchors' sources) if not all are videos. Sets that are not scored are counted as in
-    `strobe.analyses.cohort.Cohort`; a count of zero is omitted.
+    variants, and `kinds` (of the anchors' sources) if not all sources are videos. Sets that are not scored are counted
+    as in `strobe.analyses.cohort.Cohort`; a count of zero is omitted.
     """
 
     name: str
@@ -105,12 +105,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """strobe results.json: one dataset, every model scored on it, and the differences between the models.
+    """The content of strobe's results.json: one dataset, every model scored on it, and the differences between models.
 
     Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
-    pairs. People are present if they named images; there may then be no model. `preserved` is present if people named
-    findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings` are
-    present if models are called NAME~SEED.
+    pairs. `people` is present if people named images; there may then be no model. `preserved` is present if people
+    named findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings`
+    is present if models are called NAME~SEED. `studies` holds the records of studies that installed packages add, by
+    name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -129,6 +130,7 @@ class Results:
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
+    studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def results_schema() -> dict[str, Any]:

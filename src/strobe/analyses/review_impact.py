@@ -1,4 +1,4 @@
-"""The effect of review: the drop before it, with kept anchors only, and after it."""
+"""The effect of review: the drop before review, with kept anchors only, and after review."""
 
 from dataclasses import dataclass, replace
 
@@ -26,8 +26,8 @@ NAMES = {
 class ReviewStages:
     """One dataset at three stages of review; all share the frame and video tables.
 
-    `a`: all candidate sets with the labels they had before densification. `b`: kept anchors with all candidates. `c`:
-    kept anchors and members. Create it once and pass it to `impact` for every model.
+    `a`: all candidate sets, with the labels before densification. `b`: kept anchors with all candidates. `c`: kept
+    anchors and members. Create it once and pass it to `impact` for every model.
     """
 
     a: Prepared
@@ -36,7 +36,7 @@ class ReviewStages:
 
     @classmethod
     def of(cls, a: Dataset, b: Dataset, c: Dataset, *, options: ScoreOptions | None = None) -> "ReviewStages":
-        """Build the stages from three datasets, without smoothing and bootstrap of single stages."""
+        """Build the stages from three datasets; single stages have no smoothing and no bootstrap."""
         for name, stage in (("b", b), ("c", c)):
             same = len(stage.frames) == len(a.frames) and len(stage.videos) == len(a.videos)
             expect(same, f"review stage {name}", "the frame and video tables of stage a", len(stage.frames))
@@ -67,7 +67,7 @@ def impact(stages: ReviewStages, predictions: ClassAnswers, *, seed: int = 0, re
 def _difference(
     stages: ReviewStages, a: ClassificationScore, c: ClassificationScore, *, seed: int, replicates: int
 ) -> Estimate:
-    """Return Δ_A − Δ_C; a draw of videos includes the sets of each at either stage."""
+    """Return Δ_A − Δ_C; a drawn video contributes its sets at both stages."""
     if a.drop.value is None or c.drop.value is None:
         return nothing("a stage has no scored set")
     video_a, video_c = stages.a.plan.dataset.video_of_set, stages.c.plan.dataset.video_of_set

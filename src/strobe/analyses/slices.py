@@ -1,6 +1,6 @@
 """The drop by properties of the video: frame type, frame rate and pixel hints."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -28,7 +28,7 @@ HINTS = ("blur", "motion", "exposure", "cut")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """The slices of one model by single frames; `reasons` explains missing ones."""
+    """The slices of one model by single frames; `reasons` explains missing slices."""
 
     frame_types: tuple[TypeSlice, ...]
     by_hint: dict[str, tuple[HintBin, ...]]
@@ -41,9 +41,9 @@ class _TypePlan:
     sets: Bools
     headline: HeadlinePlan
     rows: Bools
-    control_rows: Bools | None
     dropped: int
     per_set: Ints | None = None
+    control: NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _HintPlan:
 
 
 class SlicePlan:
-    """The slices of a dataset, computed once: the sets and rows of each."""
+    """The slices of a dataset, with the sets and rows of each slice; they are computed once."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -65,7 +65,7 @@ class SlicePlan:
         self.hints = self._hints()
 
     def apply(self, wrong: Bools, first: Ints) -> Slices:
-        """Return the slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
+        """Return the slices of one model. `wrong` (R,) is per set row, `first` (S,) is each set's first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
             by_hint={
@@ -76,7 +76,7 @@ class SlicePlan:
         )
 
     def rates(self, first: Ints) -> tuple[RateSlice, ...]:
-        """Return only the slices by frame rate, which need the sets' results at 0 and at k and nothing else."""
+        """Return the slices by frame rate, which need only the sets' results at 0 and at k."""
         return tuple(
             RateSlice(range=name, n_sets=part.n_sets, **part.figures(first > 0, first > self.plan.k))
             for name, part in self.fps
@@ -92,43 +92,62 @@ class SlicePlan:
             code[said == name] = place
         kind = code[plan.frame]
         known = kind != 0
-        whole = np.logical_and.reduceat(known, plan.start)
-        if not whole.any():
+        complete = np.logical_and.reduceat(known, plan.start)
+        if not complete.any():
             self.reasons["frame_types"] = "no set has frames whose types (I, P, B) are all known"
             return []
-        parts = [_TypePlan("none", whole, plan.headline_of(whole), whole[plan.set_row], None, 0)]
-        ranks = None
+        parts = [_TypePlan("none", complete, plan.headline_of(complete), complete[plan.set_row], 0)]
         for place, name in enumerate(TYPES, start=1):
             of_type = kind == place
-            if not of_type[whole[plan.set_row]].any():
+            if not of_type[complete[plan.set_row]].any():
                 continue
-            sets = whole.copy()
+            sets = complete.copy()
             sets[plan.set_row[of_type & plan.is_anchor]] = False
             if not sets.any():
                 continue
             inside = sets[plan.set_row]
             dropped = inside & of_type
             per_set = np.bincount(plan.set_row[dropped], minlength=plan.n_sets)
-            control = None
-            if len(plan.frame) <= MOST_ROWS:
-                ranks = self._ranks() if ranks is None else ranks
-                control = (ranks >= per_set[plan.set_row][None, :]) & inside[None, :]
             headline, n = plan.headline_of(sets), int(dropped.sum())
-            parts.append(_TypePlan(name, sets, headline, inside & ~of_type, control, n, per_set))
-        return parts
+            parts.append(_TypePlan(name, sets, headline, inside & ~of_type, n, per_set))
+        if len(plan.frame) > MOST_ROWS or len(parts) == 1:
+            return parts
+        controls = self._controls([one.per_set for one in parts if one.per_set is not None])
+        return [parts[0], *(replace(one, control=kept) for one, kept in zip(parts[1:], controls, strict=True))]
 
-    def _ranks(self) -> NDArray[np.int32]:
-        """A random order of each set's members for every seed, (seeds, R); the anchor is always last."""
-        plan = self.plan
-        n = len(plan.frame)
-        ranks = np.empty((plan.options.control_seeds, n), dtype=np.int32)
-        place = np.arange(n) - plan.start[plan.set_row]
-        for seed in range(plan.options.control_seeds):
-            rng = np.random.Generator(np.random.PCG64([plan.options.seed, seed]))
-            # Keys are in [0, 1) for members and 1 for the anchor, so one sort orders every set independently.
-            key = 2.0 * plan.set_row + np.where(plan.is_anchor, 1.0, rng.random(n))
-            ranks[seed, np.argsort(key, kind="stable")] = place
-        return ranks
+    def _controls(self, per_sets: list[Ints]) -> list[NDArray[np.uint64]]:
+        """Return the rows that random deletions keep. Each `per_set` (S,) is the number to delete from each set.
+
+        Each result is (R, ⌈seeds / 64⌉) with one bit per seed. A seed gives all members a random order, and the first
+        members are deleted.
+        """
+        plan, seeds = self.plan, self.plan.options.control_seeds
+        place = np.arange(len(plan.frame)) - plan.start[plan.set_row]
+        keys = np.full((plan.n_sets, int(place.max()) + 1), np.inf)  # a row for each set; inf where it has no member
+        cell, low, anchors = (
+            plan.set_row * np.intp(keys.shape[1]) + place,
+            2.0 * plan.set_row,
+            np.flatnonzero(plan.is_anchor),
+        )
+        ends = [np.arange(plan.n_sets) * keys.shape[1] + per_set for per_set in per_sets]
+        out = [np.zeros((len(cell), -(-seeds // 64)), dtype=np.uint64) for _ in per_sets]
+        for seed in range(seeds):
+            # Keys are in [0, 1) for members and 1 for the anchor, which is never deleted.
+            key = np.random.Generator(np.random.PCG64([plan.options.seed, seed])).random(len(cell))
+            key[anchors] = 1.0
+            key += low
+            keys.reshape(-1)[cell] = key
+            ordered = np.sort(keys, axis=1)
+            if (
+                (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] < np.inf)
+            ).any():  # of equal keys the first counts
+                order = np.argsort(keys, axis=1, kind="stable")
+                np.put_along_axis(ordered, order, np.arange(keys.shape[1])[None] * 1.0, axis=1)
+                key, ordered = ordered.take(cell), np.sort(ordered, axis=1)
+            for kept, end in zip(out, ends, strict=True):
+                stays = key >= ordered.take(end).take(plan.set_row)
+                kept[:, seed // 64] |= stays.astype(np.uint64) << np.uint64(seed % 64)
+        return out
 
     def _type_slice(self, part: _TypePlan, wrong: Bools, first: Ints) -> TypeSlice:
         plan = self.plan
@@ -142,10 +161,13 @@ class SlicePlan:
         )  # fmt: skip
 
     def _control(self, part: _TypePlan, wrong: Bools) -> Control:
-        """Return the effect of dropping as many random members of each set: sampled, or computed for large data."""
+        """Return the effect of dropping equally many random members of each set.
+
+        It is sampled or, for large data, computed.
+        """
         plan, n = self.plan, int(part.sets.sum())
-        if part.control_rows is not None:
-            failures = self._control_failures(part.control_rows, wrong)
+        if part.control is not None:
+            failures = self._control_failures(part.control, wrong)
             mean, seeds = float(failures.mean()), len(failures)
             low, high = np.percentile(failures, [2.5, 97.5]).tolist()
         else:
@@ -155,14 +177,15 @@ class SlicePlan:
             seeds = 0
         return Control(drop_mean=mean / n, drop_low=low / n, drop_high=high / n, seeds=seeds)
 
-    def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
+    def _control_failures(self, control: NDArray[np.uint64], wrong: Bools) -> Floats:
         """Return, for every seed, how many right-anchor sets keep a wrong member."""
-        rows = np.flatnonzero(wrong)
+        rows, seeds = np.flatnonzero(wrong), self.plan.options.control_seeds
         if not rows.size:
-            return np.zeros(len(kept))
+            return np.zeros(seeds)
         starts = np.flatnonzero(np.diff(self.plan.set_row[rows], prepend=-1))
-        kept_wrong = np.logical_or.reduceat(kept[:, rows], starts, axis=1)
-        return np.asarray(kept_wrong.sum(axis=1), dtype=np.float64)
+        kept_wrong = np.bitwise_or.reduceat(control.take(rows, axis=0), starts, axis=0)
+        bits = kept_wrong.astype("<u8").view(np.uint8)
+        return np.asarray(np.unpackbits(bits, axis=1, count=seeds, bitorder="little").sum(axis=0), dtype=np.float64)
 
     # -- frame rate ----------------------------------------------------------------------------------------------
 
@@ -180,8 +203,8 @@ class SlicePlan:
             place = np.where(kinds == "video", place, -1)
             if len(set(place[place >= 0].tolist())) < 2:
                 self.reasons["by_fps"] = (
-                    f"rates are compared among videos alone, not with sources of another kind ({', '.join(others)}), "
-                    "and the videos here have about the same rate"
+                    f"only videos are compared by rate, not other sources ({', '.join(others)}), "
+                    "and these videos have about the same rate"
                 )
                 return []
         names = enumerate(_ranges(FPS_EDGES))
@@ -200,7 +223,7 @@ class SlicePlan:
             rows = np.flatnonzero(~plan.is_anchor & np.isfinite(value))
             if not rows.size:
                 continue
-            # Quartiles of the members, so that every bin has weight; equal edges are merged.
+            # The edges are quartiles of the members, so that no bin is empty; equal edges are merged.
             edges = tuple(float(f"{edge:.3g}") for edge in np.quantile(value[rows], [0.25, 0.5, 0.75]))
             edges = tuple(sorted(set(edges)))
             place = np.searchsorted(edges, value[rows], side="right")

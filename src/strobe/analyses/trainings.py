@@ -29,10 +29,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """Models called NAME~SEED together: the mean over them, its interval over videos, and the spread over seeds.
+    """The models called NAME~SEED as one recipe: their mean with its interval over videos, and the spread over seeds.
 
-    The interval covers other clips for these models, and the spread covers other seeds of the recipe; neither
-    includes the other. `n_sets` counts the sets scored for all of them.
+    The interval is for other clips with the same models, and the spread is for other seeds of the recipe; neither
+    includes the other. `n_sets` counts the sets scored for all of these models.
     """
 
     name: str
@@ -49,7 +49,10 @@ class Trainings:
 def trainings(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
 ) -> tuple[Trainings, ...] | None:
-    """Return the recipes trained at least twice, those that hold on most sets first; None if there is none."""
+    """Return the recipes trained at least twice, or None if there are none.
+
+    The recipe that holds on most sets comes first.
+    """
     groups: dict[str, list[ClassificationScore]] = {}
     for score in scores:
         name, mark, number = score.model.rpartition(SEED_MARK)

@@ -1,4 +1,4 @@
-"""Perturbed against original accuracy over many models: the line, and each model's deviation from it."""
+"""Perturbed accuracy against original accuracy over many models: the line, and each model's deviation from it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +28,7 @@ METHOD = "joint resampling of videos, refitted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendLine(Line):
-    """The line over the standard models, on both axes in points (0–100) or in log odds."""
+    """The line over the standard models; both axes are in points (0–100) or in log odds."""
 
     unit: Literal["points", "log odds"]
 
@@ -37,7 +37,7 @@ class TrendLine(Line):
 class Robustness(Estimate):
     """Effective robustness on one axis: acc_pmk − line(acc_orig), with the line fitted without the model itself.
 
-    `extrapolated` is set if its acc_orig is outside the range of the line's models; then there is no verdict.
+    `extrapolated` is set if the model's acc_orig is outside the range of the line's models; then there is no verdict.
     """
 
     extrapolated: bool
@@ -45,7 +45,7 @@ class Robustness(Estimate):
 
     @classmethod
     def of(cls, estimate: Estimate, *, extrapolated: bool = False) -> "Robustness":
-        """Return it with the verdict: None if there is no interval or the line is extrapolated."""
+        """Return this record with its verdict, which is None if there is no interval or the line is extrapolated."""
         low, high = estimate.low, estimate.high
         if extrapolated or low is None or high is None:
             return cls(**asdict(estimate), extrapolated=extrapolated, verdict=None)
@@ -55,7 +55,7 @@ class Robustness(Estimate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveRobustness:
-    """Effective robustness on both axes, because the axis can change the sign."""
+    """Effective robustness on plain and on logit axes, because the axis can change the sign."""
 
     linear: Robustness
     logit: Robustness
@@ -88,7 +88,7 @@ class TypeDrop:
 class Trend:
     """The lines over the standard models, every model's position, and the papers' tables for reference.
 
-    Both lines are None, with a `reason`, if there are fewer than five distinct original accuracies.
+    With fewer than five distinct original accuracies, both lines are None and `reason` explains it.
     """
 
     linear: TrendLine | None
@@ -104,9 +104,9 @@ def fit(
 ) -> Trend:
     """Compute the trend over models scored on this dataset.
 
-    The line is fitted over models tagged `standard`. Of models that predict the same classes everywhere (or share a
-    name) the first counts. Each model's effective robustness uses the line without it, on plain and on logit axes,
-    because the axis can change the sign. Intervals resample the videos jointly for all models and refit.
+    The line is fitted over models tagged `standard`. Of models that predict the same classes everywhere, or share a
+    name, only the first counts. Each model's effective robustness uses the line fitted without this model, on plain and
+    on logit axes, because the axis can change the sign. Intervals resample the videos jointly for all models and refit.
     """
     expect(len(scores) > 0, "trend", "at least one model", 0)
     expect(len({score.k for score in scores}) == 1, "trend", "one k for all models", {s.k for s in scores})
@@ -117,8 +117,8 @@ def fit(
     used = np.array([s.standard and not same[m, :m].any() for m, s in enumerate(scores)])
     bootstrap = Bootstrap(dataset.video_of_set, replicates=replicates, seed=seed)
     columns = np.stack([values for s in scores for values in (s.right_at(0), s.right_at(s.k), s.scored)], axis=1)
-    drawn = bootstrap.sums(columns).reshape(replicates, len(scores), 3)
-    share, shares = count[:, :2] / count[:, 2:], _divide(drawn[:, :, :2], drawn[:, :, 2:])
+    draws_of_counts = bootstrap.sums(columns).reshape(replicates, len(scores), 3)
+    share, shares = count[:, :2] / count[:, 2:], _divide(draws_of_counts[:, :, :2], draws_of_counts[:, :, 2:])
     x = count[:, 0] / count[:, 2]
     distinct = len(np.unique(x[used]))
     reason = None
@@ -127,7 +127,7 @@ def fit(
             f"a line needs at least {LEAST_X} standard models with distinct original accuracies, here {distinct}; "
             "tag models as standard to fit one"
         )
-    linear, logit = _robustness(count, drawn, used, same, bootstrap)
+    linear, logit = _robustness(count, draws_of_counts, used, same, bootstrap)
     axes = [logit_of_counts(count[:, i], count[:, 2]) for i in (0, 1)]
     models = tuple(
         ModelTrend(
@@ -159,7 +159,7 @@ def _line(x: Floats, y: Floats, unit: Literal["points", "log odds"]) -> TrendLin
 
 
 def _same(scores: Sequence[ClassificationScore]) -> Bools:
-    """Return which models are duplicates, (M, M), each with itself."""
+    """Return which models are duplicates of each other, (M, M); every model is a duplicate of itself."""
     mark = np.array([score.fingerprint for score in scores])
     name = np.array([score.model for score in scores])
     return np.asarray((mark[:, None] == mark[None, :]) | (name[:, None] == name[None, :]))
@@ -170,12 +170,14 @@ def _divide(top: Floats, bottom: Floats) -> Floats:
 
 
 def _robustness(
-    count: Floats, drawn: Floats, used: Bools, same: Bools, bootstrap: Bootstrap
+    count: Floats, draws_of_counts: Floats, used: Bools, same: Bools, bootstrap: Bootstrap
 ) -> tuple[list[Robustness], list[Robustness]]:
-    """Return effective robustness of every model on both axes, in shares."""
-    plain = _Axis(count[:, :2] / count[:, 2:], _divide(drawn[:, :, :2], drawn[:, :, 2:]), straight=True)
-    sizes = drawn[:, :, 2:]
-    log_odds = np.where(sizes > 0, logit_of_counts(drawn[:, :, :2], sizes), np.nan)
+    """Return the effective robustness of every model on both axes, as shares."""
+    plain = _Axis(
+        count[:, :2] / count[:, 2:], _divide(draws_of_counts[:, :, :2], draws_of_counts[:, :, 2:]), straight=True
+    )
+    sizes = draws_of_counts[:, :, 2:]
+    log_odds = np.where(sizes > 0, logit_of_counts(draws_of_counts[:, :, :2], sizes), np.nan)
     logit = _Axis(logit_of_counts(count[:, :2], count[:, 2:]), log_odds, straight=False)
     n = count[:, 2].astype(np.int64)
     perturbed, draws = plain.points[:, 1], plain.draws[:, :, 1]
@@ -187,14 +189,14 @@ def _robustness(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Return (acc_orig, acc_pmk) of every model on one axis, (M, 2), and in every draw, (B, M, 2)."""
+    """(acc_orig, acc_pmk) of every model on one axis, (M, 2), and the same values in every draw, (B, M, 2)."""
 
     points: Floats
     draws: Floats
     straight: bool
 
     def line_shares(self, points: Floats, used: Bools, same: Bools) -> Floats:
-        """Return the line without each model, evaluated at that model, as a share."""
+        """For each model, fit the line without this model, and return the line's value at this model as a share."""
         fitted = leave_one_out(points[..., 0], points[..., 1], used=used, out=same)
         return fitted if self.straight else expit(fitted)
 
@@ -206,7 +208,7 @@ def _off_the_line(
     if not used.any():
         return [_no_line(0) for _ in x]
     value = perturbed - axis.line_shares(axis.points, used, same)
-    drawn = draws - axis.line_shares(axis.draws, used, same)
+    draws_off = draws - axis.line_shares(axis.draws, used, same)
     out = []
     for m in range(len(x)):
         rest = x[used & ~same[m]]
@@ -215,7 +217,7 @@ def _off_the_line(
             out.append(_no_line(distinct))
             continue
         estimate = replace(
-            bootstrap.estimate(float(value[m]), drawn[:, m], n=int(n[m]), limits=DIFFERENCES), method=METHOD
+            bootstrap.estimate(float(value[m]), draws_off[:, m], n=int(n[m]), limits=DIFFERENCES), method=METHOD
         )
         out.append(Robustness.of(estimate, extrapolated=bool(x[m] < rest.min() or x[m] > rest.max())))
     return out
@@ -229,9 +231,9 @@ def _no_line(distinct: int) -> Robustness:
 def _types(
     scores: Sequence[ClassificationScore], drop: Floats, draws: Floats, same: Bools, bootstrap: Bootstrap
 ) -> tuple[TypeDrop, ...]:
-    """Return median drops by type, in order of first appearance; models without a type are `untyped`.
+    """Return the median drop of each type, in order of first appearance; models without a type are `untyped`.
 
-    Of duplicate models of one type the first counts, as for the line.
+    Of duplicate models of one type, only the first counts, as for the line.
     """
     kinds = np.array([score.model_type or "untyped" for score in scores])
     again = np.array([bool((same[m, :m] & (kinds[:m] == kinds[m])).any()) for m in range(len(scores))])

@@ -34,15 +34,15 @@ __all__ = ["Marks", "VariantPlan"]
 STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
 
 GENERATOR = "generator"
-"""The kind of variants that change a generator's activations; nearly every search ends at its own distance."""
+"""The kind of variants that change a generator's activations; nearly every search ends at a different distance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """Whether one model is right on a dataset with variants: all data that scores and contrasts need.
+    """One model's right and wrong answers on a dataset with variants: all data that scores and contrasts need.
 
-    `right` and `answered` are (R,) per set row. `scored` (S,) are the sets whose anchor and members are all
-    predicted. `wrong_at` (S, K + 1) is whether a set has a wrong frame at each level number; 0 is the anchor.
+    `right` and `answered` are (R,) per set row. `scored` (S,) marks the sets whose anchor and members are all
+    predicted. `wrong_at` (S, K + 1) marks the level numbers at which a set has a wrong frame; level 0 is the anchor.
     """
 
     model: str
@@ -59,7 +59,7 @@ class VariantPlan:
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
         if dataset.variants is None:
             raise InvalidValue(f"{dataset.name} has no variants; it is scored as a whole")
-        expect(bool(dataset.labelled.all()), "dataset", "a label on every set scored", "none")
+        expect(bool(dataset.labelled.all()), "dataset", "a label on every scored set", "none")
         self.variants: Variants = dataset.variants
         self.dataset, self.options = dataset, options
         sets = dataset.sets
@@ -78,32 +78,32 @@ class VariantPlan:
 
     def facts(self) -> tuple[VariantFacts, ...]:
         """The variants as in results.json."""
-        many = np.bincount(self.dataset.sets.variant, minlength=len(self.variants)).tolist()
+        n_sets = np.bincount(self.dataset.sets.variant, minlength=len(self.variants)).tolist()
         return tuple(
             VariantFacts(
-                variant=one.variant,
-                fields={name: _plain(value) for name, value in one.fields.items()},
-                target=one.target.name if one.target else None,
-                axis=one.axis,
-                unit=one.unit,
-                ordered=one.ordered,
-                levels=one.levels,
-                role=one.role,
-                estimated=one.estimated,
+                variant=variant.variant,
+                fields={name: _plain(value) for name, value in variant.fields.items()},
+                target=variant.target.name if variant.target else None,
+                axis=variant.axis,
+                unit=variant.unit,
+                ordered=variant.ordered,
+                levels=variant.levels,
+                role=variant.role,
+                estimated=variant.estimated,
                 n_sets=n,
             )
-            for one, n in zip(self.variants, many, strict=True)
-            if one.role != "shown"
+            for variant, n in zip(self.variants, n_sets, strict=True)
+            if variant.role != "shown"
         )
 
     def present(self) -> Iterator[tuple[int, Variant]]:
-        """Yield the variants that have a set, with their rows; those for viewing only are skipped."""
+        """Yield the variants that have a set, with their rows; variants for viewing only are skipped."""
         held = set(self.dataset.sets.variant.tolist())
         return ((row, one) for row, one in enumerate(self.variants) if row in held and one.role != "shown")
 
     @property
     def baseline(self) -> str | None:
-        """The target in the denominator of ratios: the requested one, else a generator's first."""
+        """The target in the denominator of ratios: the requested target, else a generator's first target."""
         targets = [one.target.name for one in self.variants if one.target and "granularity" in one.fields]
         return self.options.baseline or next(iter(targets), None)
 
@@ -140,43 +140,45 @@ class VariantPlan:
         """Return the model's figures on every variant that has a set."""
         return tuple(self._score(marks, row, one) for row, one in self.present())
 
-    def _score(self, marks: Marks, row: int, one: Variant) -> VariantScore:
+    def _score(self, marks: Marks, row: int, variant: Variant) -> VariantScore:
         sets = self.dataset.sets
         mine = sets.variant == row
         use = mine & marks.scored
         orig, within = ~marks.wrong_at[:, 0], self.upto(marks, row)
         in_set = use[sets.set] & ~sets.is_anchor
         levels = []
-        for number, level in enumerate(one.levels, start=1):
+        for number, level in enumerate(variant.levels, start=1):
             at = in_set & (self.level == number)
             levels.append(
                 LevelScore(
                     level=level,
                     at=self._share(marks.right[at], self.cluster[sets.set[at]], "no member is at this level"),
-                    upto=self._share(within[use, number], self.cluster[use], "no set is predicted whole"),
+                    upto=self._share(within[use, number], self.cluster[use], "no set is fully predicted"),
                     given=self._share(within[use & orig, number], self.cluster[use & orig], "no anchor is right"),
                 )
             )
-        is_target = one.target is not None and one.target.is_model(marks.model, marks.weights)
-        found = in_set & (sets.status == "found")[sets.set]
+        is_target = variant.target is not None and variant.target.is_model(marks.model, marks.weights)
+        is_finding = in_set & (sets.status == "found")[sets.set]
         reproduced = fooled = None
         if self.is_searched(row):
             if is_target:
-                reproduced = self._share(~marks.right[found], self.cluster[sets.set[found]], "nothing was found")
+                reproduced = self._share(
+                    ~marks.right[is_finding], self.cluster[sets.set[is_finding]], "nothing was found"
+                )
             else:
-                found &= orig[sets.set]
-                none = "nothing was found on an image this model gets right"
-                fooled = self._share(~marks.right[found], self.cluster[sets.set[found]], none)
-        elif one.target is not None:
+                is_finding &= orig[sets.set]
+                none = "nothing was found on an image that this model gets right"
+                fooled = self._share(~marks.right[is_finding], self.cluster[sets.set[is_finding]], none)
+        elif variant.target is not None:
             there = in_set & orig[sets.set]
-            none = "nothing was made of an image this model gets right"
+            none = "nothing was made from an image that this model gets right"
             fooled = self._share(~marks.right[there], self.cluster[sets.set[there]], none)
-        has_times = one.ordered and one.fields.get("kind") != GENERATOR
+        has_times = variant.ordered and variant.fields.get("kind") != GENERATOR
         return VariantScore(
-            variant=one.variant,
+            variant=variant.variant,
             n_sets=int(use.sum()),
             unscored_sets=int((mine & ~marks.scored).sum()),
-            acc_orig=self._share(orig[use], self.cluster[use], "no set is predicted whole"),
+            acc_orig=self._share(orig[use], self.cluster[use], "no set is fully predicted"),
             levels=tuple(levels),
             first_failure=self._first_failure(marks, row, use & orig, is_target) if has_times else None,
             is_target=is_target,
@@ -188,9 +190,10 @@ class VariantPlan:
         return proportion(right, cluster, interval=self.options.interval) if right.size else nothing(empty)
 
     def _first_failure(self, marks: Marks, row: int, use: Bools, is_target: bool) -> Survival:
-        """Return survival of right-anchor sets: smallest wrong |distance|, else censored where set or search ended.
+        """Return the survival of sets with a right anchor, which fail at the smallest wrong |distance|.
 
-        A search against another model says nothing about this one, so a set then ends with its last member.
+        Other sets are censored at the distance where the set or its search ended. A search against another model gives
+        no information on this model, so the set then ends with its last member.
         """
         sets = self.dataset.sets
         first = np.full(len(sets), np.inf)
@@ -205,7 +208,10 @@ class VariantPlan:
     # -- over variants -------------------------------------------------------------------------------------------
 
     def means(self, marks: Marks) -> tuple[MeanScore, ...]:
-        """Return the mean over variants at each level they share, per axis; a mean needs at least two variants."""
+        """Return the mean over the variants of each axis, at each level they share.
+
+        A mean needs at least two variants.
+        """
         rows = [(row, one) for row, one in self.present() if one.role == "same" and not self.is_searched(row)]
         scales = dict.fromkeys((one.axis, one.unit) for _, one in rows)
         out = []
@@ -249,21 +255,21 @@ class VariantPlan:
     # -- searches ------------------------------------------------------------------------------------------------
 
     def searches(self, among: Bools | None = None) -> tuple[Search, ...]:
-        """Return the results of the searches: every variant with a set that is not merely complete.
+        """Return the results of the searches: every variant with a set that was searched.
 
         `among` (S,) selects sets.
         """
         use = np.ones(self.dataset.n_sets, dtype=bool) if among is None else among
         return tuple(self._search(row, one, use) for row, one in self.present() if self.is_searched(row))
 
-    def _search(self, row: int, one: Variant, among: Bools) -> Search:
+    def _search(self, row: int, variant: Variant, among: Bools) -> Search:
         sets = self.dataset.sets
         mine = (sets.variant == row) & among
         ran = mine & sets.is_searched
         counts = {status: int((sets.status[mine] == status).sum()) for status in STATUS_COUNTS}
         time, event, cluster = sets.reach[ran], (sets.status == "found")[ran], self.cluster[ran]
         curve = kaplan_meier(time, event, cluster, interval=self.options.interval)
-        number = level_numbers(time, one.levels)
+        number = level_numbers(time, variant.levels)
         levels = tuple(
             SearchLevel(
                 level=level,
@@ -271,15 +277,15 @@ class VariantPlan:
                 searched=int(((event & (number <= place)) | (time * (1 + 1e-6) >= level)).sum()),
                 alive=alive_at(curve, level, cluster, interval=self.options.interval),
             )
-            for place, level in enumerate(one.levels, start=1)
+            for place, level in enumerate(variant.levels, start=1)
         )
         return Search(
-            variant=one.variant,
-            target=one.target.name if one.target else None,
+            variant=variant.variant,
+            target=variant.target.name if variant.target else None,
             n=sum(counts.values()),
             median=median_of(curve),
             levels=levels,
-            by_class=self._by_class(ran) if one.fields.get("kind") == GENERATOR else None,
+            by_class=self._by_class(ran) if variant.fields.get("kind") == GENERATOR else None,
             **counts,
         )
 
@@ -289,11 +295,12 @@ class VariantPlan:
         out = []
         for label in np.unique(labels.label[np.isin(labels.frame, sets.anchor_frame[ran])]).tolist():
             mine = ran & np.isin(sets.anchor_frame, labels.frame[labels.label == label])
-            found = (sets.status == "found")[mine]
-            curve = kaplan_meier(sets.reach[mine], found, self.cluster[mine], interval=self.options.interval)
+            is_finding = (sets.status == "found")[mine]
+            curve = kaplan_meier(sets.reach[mine], is_finding, self.cluster[mine], interval=self.options.interval)
             out.append(
                 ClassSearch(
-                    label=space.ids[label], name=space.names[label], searched=int(mine.sum()), found=int(found.sum()),
+                    label=space.ids[label], name=space.names[label], searched=int(mine.sum()),
+                    found=int(is_finding.sum()),
                     median=median_of(curve),
                 )
             )  # fmt: skip

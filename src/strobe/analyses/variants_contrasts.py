@@ -1,6 +1,6 @@
-"""Contrasts: two variants under one model, two models on one variant, one search against two targets.
+"""Contrasts of two variants under one model, of two models on one variant, or of one search against two targets.
 
-All are paired by image (the group of a set), and the anchor's source is resampled.
+All contrasts are paired by image (the group of a set), and the anchors' sources are resampled.
 """
 
 from collections import Counter
@@ -44,9 +44,9 @@ Its magnitudes all differ, so a single pair of searches without a finding would 
 
 
 class ByVariant:
-    """Adds the results of a dataset with variants to those of its models, collected as they are scored.
+    """Adds the results by variant to the models' results. These results are collected while the models are scored.
 
-    Without variants nothing is added. `areas` is the object's share of the image, by group, if known.
+    Without variants, nothing is added. `areas` maps a group to the share of the image that the object covers, if known.
     """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
@@ -87,12 +87,12 @@ class ByVariant:
         if self._plan is None or not self._plan.searches():
             return ()
         dataset = self._plan.dataset
-        asked: list[tuple[Literal["people", "judges"], NamingTable]] = []
+        tables: list[tuple[Literal["people", "judges"], NamingTable]] = []
         if dataset.names:
-            asked.append(("people", NamingTable.of(dataset)))
+            tables.append(("people", NamingTable.of(dataset)))
         if self._judges:
-            asked.append(("judges", NamingTable.by_models(dataset, list(self._judges.values()))))
-        found = [preserved_results(self._plan, naming, by=by) for by, naming in asked]
+            tables.append(("judges", NamingTable.by_models(dataset, list(self._judges.values()))))
+        found = [preserved_results(self._plan, naming, by=by) for by, naming in tables]
         return tuple(one for one in found if one is not None)
 
 
@@ -100,8 +100,8 @@ def _expect_independent(plan: VariantPlan, judge: Marks) -> None:
     for one in plan.variants:
         if one.target is not None and one.target.is_model(judge.model, judge.weights):
             raise InvalidValue(
-                f"judge: {printable(judge.model)} is what {printable(one.variant)} was made against, so it cannot say "
-                "whether a finding is still what it was; name a model that nothing was searched against"
+                f"judge: {printable(one.variant)} was made against {printable(judge.model)}, so this model cannot "
+                "decide whether a finding still shows its class; name a model that no search targeted"
             )
 
 
@@ -110,28 +110,33 @@ def preserved_results(
 ) -> PreservedResults | None:
     """Return the searches with only the findings that people or judges still name as before.
 
-    It uses only images with a named finding, and those without any finding; otherwise findings that nobody was asked
-    about would look like searches that found nothing. None if nobody named a finding.
+    Only images with a named finding and images without any finding are used. Otherwise, findings that nobody was asked
+    about would look like searches that found nothing. The result is None if nobody named a finding.
     """
-    sets, told = plan.dataset.sets, preserved_by(naming)
-    found = sets.status == "found"
-    asked = told.asked & found
-    if not asked.any():
+    sets, preserved = plan.dataset.sets, preserved_by(naming)
+    is_finding = sets.status == "found"
+    judged = preserved.asked & is_finding
+    if not judged.any():
         return None
     group = sets.group.astype(str)
     named = group[sets.set[naming.row]]
-    seen = np.isin(group, group[asked]) | (np.isin(group, named) & ~np.isin(group, group[found]))
-    use = seen & (~found | (told.kept & found))
+    seen = np.isin(group, group[judged]) | (np.isin(group, named) & ~np.isin(group, group[is_finding]))
+    use = seen & (~is_finding | (preserved.kept & is_finding))
     still = []
-    for row, one in plan.present():
+    for row, variant in plan.present():
         mine = (sets.variant == row) & seen & sets.is_searched
         if plan.is_searched(row):
-            kept, cluster = (told.kept & found)[mine], plan.cluster[mine]
-            share = proportion(kept, cluster, interval=plan.options.interval) if kept.size else nothing("none searched")
+            kept, cluster = (preserved.kept & is_finding)[mine], plan.cluster[mine]
+            share = (
+                proportion(kept, cluster, interval=plan.options.interval)
+                if kept.size
+                else nothing("no image was searched")
+            )
             still.append(
                 StillFound(
-                    variant=one.variant, target=one.target.name if one.target else None, searched=int(mine.sum()),
-                    found=int((mine & found).sum()), asked=int((mine & asked).sum()), kept=int(kept.sum()), still=share,
+                    variant=variant.variant, target=variant.target.name if variant.target else None,
+                    searched=int(mine.sum()), found=int((mine & is_finding).sum()), asked=int((mine & judged).sum()),
+                    kept=int(kept.sum()), still=share,
                 )
             )  # fmt: skip
     return PreservedResults(
@@ -149,29 +154,30 @@ Gap = tuple[Ints, Ints]
 
 
 def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer | None = None) -> tuple[Contrast, ...]:
-    """Return all contrasts of the dataset, with p-values corrected by Holm over those of one kind.
+    """Return all contrasts of the dataset, with p-values corrected by Holm's method over the contrasts of one kind.
 
-    If variants are reported separately: every plain variant against the anchors and against every other, at the
-    highest level both have. Every pair of models on every plain variant, at its highest level. Every pair of searches
-    that differ only in their target, as the ratio of the distances they needed, with the baseline always in the
-    denominator.
+    If variants are reported separately, every plain variant is compared with the anchors and with every other variant,
+    at the highest level both have. Every pair of models is compared on every plain variant, at its highest level. Every
+    pair of searches that differ only in their target is compared by the ratio of the distances they needed. The
+    baseline is always in the denominator.
 
-    For a ladder of backgrounds: the pairs of rungs that differ in one thing, corrected among themselves; the whole
-    image against every rung; every pair of models on every rung. All at every level.
+    A ladder of backgrounds has three kinds of contrasts, at every level. The first are the pairs of rungs that differ
+    in one respect, corrected among themselves. The other two are the whole image against every rung, and every pair of
+    models on every rung.
     """
     if ladder is not None:
-        found = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
+        results = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
                            _of_models_on_rungs(plan, models, ladder))  # fmt: skip
     else:
-        found = _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
-    return _marked(plan, found)
+        results = _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
+    return _marked(plan, results)
 
 
 def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions) -> dict[str, Contrast]:
     """Return one model's losses between variants, by the names that rules use.
 
-    A name is an isolated effect, `bg-gap`, or both sides, `anchor-grey`, with the level if the two meet at several,
-    `anchor-crop@1.5`. Each has the interval of its own test, not corrected for the others.
+    A name is an isolated effect (`bg-gap`) or both sides (`anchor-grey`), with the level if there are several
+    (`anchor-crop@1.5`). Each loss has the interval of its own test, without correction for the other losses.
     """
     plan = VariantPlan(dataset, options)
     marks = [plan.mark(answers)]
@@ -180,37 +186,38 @@ def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions
         pairs = [*_isolating(plan, marks, ladder), *_of_rungs(plan, marks, ladder)]
     else:
         pairs = list(_of_variants(plan, marks))
-    found = [one for pair in pairs for one in _corrected(iter([pair]))]
-    met = Counter((one.a, one.b) for one in found if one.isolates is None)
+    results = [contrast for pair in pairs for contrast in _corrected(iter([pair]))]
+    met = Counter((contrast.a, contrast.b) for contrast in results if contrast.isolates is None)
     return {
-        one.isolates or f"{one.a}-{one.b}{f'@{one.level:g}' if met[one.a, one.b] > 1 else ''}": one
-        for one in _marked(plan, found)
+        contrast.isolates
+        or f"{contrast.a}-{contrast.b}{f'@{contrast.level:g}' if met[contrast.a, contrast.b] > 1 else ''}": contrast
+        for contrast in _marked(plan, results)
     }
 
 
-def _marked(plan: VariantPlan, found: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    """Return the contrasts, and mark those that depend on boxes or masks that nobody drew."""
+def _marked(plan: VariantPlan, results: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    """Return the contrasts, and mark those that depend on boxes or masks that a model made."""
     guessed = {one.variant for one in plan.variants if one.estimated}
-    return tuple(replace(one, estimated=True) if guessed & {one.a, one.b, one.held} else one for one in found)
+    return tuple(replace(one, estimated=True) if guessed & {one.a, one.b, one.held} else one for one in results)
 
 
 def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contrast, ...]:
     out: list[Contrast] = []
     for found in families:
         family = list(found)
-        tested = [one.p for one, _ in family if one.p is not None]
+        tested = [contrast.p for contrast, _ in family if contrast.p is not None]
         corrected = iter(holm(tested))
-        for one, gap in family:
-            p_holm = None if one.p is None else next(corrected)
-            if gap is not None and one.p is not None and p_holm is not None:
-                value = paired_difference(*gap, p=one.p, p_holm=p_holm, pairs=len(tested))
-                one = replace(one, value=value)
-            out.append(replace(one, p_holm=p_holm))
+        for contrast, gap in family:
+            p_holm = None if contrast.p is None else next(corrected)
+            if gap is not None and contrast.p is not None and p_holm is not None:
+                value = paired_difference(*gap, p=contrast.p, p_holm=p_holm, pairs=len(tested))
+                contrast = replace(contrast, value=value)
+            out.append(replace(contrast, p_holm=p_holm))
     return tuple(out)
 
 
 def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
-    """The variants made against no model; others are reported with their search."""
+    """The variants that were not made against a model; other variants are reported with their search."""
     return [
         (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
     ]
@@ -242,14 +249,14 @@ def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[C
 
 
 def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
-    for row, one in _plain_variants(plan):
+    for row, variant in _plain_variants(plan):
         for first, second in combinations(models, 2):
-            a_set, a = _at(plan, first, row, len(one.levels))
-            b_set, b = _at(plan, second, row, len(one.levels))
+            a_set, a = _at(plan, first, row, len(variant.levels))
+            b_set, b = _at(plan, second, row, len(variant.levels))
             both, in_a, in_b = np.intersect1d(a_set, b_set, return_indices=True)
             yield _difference(
-                plan, a[in_a], b[in_b], both, a=first.model, b=second.model, held=one.variant, of="models",
-                level=one.levels[-1],
+                plan, a[in_a], b[in_b], both, a=first.model, b=second.model, held=variant.variant, of="models",
+                level=variant.levels[-1],
             )  # fmt: skip
 
 
@@ -303,19 +310,19 @@ def _of_targets(plan: VariantPlan, among: Bools | None = None) -> Iterator[tuple
         yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant, slack=slack), None
 
 
-def _but_target(one: Variant) -> tuple[object, ...]:
-    own = {name: value for name, value in one.fields.items() if name != "target"}
-    return (sorted(map(repr, own.items())), one.axis, one.unit, one.role)
+def _but_target(variant: Variant) -> tuple[object, ...]:
+    own = {name: value for name, value in variant.fields.items() if name != "target"}
+    return (sorted(map(repr, own.items())), variant.axis, variant.unit, variant.role)
 
 
 def _at(plan: VariantPlan, marks: Marks, row: int, number: int) -> tuple[Ints, Bools]:
-    """Return the scored sets of a variant with a member at a level, and whether all those members are right."""
+    """Return the scored sets of a variant that have a member at a level, and whether all these members are right."""
     there = np.flatnonzero((plan.dataset.sets.variant == row) & marks.scored & (plan.members[:, number] > 0))
     return there, ~marks.wrong_at[there, number]
 
 
 def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
-    """Return the indices of each image's sets in both lists; a variant has one set per image."""
+    """Return the indices of each image's sets in the two lists; a variant has one set per image."""
     group = plan.dataset.sets.group.astype(str)
     _, in_a, in_b = np.intersect1d(group[a_set], group[b_set], return_indices=True)
     order = np.argsort(in_a)
@@ -335,7 +342,10 @@ def _difference(
     level: float | None,
     isolates: Isolates | None = None,
 ) -> tuple[Contrast, Gap | None]:
-    """The contrast and its gaps; its interval is that of the corrected test, which needs all contrasts of its kind."""
+    """The contrast and its gaps.
+
+    The interval belongs to the corrected test, which needs all contrasts of the same kind.
+    """
     blank = Contrast(
         of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
         value=nothing(_NO_PAIR), test="none", p=None, p_holm=None, isolates=isolates,
@@ -349,7 +359,7 @@ def _difference(
 
 
 def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack: float) -> Contrast:
-    """Return the ratio of distances that two searches of the same images needed, a over b; tests which needed more."""
+    """Return the ratio of the distances that two searches of the same images needed, a / b, and test it."""
     sets = plan.dataset.sets
     blank = Contrast(
         of="targets", a=a, b=b, held=None, form="ratio", level=None, n=len(a_set), only_a=0, only_b=0,
@@ -359,7 +369,7 @@ def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack
         return blank
     found = sets.status == "found"
     least, most = ratio_bounds(sets.reach[a_set], found[a_set], sets.reach[b_set], found[b_set])
-    # If one search found something and the other, gone as far, did not, the direction is certain: one bound is 1.
+    # If one search has a finding and the other went as far without one, the direction is certain, so one bound is 1.
     more = ((least >= 1) & (most > 1)).astype(np.int64) - ((most <= 1) & (least < 1)).astype(np.int64)
     cluster = plan.cluster[a_set]
     tested = paired_test(more, cluster)

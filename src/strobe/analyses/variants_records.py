@@ -18,7 +18,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFacts:
-    """One variant of the dataset: the change made to the images. `target` is the model its sets were made against."""
+    """One variant of the dataset: the change made to the images.
+
+    `target` is the model that its sets were made against.
+    """
 
     variant: str
     fields: Mapping[str, str | float | bool | None]
@@ -36,8 +39,8 @@ class VariantFacts:
 class LevelScore:
     """One level of a variant.
 
-    `at` is the share of right members there. `upto` is the share of sets that are right at the anchor and every
-    member within the level. `given` is the same among the sets whose anchor is right.
+    `at` is the share of right members at this level. `upto` is the share of sets that are right on the anchor and on
+    every member within the level. `given` is the same among the sets whose anchor is right.
     """
 
     level: float
@@ -50,10 +53,10 @@ class LevelScore:
 class VariantScore:
     """One model on one variant.
 
-    `reproduced` is for the model that the sets were made against: the share of findings it still gets wrong when they
-    are read back. `fooled` is for every other model: the share it gets wrong of findings whose anchor it gets right.
-    For a control made against a model, `fooled` is given for every model: the share wrong of members whose anchor is
-    right.
+    `reproduced` is for the model that the sets were made against: the share of findings it still gets wrong after they
+    are stored and read again. `fooled` is for every other model: the share of findings it gets wrong although it gets
+    their anchor right. For a control made against a model, `fooled` is given for every model: the share of members it
+    gets wrong although their anchor is right.
     """
 
     variant: str
@@ -80,7 +83,7 @@ class MeanScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLevel:
-    """Sets with a finding within a level, sets searched so far, and the share without a finding."""
+    """One level of a search: the sets with a finding, the sets searched that far, and the share without a finding."""
 
     level: float
     found: Count
@@ -90,7 +93,7 @@ class SearchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSearch:
-    """The searches of one variant on images of one class: how many ran and found something, and the median distance."""
+    """The searches of one variant in one class: the numbers of searches and findings, and the median distance."""
 
     label: str
     name: str
@@ -103,7 +106,7 @@ class ClassSearch:
 class Search:
     """The results of the searches of one variant; `median` and `alive` are over the searched sets.
 
-    `by_class` is present if a generator was searched, class by class.
+    `by_class` is present if a generator was searched class by class.
     """
 
     variant: str
@@ -123,9 +126,9 @@ class Contrast:
     """Two variants under one model, two models on one variant, or one search against two targets, paired by image.
 
     `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the original images. A
-    `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
-    present if the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
-    `estimated` is present if one of its variants depends on boxes or masks that nobody drew.
+    `difference` is a − b, and a `ratio` is a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates`
+    is present if the two are rungs of a ladder of backgrounds that differ in one respect; such contrasts form a
+    separate kind. `estimated` is present if one of its variants depends on boxes or masks that a model made.
     """
 
     of: Literal["variants", "models", "targets"]
@@ -147,10 +150,10 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillFound:
-    """The searches of one variant on images with a judged finding: counts of searches, findings and preserved ones.
+    """Counts for one variant of the searches, findings and preserved findings, on images with a judged finding.
 
-    It counts the searches that found something, the judged findings, and the preserved ones (`kept`), also as a share
-    of the searches.
+    The record counts the searches with a finding, the judged findings, and the preserved findings (`kept`), which are
+    also given as a share of the searches.
     """
 
     variant: str
@@ -164,7 +167,7 @@ class StillFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreservedResults:
-    """The searches again with only the preserved findings, by people or by judges (`who`).
+    """The results of the searches with only the preserved findings; `who` names the judges: people or models.
 
     A finding that is not preserved or was not judged is excluded; a search that found nothing is included.
     """

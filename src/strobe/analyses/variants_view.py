@@ -1,4 +1,4 @@
-"""One set per image: a view of a dataset with variants that code for single sets can score."""
+"""A view of a dataset with variants that has one set per image, so that code for plain sets can score it."""
 
 from dataclasses import replace
 
@@ -18,10 +18,11 @@ WORST = "worst"
 def overall(dataset: Dataset) -> Dataset:
     """Return the dataset with one set per image.
 
-    With `worst`, the sets of a group are merged over all variants except controls, and k counts the levels they
-    share. With `each`, no worst case is meaningful, so only the distinct anchors remain, at k = 0. A dataset without
-    variants, or with one, is its own view, unless that one was searched: a model other than its target would be
-    credited with every search that found nothing. Frames keep their rows, so that predictions fit.
+    With `worst`, the sets of a group are merged over all variants except controls, and k counts the levels that these
+    variants share. With `each`, no worst case is meaningful, so only the distinct anchors remain, at k = 0. A dataset
+    without variants is its own view. A dataset with one variant is its own view too, unless that variant was searched.
+    A search without a finding would count in favour of models other than its target. Frames keep their rows, so that
+    predictions still match their frames.
     """
     if dataset.variants is None or (len(dataset.variants) == 1 and bool((dataset.sets.status == "complete").all())):
         return dataset
@@ -48,11 +49,11 @@ def _merged(dataset: Dataset, variants: Variants) -> Dataset:
     rows, row_group = rows[fresh], row_group[fresh]
     rank = np.lexsort((rows, sets.distance[rows], row_group))
     rows, row_group = rows[rank], row_group[rank]
-    one = variants[int(np.flatnonzero(variants.is_same)[0])]
-    scale = Variant(variant=WORST, axis=one.axis, unit=one.unit, levels=one.levels)
+    variant = variants[int(np.flatnonzero(variants.is_same)[0])]
+    scale = Variant(variant=WORST, axis=variant.axis, unit=variant.unit, levels=variant.levels)
     return replace(
         dataset,
-        info=replace(dataset.info, combine="each", axis=one.axis, k=len(one.levels)),
+        info=replace(dataset.info, combine="each", axis=variant.axis, k=len(variant.levels)),
         sets=Sets(
             set_id=names[order].astype(object),
             set=row_group,
@@ -68,7 +69,7 @@ def _merged(dataset: Dataset, variants: Variants) -> Dataset:
 
 
 def _first_anchor(is_anchor: Bools, group: Ints, rows: Ints) -> Bools:
-    """Return one anchor for each group: the one with the first row; others become members at distance 0."""
+    """Return the first anchor of each group; the group's other anchors become members at distance 0."""
     out = np.zeros(len(is_anchor), dtype=bool)
     at = np.flatnonzero(is_anchor)
     at = at[np.lexsort((rows[at], group[at]))]
@@ -77,17 +78,17 @@ def _first_anchor(is_anchor: Bools, group: Ints, rows: Ints) -> Bools:
 
 
 def _least_reach(dataset: Dataset, group: Ints, n_groups: int) -> Floats:
-    """Return the reach of all of a group's sets if one of them gives it; else NaN."""
+    """Return the reach of each group if one of its sets gives a reach, else NaN."""
     sets = dataset.sets
     seen = np.zeros(len(sets))
     np.maximum.at(seen, sets.set, np.abs(sets.distance))
     went = np.where(np.isfinite(sets.reach), sets.reach, seen)
     least = np.full(n_groups, np.inf)
-    said = np.zeros(n_groups, dtype=bool)
+    has_reach = np.zeros(n_groups, dtype=bool)
     use = group >= 0
     np.minimum.at(least, group[use], went[use])
-    np.logical_or.at(said, group[use], np.isfinite(sets.reach[use]))
-    return np.where(said, least, np.nan)
+    np.logical_or.at(has_reach, group[use], np.isfinite(sets.reach[use]))
+    return np.where(has_reach, least, np.nan)
 
 
 def _anchors(dataset: Dataset) -> Dataset:

@@ -1,6 +1,6 @@
-"""How reliable the votes on pairs are: who cast them, agreement, attention checks and pace. Pure.
+"""The reliability of the votes on pairs: voters, agreement, attention checks and pace. Pure.
 
-These figures accompany the data: `review status`, review.json, results.json and the report all use them.
+`review status`, review.json, results.json and the report all contain these figures.
 """
 
 from collections import Counter, defaultdict
@@ -40,7 +40,7 @@ LEAST_RIGHT, LEAST_FAILED = 0.9, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewer:
-    """One person: votes cast, control pairs right, median seconds per vote, implausibly quick votes."""
+    """One person: votes cast, correct share of control pairs, median seconds per vote, and implausibly quick votes."""
 
     person: str
     n_votes: Count
@@ -53,10 +53,10 @@ class Reviewer:
 class ReviewResults:
     """The people who decided which pairs look the same, and how reliable their votes are.
 
-    `fleiss_kappa` uses only votes cast independently, over the `n_pairs_twice` pairs with two or more. `controls` is
-    the share of hidden control pairs answered correctly. `seconds` is the median time of a vote. `too_quick` counts
-    the votes cast faster than images can be viewed. `warnings` lists problems with the votes, and is empty if there
-    are none.
+    `fleiss_kappa` uses only votes cast independently, over the `n_pairs_twice` pairs with two or more such votes.
+    `controls` is the share of hidden control pairs answered correctly. `seconds` is the median time of a vote.
+    `too_quick` counts the votes cast faster than a person can view the images. `warnings` lists problems with the
+    votes, and is empty if there are none.
     """
 
     n_people: Count
@@ -71,14 +71,14 @@ class ReviewResults:
     warnings: tuple[str, ...]
 
     def text(self) -> str:
-        """Return the figures in a line."""
+        """Return the figures as one line of text."""
         votes, pairs = (f"{n:,} {noun}{'s' * (n != 1)}" for n, noun in ((self.n_votes, "vote"), (self.n_pairs, "pair")))
         out = [f"{votes} of {self.n_people:,} {'person' if self.n_people == 1 else 'people'} on {pairs}"]
         if self.fleiss_kappa.value is not None:
             kappa = f"Fleiss’ κ {self.fleiss_kappa.text(scale=1.0, digits=2)}"
             out.append(f"{kappa} on {self.n_pairs_twice:,} with two votes or more")
         else:
-            out.append("agreement not known (no pair has two votes)")
+            out.append("agreement unknown (no pair has two votes)")
         right = self.controls
         out.append(f"{right.count} of {right.n} control pairs right" if right.n else "no control pairs")
         out.append("no times" if self.seconds is None else f"{self.seconds:.1f} s a pair (median)")
@@ -89,7 +89,8 @@ class ReviewResults:
 class PairVotes:
     """Votes on neighbours, split into pairs of the dataset and hidden control pairs.
 
-    `anchors` are the anchors' frames by set: a control with that frame must be similar, any other dissimilar.
+    `anchors` maps a set to its anchor's frame. A control pair with the anchor's own frame must be voted similar, and
+    any other control pair dissimilar.
     """
 
     on_pairs: tuple[Verdict, ...]
@@ -98,7 +99,7 @@ class PairVotes:
 
 
 def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
-    """Return the votes on neighbours of this dataset's sets, without those on anchors alone and on other datasets."""
+    """Return the votes on neighbours in this dataset's sets, without votes on anchors alone or on other datasets."""
     pairs, ids = dataset.candidates(), dataset.frame_ids()
     names = [str(name) for name in dataset.sets.set_id]
     anchors = {names[number]: ids[row] for number, row in enumerate(dataset.sets.anchor_frame.tolist())}
@@ -111,9 +112,9 @@ def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
 
 
 def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dict[str, Estimate]:
-    """Return the share of control pairs answered correctly: the `same` image twice, or a `different` video.
+    """Return the share of control pairs answered correctly; a pair has the `same` image twice, or a `different` video.
 
-    `all` is both; the latest vote of each person counts.
+    `all` covers both kinds of pairs; the latest vote of each person counts.
     """
     right: dict[str, list[bool]] = {"same": [], "different": []}
     for (set_id, frame_id), votes in latest_votes(controls).items():
@@ -126,7 +127,7 @@ def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dic
 
 
 def too_quick(verdict: Verdict) -> bool:
-    """Return whether a vote was faster than its images can be viewed; False for a vote without a time.
+    """Return whether a vote was faster than a person can view its images; False for a vote without a time.
 
     >>> from dataclasses import replace
     >>> vote = Verdict(verdict_id="1", annotator="Ann", at="", stage="pair", set_id="a", frame_id="b",
@@ -140,7 +141,7 @@ def too_quick(verdict: Verdict) -> bool:
 
 
 def is_alone(verdict: Verdict) -> bool:
-    """Return whether a vote was cast independently, as far as the vote records it."""
+    """Return whether a vote was cast independently, as far as its record shows."""
     return verdict.stage != "joint"
 
 
@@ -148,7 +149,7 @@ def is_alone(verdict: Verdict) -> bool:
 class Ratings:
     """The latest votes cast independently: `ratings` (pairs, people) are indices into DECISIONS, −1 for none.
 
-    `cluster` (pairs,) are the videos, which intervals resample.
+    `cluster` (pairs,) holds the videos, which intervals resample.
     """
 
     people: tuple[str, ...]
@@ -167,7 +168,7 @@ class Ratings:
 
 
 def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[Verdict], bool] = is_alone) -> Ratings:
-    """Return the votes for measuring agreement: the latest of those that are `alone`, one per person and pair."""
+    """Return the votes for measuring agreement: the latest independent vote (`alone`) of each person on each pair."""
     latest = latest_votes(filter(alone, on_pairs))
     video = dict(zip((str(name) for name in dataset.sets.set_id), dataset.video_of_set.tolist(), strict=True))
     people = sorted({name for votes in latest.values() for name in votes})
@@ -182,7 +183,7 @@ def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[V
 
 
 def reviewers(found: PairVotes) -> tuple[Reviewer, ...]:
-    """Return measures of each person's care, from their votes on pairs and controls."""
+    """Return measures of each person's attention, from the votes on pairs and controls."""
     of_name: dict[str, list[Verdict]] = defaultdict(list)
     hidden: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in (*found.on_pairs, *found.controls):
@@ -202,26 +203,28 @@ def reviewers(found: PairVotes) -> tuple[Reviewer, ...]:
 
 
 def against(person: str, controls: Estimate, *, quick: int, timed: int, what: str, limit_s: float) -> list[str]:
-    """Return problems with one person's answers: failed controls, an implausible pace (`quick` of `timed`)."""
+    """Return problems with one person's answers: failed controls, or an implausible pace (`quick` of `timed` votes)."""
     name, out = printable(person), []
     if _fails(controls):
         out.append(f"{name} got {controls.count} of {controls.n} control {what} right: their answers may be guesses")
     if quick >= LEAST_QUICK and quick > MOST_QUICK * timed:
-        how = f"came faster than {what} can be looked at (less than {limit_s:g} s)"
-        out.append(f"{quick:,} of {timed:,} answers of {name} {how}")
+        how = f"came faster than {what} can be viewed (less than {limit_s:g} s)"
+        out.append(f"{quick:,} of {timed:,} answers by {name} {how}")
     return out
 
 
 def warnings(found: PairVotes) -> tuple[str, ...]:
-    """Return the problems with the votes, a sentence each."""
+    """Return the problems with the votes, one sentence for each problem."""
     people = reviewers(found)
     timed = Counter(v.annotator for v in (*found.on_pairs, *found.controls) if v.seconds is not None)
     out: list[str] = []
-    for one in people:
-        n = timed[one.person]
-        out += against(one.person, one.controls, quick=one.too_quick, timed=n, what="pairs", limit_s=LEAST_SECONDS)
+    for reviewer in people:
+        n = timed[reviewer.person]
+        out += against(
+            reviewer.person, reviewer.controls, quick=reviewer.too_quick, timed=n, what="pairs", limit_s=LEAST_SECONDS
+        )
     every = control_answers(found.controls, found.anchors)["all"]
-    if _fails(every) and not any(_fails(one.controls) for one in people):
+    if _fails(every) and not any(_fails(reviewer.controls) for reviewer in people):
         out.append(f"only {every.count} of {every.n} control pairs were answered right: some votes may be guesses")
     return tuple(out)
 
@@ -229,23 +232,23 @@ def warnings(found: PairVotes) -> tuple[str, ...]:
 def review_results(
     dataset: Dataset, *, alone: Callable[[Verdict], bool] = is_alone, seed: int = 0
 ) -> ReviewResults | None:
-    """Return the record of the votes on a dataset's candidates in results.json; None if no pair has one."""
-    found = asked(dataset, dataset.verdicts)
-    if not found.on_pairs:
+    """Return the record in results.json of the votes on a dataset's candidates; None if no pair has a vote."""
+    votes = asked(dataset, dataset.verdicts)
+    if not votes.on_pairs:
         return None
-    ratings = ratings_of(dataset, found.on_pairs, alone)
-    people = reviewers(found)
+    ratings = ratings_of(dataset, votes.on_pairs, alone)
+    people = reviewers(votes)
     return ReviewResults(
         n_people=len(people),
-        n_votes=len(found.on_pairs),
-        n_pairs=len({(v.set_id, v.frame_id) for v in found.on_pairs}),
+        n_votes=len(votes.on_pairs),
+        n_pairs=len({(v.set_id, v.frame_id) for v in votes.on_pairs}),
         n_pairs_twice=ratings.n_twice,
         fleiss_kappa=fleiss_kappa(ratings.counts, cluster=ratings.cluster, seed=seed),
-        controls=control_answers(found.controls, found.anchors)["all"],
-        seconds=_middle(found.on_pairs),
+        controls=control_answers(votes.controls, votes.anchors)["all"],
+        seconds=_middle(votes.on_pairs),
         too_quick=sum(one.too_quick for one in people),
         people=people,
-        warnings=warnings(found),
+        warnings=warnings(votes),
     )
 
 

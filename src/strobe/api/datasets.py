@@ -51,7 +51,7 @@ def save_dataset(dataset: Dataset, path: str | Path, *, overwrite: bool = False)
         The folder.
 
     Raises:
-        StrobeError: The folder already holds a dataset and `overwrite` is False.
+        StrobeError: The folder already contains a dataset and `overwrite` is False.
 
     >>> import tempfile, strobe
     >>> with tempfile.TemporaryDirectory() as tmp:

@@ -1,7 +1,7 @@
 """Scores and comparisons as the Python API returns them.
 
-They are the records of the analyses with a short repr, an HTML table for notebooks, `to_frame()` and `plot()`. The
-records themselves stay free of plotting and tables, which are imported here when they are needed (ADR 18).
+They add a short repr, an HTML table for notebooks, `to_frame()` and `plot()` to the records of the analyses. pandas and
+matplotlib are imported only when these methods are called (ADR 18).
 """
 
 import html
@@ -30,14 +30,14 @@ Part = Literal["headline", "curve", "class", "offset", "set"]
 
 
 class _Face:
-    """How both kinds of scores are displayed. The first three of `_figures` are the headline."""
+    """The display of both kinds of scores. The first three entries of `_figures` are the headline."""
 
     __slots__ = ()
     model: str
     dataset: Dataset
     sets: ModelSets
 
-    # Each kind of score implements the next three.
+    # Each kind of score implements the next three methods.
     def _figures(self) -> dict[str, Estimate]:
         raise NotImplementedError
 
@@ -56,7 +56,10 @@ class _Face:
     def _repr_html_(self) -> str:
         rows = [[name, _text(found), str(found.n)] for name, found in self._figures().items()]
         about = f"{self.model}, k = {self._k()}, {self.dataset.name}"
-        notes = [*(getattr(self, "notes", None) or ()), "% [95 % interval]; .to_frame(), .plot() and .curve have more"]
+        notes = [
+            *(getattr(self, "notes", None) or ()),
+            "Values are % [95 % interval]. For more, use .to_frame(), .plot() and .curve",
+        ]
         return html_table(["measure", "value", "n"], rows, caption=about, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
@@ -83,7 +86,7 @@ class _Face:
         pandas = require("pandas", what="to_frame()", extra="frames")
         parts = self._parts() if what != "set" else {"set": ()}
         if what not in parts:
-            raise UnknownName("part", what, [*self._parts(), "set"], hint=f"there are {', '.join([*parts, 'set'])}")
+            raise UnknownName("part", what, [*self._parts(), "set"], hint=f"the parts are {', '.join([*parts, 'set'])}")
         if what == "set":
             return pandas.DataFrame({"model": self.model, **self._set_columns()})
         return pandas.DataFrame([{"model": self.model, **row} for row in parts[what]])
@@ -99,11 +102,13 @@ def _text(found: Estimate) -> str:
     return found.text().replace("-", "−")
 
 
-def _row(found: Estimate, prefix: str = "") -> dict[str, Any]:
-    """Return an estimate as columns: value, low, high and n. With a prefix, `value` is named by the prefix."""
+def _row(estimate: Estimate, prefix: str = "") -> dict[str, Any]:
+    """Return an estimate as columns: value, low, high and n. With a prefix, the column `value` has the prefix as its
+    name.
+    """
     if not prefix:
-        return {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
-    return {prefix: found.value, f"{prefix}_low": found.low, f"{prefix}_high": found.high}
+        return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
+    return {prefix: estimate.value, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -111,8 +116,8 @@ class ClassifierScore(_Face, ClassificationScore):
     """All figures of one classifier, as `strobe.score` and `strobe.evaluate` return them.
 
     Figures are Estimates (`value`, `low`, `high`, `n`), as shares and not per cent. `acc_orig`, `acc_pmk` and `drop`
-    are the headline. `curve` has a point for every k (`.k`, `.acc`, `.drop`), and `per_class` one for every class.
-    `to_json()` returns the model's object in results.json.
+    are the headline. `curve` has a point for every k (`.k`, `.acc`, `.drop`), and `per_class` has an entry for every
+    class. `to_json()` returns the model's object in results.json.
 
     >>> import strobe
     >>> dataset = strobe.example_dataset()
@@ -159,7 +164,7 @@ class ClassifierScore(_Face, ClassificationScore):
         from strobe.report import axes
 
         if self.stopped_early is not None and what in ("curve", "offset"):
-            raise InvalidValue(f"plot: no {what} of {printable(self.model)}: {STOPPED}")
+            raise InvalidValue(f"plot: {printable(self.model)} has no {what}: {STOPPED}")
         if what == "class":
             names, pairs = [one.name for one in self.per_class], [(one.acc_orig, one.acc_pmk) for one in self.per_class]
             return axes.rows_on(ax, names, pairs, xlabel=f"accuracy; grey: anchors, colour: whole sets (k = {self.k})")
@@ -167,7 +172,7 @@ class ClassifierScore(_Face, ClassificationScore):
             points = sorted(((one.offset, one.error) for one in self.per_offset), key=lambda one: one[0])
             return axes.lines_on(ax, self.model, points, xlabel="distance from the anchor", ylabel="error")
         if what != "curve":
-            raise UnknownName("plot", what, ["curve", "offset", "class"], hint="there are curve, offset, class")
+            raise UnknownName("plot", what, ["curve", "offset", "class"], hint="the plots are curve, offset, class")
         return axes.lines_on(
             ax, self.model, [(at.k, at.acc) for at in self.curve],
             xlabel="k: the anchor and every frame within k must be right", ylabel="accuracy",
@@ -222,7 +227,7 @@ class DetectorScore(_Face, DetectionScore):
             names, pairs = [one.name for one in self.per_class], [(one.ap_orig, one.ap_pmk) for one in self.per_class]
             return axes.rows_on(ax, names, pairs, xlabel=f"AP; grey: anchors, colour: worst frames (k = {self._k()})")
         if what != "curve":
-            raise UnknownName("plot", what, ["curve", "class"], hint="a detector has curve, class")
+            raise UnknownName("plot", what, ["curve", "class"], hint="the plots of a detector are curve, class")
         return axes.lines_on(
             ax, self.model, [(at.k, at.map) for at in self.curve], ylabel="mAP",
             xlabel="k: on the worst frame within k of each anchor",
@@ -236,7 +241,7 @@ def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets, facts: Datas
 def shown(
     score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts
 ) -> ClassifierScore | DetectorScore:
-    """Return the score with its dataset, its sets, and notes on sets that are in no figure."""
+    """Return the score with its dataset, its sets, and notes on sets that are excluded from all figures."""
     same = {one.name: getattr(score, one.name) for one in fields(score)}
     same["notes"] = (*facts.cautions(), *_unscored(score), *(score.notes or ())) or None
     if isinstance(score, ClassificationScore):
@@ -245,11 +250,13 @@ def shown(
 
 
 def _unscored(score: ClassificationScore | DetectionScore) -> list[str]:
-    """Return a note on sets without all predictions, and on how far they could move the headline figure."""
+    """Return a note on sets that lack predictions, with the range of the headline figure over all sets."""
     n = score.unscored.sets
     if not n:
         return []
-    text = f"{n} set{'' if n == 1 else 's'} without all predictions {'is' if n == 1 else 'are'} in no figure"
+    text = (
+        f"{n} set{'' if n == 1 else 's'} without all predictions {'is' if n == 1 else 'are'} excluded from all figures"
+    )
     if isinstance(score, ClassificationScore) and score.bounds is not None:
         low, high = score.bounds.acc_pmk
         text += f"; over all sets acc_pmk is between {100 * low:.1f} and {100 * high:.1f} %"
@@ -257,7 +264,7 @@ def _unscored(score: ClassificationScore | DetectionScore) -> list[str]:
 
 
 def warn_of(score: ClassifierScore | DetectorScore, facts: DatasetFacts) -> None:
-    """Warn of sets that are in no figure. The warning names the line of the user's program."""
+    """Warn about sets that are excluded from all figures. The warning names the line of the user's program."""
     for text in (*facts.cautions(), *_unscored(score)):
         warnings.warn(f"{score.model}: {text}", stacklevel=4)
 
@@ -265,7 +272,7 @@ def warn_of(score: ClassifierScore | DetectorScore, facts: DatasetFacts) -> None
 class Comparisons(tuple[Comparison, ...]):
     """A tuple of Comparison, one for each pair of models and each measure. Its repr is a sentence per comparison.
 
-    `of(measure)` keeps one measure. `to_frame()` returns a pandas DataFrame with a row per comparison.
+    `of(measure)` selects one measure. `to_frame()` returns a pandas DataFrame with a row per comparison.
 
     >>> import strobe
     >>> dataset = strobe.example_dataset()
@@ -289,7 +296,7 @@ class Comparisons(tuple[Comparison, ...]):
         """
         known = list(dict.fromkeys(one.metric for one in self))
         if measure not in known:
-            raise UnknownName("measure", measure, known, hint=f"compared were {', '.join(known)}")
+            raise UnknownName("measure", measure, known, hint=f"the compared measures are {', '.join(known)}")
         return Comparisons(one for one in self if one.metric == measure)
 
     def __repr__(self) -> str:
@@ -327,7 +334,7 @@ class Evaluated:
     Attributes:
         run: The run folder.
         scores: The score of each model by its name. `evaluated[name]` is the same.
-        results: The record that results.json holds.
+        results: The content of results.json as a record.
         report: The path of report.html, or None.
         no_report: The reason if a report was requested and could not be written.
         failed: The error of each model that failed, by its name.
@@ -358,7 +365,9 @@ class Evaluated:
     def __getitem__(self, model: str) -> ClassifierScore | DetectorScore:
         """Return the score of one model."""
         if model not in self.scores:
-            raise UnknownName("model", model, self.scores, hint=f"there are {', '.join(self.scores) or 'none'}")
+            raise UnknownName(
+                "model", model, self.scores, hint=f"the scored models are {', '.join(self.scores) or 'none'}"
+            )
         return self.scores[model]
 
     def __repr__(self) -> str:
@@ -368,7 +377,7 @@ class Evaluated:
 
     def _problems(self) -> list[str]:
         found = [f"failed: {printable(why)}" for why in self.failed.values()]
-        found += [f"left out: {printable(why)}" for why in self.left_out]
+        found += [f"skipped: {printable(why)}" for why in self.left_out]
         return found + ([f"no report: {printable(self.no_report)}"] if self.no_report else [])
 
     def _repr_html_(self) -> str:
@@ -379,14 +388,14 @@ class Evaluated:
         return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
-        """Return the DataFrames of all models as one. `what` is as for `to_frame` of a score."""
+        """Return one DataFrame with the rows of all models. `what` is as for `to_frame` of a score."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
 
     def plot(self, what: Literal["curve", "offset"] = "curve", *, ax: Any = None) -> Any:
         """Plot every model on the same axes and return the axes."""
         for one in self.scores.values():
-            ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector refuses what it does not have
+            ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector raises an error for plots that it does not have
         return ax
 
 
@@ -399,7 +408,7 @@ def html_table(
     '<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>'
     """
     if any(len(row) != len(columns) for row in rows):
-        raise InvalidValue("html_table: expected a cell for every column")
+        raise InvalidValue("html_table: expected one cell for every column in each row")
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(printable(cell, limit=400))}</{tag}>" for cell in row) + "</tr>"

@@ -81,7 +81,7 @@ class Checkpoints(History):
         return pandas.DataFrame(rows)
 
     def plot(self) -> Any:
-        """Plot the steps on a new pyplot figure and return its axes (with two tasks, those of the last one)."""
+        """Plot the steps on a new pyplot figure and return its axes. With two tasks, these are the axes of the last."""
         from strobe.report.style import look
 
         with look(10):
@@ -112,7 +112,7 @@ def gate(
 
     Args:
         run: The run folder with the model.
-        against: One or several run folders with a baseline, on the same dataset. A loss is compared with each of them.
+        against: One or several run folders with a baseline, on the same dataset. A loss is measured against each.
             Pass the last run and a fixed one, so that small losses cannot add up unnoticed.
         model: The model to judge, if the run has several.
         baseline: One or several models to compare with. Default: the model of the same name, or the only one of
@@ -256,9 +256,9 @@ def history(
     >>> [round(step.pmk.value, 3) for step in found.steps]
     [0.625, 0.375]
     """
-    found = run_history(
+    timeline = run_history(
         [Path(run) for run in runs], models=models, order=order, options=ScoreOptions(k=k),
         subset=None if videos is None else Path(videos), allow_missing=allow_missing,
         dataset_path=None if dataset is None else Path(dataset), progress=watching(progress),
     )  # fmt: skip
-    return Checkpoints(**{one.name: getattr(found, one.name) for one in fields(found)})
+    return Checkpoints(**{one.name: getattr(timeline, one.name) for one in fields(timeline)})

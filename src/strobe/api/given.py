@@ -1,7 +1,7 @@
 """Convert predictions in memory or in a file (dict, array, DataFrame, file, answers) to the answers of a dataset.
 
-The checks are those for prediction files. Predictions that fit are matched with the frames and projected. Others raise
-a one-line error.
+The checks are those for prediction files. Valid predictions are matched with the dataset's frames and projected to its
+classes. Other predictions raise a one-line error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def answers_of(
     keys: Sequence[str] | None = None,
     name: str | None = None,
 ) -> InMemoryModel:
-    """Return the predictions in the dataset's classes and frames. Raise a one-line error if they do not fit."""
+    """Return the predictions in the dataset's classes and frames. Raise a one-line error if they do not match."""
     known = space is None or isinstance(space, str | LabelSpace)
     expect(known, "space", 'the name of a label space ("ilsvrc-2012") or a strobe.LabelSpace', type(space).__name__)
     if isinstance(given, ClassAnswers | BoxAnswers):
@@ -49,25 +49,25 @@ def answers_of(
         path = Path(given)
         task = task_of_file(path)
         if isinstance(space, LabelSpace):
-            raise InvalidValue(f"{printable(path)}: for a file, space is the name of a shipped label space")
-        found = READERS[task](path, dataset, name or path.stem, replace(options, space=space, box_space=space))
-        return InMemoryModel(name=name or path.stem, task=task, answers=found.answers, facts=found.facts)
+            raise InvalidValue(f"{printable(path)}: for a file, space must be the name of a shipped label space")
+        read = READERS[task](path, dataset, name or path.stem, replace(options, space=space, box_space=space))
+        return InMemoryModel(name=name or path.stem, task=task, answers=read.answers, facts=read.facts)
     raw = _raw(given, dataset, keys)
-    what = name or "predictions"
+    label = name or "predictions"
     if isinstance(raw, RawDetections):
         absent = "unscored" if options.allow_missing else options.absent
         boxes = match_detections(
-            raw, dataset, path=what, name=name or "model", source_space=space, box_format=options.box_format,
+            raw, dataset, path=label, name=name or "model", source_space=space, box_format=options.box_format,
             box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
         )  # fmt: skip
         facts = {"space": boxes.source_space, **out_of_reach(dataset, boxes.childless)}
         return InMemoryModel(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
-    one = match_predictions(
-        raw, dataset, path=what, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
+    matched = match_predictions(
+        raw, dataset, path=label, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
     )  # fmt: skip
-    facts = {"kind": one.kind, "space": one.source_space, **out_of_reach(dataset, one.childless)}
-    return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
+    facts = {"kind": matched.kind, "space": matched.source_space, **out_of_reach(dataset, matched.childless)}
+    return InMemoryModel(name=name or "model", task=Task.CLASSIFICATION, answers=matched.answers, facts=facts)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _answers(
     n_frames = len(dataset.frames)
     if isinstance(given, BoxAnswers):
         expect(given.n_frames == n_frames, called, f"answers to {n_frames} frames", given.n_frames)
-        expect(space is None, "space", "None: these boxes are in the dataset's classes", space)
+        expect(space is None, "space", "None, because these boxes are already in the dataset's classes", space)
         return InMemoryModel(name=called, task=Task.DETECTION, answers=replace(given, model=called))
     expect(len(given) == n_frames, called, f"answers to {n_frames} frames", len(given))
     found = replace(_in_classes(dataset, given, space, merge), model=called)
@@ -97,23 +97,23 @@ def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpac
     if source is None and (width == len(target) if scores is not None else width <= len(target)):
         return answers
     if source is None and (scores is None or width != 1000):
-        what = f"class {width - 1}" if scores is None else f"{width} scores a frame"
+        what = f"class {width - 1}" if scores is None else f"{width} scores per frame"
         raise InvalidValue(
-            f"{printable(answers.model)}: {what}, and {printable(dataset.name)} has {len(target)} classes; "
-            'say whose they are: space="ilsvrc-2012", or a LabelSpace'
+            f"{printable(answers.model)}: got {what}, but {printable(dataset.name)} has {len(target)} classes; "
+            'name their label space with space="ilsvrc-2012" or a LabelSpace'
         )
     own = source if isinstance(source, LabelSpace) else shipped(source or "ilsvrc-2012")
     expect(width <= len(own), "space", f"at most {len(own)} classes ({own.name})", width)
-    found = projection_between(own, target)
+    projected = projection_between(own, target)
     if scores is None or answers.kind == "labels":
         label = answers.label.copy()
-        label[answers.scored & (label >= 0)] = found.map_labels(label[answers.scored & (label >= 0)])
+        label[answers.scored & (label >= 0)] = projected.map_labels(label[answers.scored & (label >= 0)])
         return ClassAnswers.from_labels(answers.model, label, scored=answers.scored)
-    expect(width == len(own), "space", f"{len(own)} scores a frame ({own.name})", width)
+    expect(width == len(own), "space", f"{len(own)} scores per frame ({own.name})", width)
     merged = np.full((len(answers), len(target)), np.nan)
-    merged[answers.scored] = found.apply(scores[answers.scored].astype(np.float64), kind=answers.kind, merge=merge)
+    merged[answers.scored] = projected.apply(scores[answers.scored].astype(np.float64), kind=answers.kind, merge=merge)
     kind = "logits" if merge == "sum" else answers.kind
-    outside = found.outside(merged)
+    outside = projected.outside(merged)
     return ClassAnswers.from_scores(answers.model, merged, kind=kind, scored=answers.scored, outside=outside)
 
 
@@ -122,10 +122,10 @@ def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpac
 
 def _raw(given: Any, dataset: Dataset, keys: Sequence[str] | None) -> RawPredictions | RawDetections:
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):
-        expect(keys is None, "keys", "None: a DataFrame names its frames itself", "keys")
+        expect(keys is None, "keys", "None, because a DataFrame names its frames itself", "keys")
         return _of_frame(given, dataset.info.label_space)
     if isinstance(given, Mapping):
-        expect(keys is None, "keys", "None: a dict has its keys", "keys")
+        expect(keys is None, "keys", "None, because the keys of a dict name the frames", "keys")
         names, values = [str(key) for key in given], [_plain(value) for value in given.values()]
         if values and _is_boxes(values[0]):
             return _of_boxes(names, values)
@@ -143,15 +143,15 @@ def _raw(given: Any, dataset: Dataset, keys: Sequence[str] | None) -> RawPredict
 
 
 def _names(n: int, dataset: Dataset, keys: Sequence[str] | None) -> list[str]:
-    """Return the frame of each row: `keys`, or every frame in the dataset's order if there are as many rows."""
+    """Return the frame of each row: `keys`, or all frames in the dataset's order if their number matches."""
     if keys is None:
         if n != len(dataset.frames):
             raise InvalidValue(
-                f"predictions: {n} rows, and {printable(dataset.name)} has {len(dataset.frames)} frames; say which "
-                "they are with keys=[…] (dataset.frames.key has them all)"
+                f"predictions: got {n} rows, but {printable(dataset.name)} has {len(dataset.frames)} frames; pass the "
+                "frame of each row with keys=[…] (dataset.frames.key lists all frames)"
             )
         return [str(key) for key in dataset.frames.key]
-    expect(len(keys) == n, "keys", f"one for each of {n} rows", len(keys))
+    expect(len(keys) == n, "keys", f"one key for each of {n} rows", len(keys))
     return [str(key) for key in keys]
 
 
@@ -167,7 +167,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_boxes(value: Any) -> bool:
-    """Whether the value is a detector's answer for a frame: Detections, or a dict of boxes, labels and scores."""
+    """Return whether the value is a detector's answer: Detections, or a dict of boxes, labels and scores."""
     return isinstance(value, Detections) or (isinstance(value, Mapping) and "boxes" in value)
 
 
@@ -181,7 +181,7 @@ def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
             boxes, labels, scores = (_plain(value[key]) for key in ("boxes", "labels", "scores"))
             xyxy = np.asarray(boxes, dtype=np.float64)
             score = np.asarray(scores, dtype=np.float64).reshape(-1)
-            words = np.asarray(labels).reshape(-1).tolist()
+            classes = np.asarray(labels).reshape(-1).tolist()
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(
                 f"predictions: {printable(name)}: expected boxes (N, 4), labels (N,) and scores (N,)"
@@ -189,18 +189,18 @@ def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
         if xyxy.size == 0:
             xyxy = xyxy.reshape(0, 4)
         if xyxy.ndim != 2 or xyxy.shape[1] != 4:
-            turned = "; turn it with boxes.T" if xyxy.ndim == 2 and xyxy.shape[0] == 4 else ""
+            turned = "; transpose it with boxes.T" if xyxy.ndim == 2 and xyxy.shape[0] == 4 else ""
             raise InvalidValue(
                 f"predictions: {printable(name)}: boxes of shape {xyxy.shape}; expected (N, 4), a row per box{turned}"
             )
-        if not len(xyxy) == len(score) == len(words):
+        if not len(xyxy) == len(score) == len(classes):
             raise InvalidValue(
-                f"predictions: {printable(name)}: {len(xyxy)} boxes, {len(words)} labels and {len(score)} scores; they "
-                "must be as many"
+                f"predictions: {printable(name)}: {len(xyxy)} boxes, {len(classes)} labels and {len(score)} "
+                "scores; the numbers must be equal"
             )
-        parts.append((xyxy, words, score))
+        parts.append((xyxy, classes, score))
     frame = [name for name, (xyxy, _, _) in zip(names, parts, strict=True) for _ in range(len(xyxy))]
-    labels = [word for _, words, _ in parts for word in words]
+    labels = [word for _, classes, _ in parts for word in classes]
     box = np.concatenate([xyxy for xyxy, _, _ in parts]) if parts else np.zeros((0, 4))
     return _coded(frame, labels, box, np.concatenate([one for *_, one in parts]), answered=names)
 
@@ -238,7 +238,7 @@ def _of_frame(table: Any, classes: LabelSpace) -> RawPredictions | RawDetections
         return _coded(frames, table["label"].tolist(), box, score, answered=None)
     if [str(column) for column in rest] == ["label"]:
         return RawPredictions(frames, [_plain(value) for value in table["label"].tolist()])
-    expect(len(rest) > 0, "predictions", "a column label, or one of scores for each class", columns)
+    expect(len(rest) > 0, "predictions", "a column label, or one column of scores for each class", columns)
     for names in (classes.ids, classes.names):
         if len(names) == len(rest) and set(names) == {str(column) for column in rest}:
             rest = sorted(rest, key=lambda column: names.index(str(column)))
@@ -246,6 +246,6 @@ def _of_frame(table: Any, classes: LabelSpace) -> RawPredictions | RawDetections
         scores = np.asarray(table[rest].to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidValue(
-            f"predictions: expected numbers in the columns of scores ({', '.join(map(str, rest[:4]))}, …)"
+            f"predictions: expected numbers in the score columns ({', '.join(map(str, rest[:4]))}, …)"
         ) from error
     return RawPredictions(frames, list(scores), columns=[str(column) for column in rest])

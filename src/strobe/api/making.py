@@ -56,7 +56,7 @@ def build(
 ) -> Dataset:
     """Make a dataset folder from videos: anchors and the frames around them, decoded exactly and stored without loss.
 
-    The same call again does only the missing work.
+    Calling it again with the same arguments does only the missing work.
 
     Args:
         videos: Video files, a folder of videos, or a folder with one folder per class. Class folders are used as labels
@@ -72,7 +72,7 @@ def build(
         k: Frames before and after the anchor.
         window_ms: Milliseconds before and after the anchor, instead of `k`.
         anchors_per_video: Random anchors per video. Their sets share no frame.
-        every: Place an anchor every so many frames, instead of at random.
+        every: Place an anchor every `every` frames, instead of at random.
         seed: Seed of the random anchors.
         store: How frames are stored: zstd (default), png and webp are lossless. jpeg changes pixels.
         reference: Store no frames. They are decoded from the videos when a model runs.
@@ -89,7 +89,7 @@ def build(
         The dataset.
 
     Raises:
-        StrobeError: No video can be used, or the labels, boxes or anchors do not fit the videos.
+        StrobeError: No video can be used, or the labels, boxes or anchors do not match the videos.
 
     >>> import strobe
     >>> dataset = strobe.build("videos/", "data/", labels={"cat.mp4": "cat"}, k=10)  # doctest: +SKIP
@@ -143,7 +143,7 @@ def simulate(
 ) -> Dataset:
     """Make a dataset folder from photos: a simulated hand-held camera moves over each photo.
 
-    The same call again does only the missing work.
+    Calling it again with the same arguments does only the missing work.
 
     Args:
         photos: Photo files, or folders with one folder per class.
@@ -155,7 +155,7 @@ def simulate(
         label_space: A shipped label space, e.g. ilsvrc-2012. Default: the classes that the labels name.
         sets_per_photo: Clips per photo.
         k: Frames before and after the anchor. Ignored if `camera` is given.
-        camera: How the camera moves and what its sensor does (`strobe.build.camera_path.CameraOptions`), including k.
+        camera: The camera's motion and sensor effects (`strobe.build.camera_path.CameraOptions`), including k.
         seed: Seed of the camera paths and the noise.
         name: The dataset's name. Default: the name of the folder.
         licence: The licence of the photos, stored in dataset.json.
@@ -166,7 +166,7 @@ def simulate(
         The dataset.
 
     Raises:
-        StrobeError: No photo can be used, or the labels, boxes or masks do not fit the photos.
+        StrobeError: No photo can be used, or the labels, boxes or masks do not match the photos.
 
     >>> import tempfile, numpy as np, strobe
     >>> from pathlib import Path
@@ -227,7 +227,7 @@ def synthesize(
         The dataset.
 
     Raises:
-        StrobeError: An argument is out of range, or the folder holds another dataset.
+        StrobeError: An argument is out of range, or the folder contains another dataset.
 
     >>> import tempfile, strobe
     >>> with tempfile.TemporaryDirectory() as tmp:
@@ -247,7 +247,7 @@ def synthesize(
 def _made(out: str | Path, problems: Sequence[str]) -> Dataset:
     """Read the new dataset back. Skipped inputs become warnings that name the caller's line."""
     for problem in problems:
-        warnings.warn(f"left out: {problem}", stacklevel=4)
+        warnings.warn(f"skipped: {problem}", stacklevel=4)
     return opened(Path(out))
 
 
@@ -260,12 +260,14 @@ def _several_paths(given: Paths) -> list[Path]:
 
 
 def _files(given: Paths) -> list[Path]:
-    """Return the video files. A folder stands for its files (except hidden ones and text), or for its class folders."""
-    found: list[Path] = []
+    """Return the video files. For a folder, these are its files except hidden files and text files. A folder without
+    such files is returned itself.
+    """
+    files: list[Path] = []
     for path in _several_paths(given):
         inside = sorted(one for one in path.iterdir() if one.is_file() and not _is_other(one)) if path.is_dir() else []
-        found += inside or [path]
-    return found
+        files += inside or [path]
+    return files
 
 
 def _is_other(path: Path) -> bool:

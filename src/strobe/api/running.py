@@ -1,8 +1,8 @@
 """Run models over datasets: `predict` returns answers, `evaluate` also scores them and writes the report.
 
 A model is a name (`timm:resnet50.a1_in1k`, `py:mine.py:make`), a torch module, a timm model, a function of images, or
-an object with the methods of `strobe.Classifier` or `strobe.Detector`. Engine, run folder and cache are those of the
-command line.
+an object with the methods of `strobe.Classifier` or `strobe.Detector`. It uses the same engine, run folders and cache
+as the command line.
 """
 
 import tempfile
@@ -59,7 +59,7 @@ class Running:
     actor_gpus: float | None = None
 
     def options(self) -> "PredictOptions":
-        """Return the record that the workflows take."""
+        """Return the options as the record that the workflows take."""
         from strobe.models.options import LoadOptions
         from strobe.workflows.engines import ExecutorOptions
         from strobe.workflows.predict import PredictOptions
@@ -122,7 +122,7 @@ def predict(
     """Run a model over every frame of the dataset's sets and return its answers in the dataset's classes.
 
     Answers in a run folder are cached by weights, code and transform, so one model never gets the answers of another.
-    If strobe cannot see all of these, it runs the model again, unless `version` identifies it.
+    If strobe cannot read all of these, it runs the model again, unless `version` identifies it.
 
     Args:
         dataset: A dataset, or its folder.
@@ -130,11 +130,11 @@ def predict(
             8-bit RGB arrays or, with `transform`, a batch of tensors. It returns scores (N, classes), or boxes, labels
             and scores for each image.
         transform: The preprocessing of a module or function: a function from a PIL image to a tensor (torchvision's
-            `weights.transforms()`, timm's `create_transform(…)`), or a `strobe.ImagePlan`. timm models bring their own.
-        labels: The classes of the outputs in order. Default: ilsvrc-2012 for a thousand outputs. As many outputs as the
-            dataset has classes are taken as these classes, in the dataset's order.
+            `weights.transforms()`, timm's `create_transform(…)`), or a `strobe.ImagePlan`. timm models have their own.
+        labels: The classes of the outputs in order. Default: ilsvrc-2012 for a thousand outputs, or the dataset's
+            classes in their order if the numbers match.
         name: The model's name. Default: its architecture, or the name of its function or class.
-        out: A run folder that caches the answers. The same call again does only the missing work.
+        out: A run folder that caches the answers. Calling it again does only the missing work.
         kind: Whether the outputs are logits or probabilities.
         version: Any text that identifies the model if its weights or code cannot be read.
         device: auto, cpu, cuda, cuda:1 or mps.
@@ -146,7 +146,7 @@ def predict(
         The answers to all frames. Pass them to `strobe.score`.
 
     Raises:
-        StrobeError: The model cannot be loaded, or its outputs do not fit the dataset.
+        StrobeError: The model cannot be loaded, or its outputs do not match the dataset.
 
     >>> import tempfile, numpy as np, strobe
     >>> with tempfile.TemporaryDirectory() as tmp:
@@ -159,15 +159,17 @@ def predict(
     from strobe.workflows.predict import predict as run
 
     data = opened(dataset)
-    one = _asked(model, name, transform=transform, labels=labels, kind=kind, version=version)
     options = _options(running, device, batch_size)
+    asked = _asked(
+        model, name, transform=transform, labels=labels, kind=kind, version=version, trust=options.load.trust
+    )
+    expect(len(asked) == 1, "model", "one model (strobe.evaluate takes several)", [one.name for one in asked])
     with tempfile.TemporaryDirectory(prefix="strobe-") as temporary:
         place = Path(temporary) / "run" if out is None else Path(out)
-        fared = run(_candidates(data), [one], place, options, watching(progress))
-        expect(len(fared) == 1, "model", "one model; strobe.evaluate takes several", [part.name for part in fared])
-        if not fared[0].ok:
-            raise StrobeError(_why(fared[0]))
-        return Run(place).models(data, only=[fared[0].name])[0].load()
+        outcomes = run(_candidates(data), asked, place, options, watching(progress))
+        if not outcomes[0].ok:
+            raise StrobeError(_why(outcomes[0]))
+        return Run(place).models(data, only=[outcomes[0].name])[0].load()
 
 
 @in_python
@@ -190,12 +192,13 @@ def evaluate(
 ) -> "Evaluated":
     """Run models over a dataset, score them and write the report.
 
-    The same call again does only the missing work. Another model is added to those of the run.
+    Calling it again does only the missing work. A new model is added to those of the run.
 
     Args:
         dataset: A dataset, or its folder.
-        models: One model, a list of models, or a dict by name. Each is a model that `strobe.predict` takes, or answers
-            that it returned.
+        models: One model, a list of models, or a dict by name. Each is a model as for `strobe.predict`, or answers that
+            it returned. In a list, a text may also be a glob or a model list (`@mine.toml`), and a dict is a row of
+            one: `{"model": "timm:resnet50", "name": "bf16", "precision": "bfloat16"}`.
         out: The run folder.
         transform: The preprocessing of modules and functions, as for `strobe.predict`.
         labels: The classes of modules and functions, as for `strobe.predict`.
@@ -238,11 +241,12 @@ def evaluate(
     if isinstance(dataset, Dataset) and dataset.digest() != data.digest():
         if videos is None and opened.subset is not None:
             raise StrobeError(
-                f"{printable(out)} was scored on {opened.subset.text}, not on the dataset in hand; give the folder "
-                'instead of the dataset, or videos="all" for every video'
+                f"{printable(out)} was scored on {opened.subset.text}, not on the dataset passed; pass the dataset's "
+                'folder instead, or videos="all" for every video'
             )
         raise StrobeError(
-            f"the dataset in hand is not what {printable(folder)} holds; give the folder, and videos=FILE for a part"
+            f"the dataset passed differs from the one in {printable(folder)}; pass the folder, "
+            "and videos=FILE for a part of it"
         )
     named: list[tuple[str | None, Any]]
     if isinstance(models, Mapping):
@@ -250,42 +254,46 @@ def evaluate(
     else:
         named = [(None, model) for model in (models if isinstance(models, list | tuple) else [models])]
     expect(len(named) > 0, "models", "at least one", 0)
-    wanted = [
-        _asked(model, name, transform=transform, labels=labels, kind="auto", version=None, data=data)
-        for name, model in named
-    ]
     prediction = _options(running, device, batch_size)
+    trust = prediction.load.trust
+    requested = [
+        one
+        for name, model in named
+        for one in _asked(
+            model, name, transform=transform, labels=labels, kind="auto", version=None, data=data, trust=trust
+        )
+    ]
     request = ScoreRunOptions(
         options=ScoreOptions(k=k, interval=interval, seed=seed), merge=prediction.merge, subset=subset
     )
     done = run(
-        folder, wanted, Path(out), prediction=prediction, request=request, progress=watching(progress),
+        folder, requested, Path(out), prediction=prediction, request=request, progress=watching(progress),
         with_report=report,
     )  # fmt: skip
-    sets = {one.model: one for one in done.sets}
+    sets = {score.model: score for score in done.sets}
     scores: dict[str, Any] = {
-        name: shown(found, done.dataset, sets[name], done.results.dataset)  # type: ignore[call-overload]  # freshly scored, so with its model
+        name: shown(found, done.dataset, sets[name], done.results.dataset)  # type: ignore[call-overload]  # it was just scored, so its model is known
         for name, found in done.results.models.items()
     }
-    for one in scores.values():
-        warn_of(one, done.results.dataset)
+    for score in scores.values():
+        warn_of(score, done.results.dataset)
     return Evaluated(
         run=Path(out), scores=scores, results=done.results, report=done.report, no_report=done.no_report,
-        failed={one.name: _why(one) for one in done.failed}, left_out=done.left_out,
+        failed={score.name: _why(score) for score in done.failed}, left_out=done.left_out,
     )  # fmt: skip
 
 
-def _why(fared: "PredictOutcome") -> str:
-    """Return why a model failed, prefixed with its name once."""
-    said = without_name(f"live:{fared.name}", without_name(fared.name, fared.error or "failed"))
-    return f"{printable(fared.name)}: {said}"
+def _why(outcome: "PredictOutcome") -> str:
+    """Return the error of a failed model, with the model's name once at the start."""
+    reason = without_name(f"live:{outcome.name}", without_name(outcome.name, outcome.error or "failed"))
+    return f"{printable(outcome.name)}: {reason}"
 
 
 def _options(running: Running | None, device: str, batch_size: int | None) -> "PredictOptions":
-    said = running or Running()
+    options = running or Running()
     if device != "auto":
-        said = replace(said, device=device)
-    return replace(said, batch_size=batch_size or said.batch_size).options()
+        options = replace(options, device=device)
+    return replace(options, batch_size=batch_size or options.batch_size).options()
 
 
 def _asked(
@@ -297,19 +305,20 @@ def _asked(
     kind: Literal["auto", "logits", "probabilities"],
     version: str | None,
     data: Dataset | None = None,
-) -> "RequestedModel":
-    """Return a model as the workflows take it."""
+    trust: bool = False,
+) -> "list[RequestedModel]":
+    """Return a model, or the models of a glob or a list, as records that the workflows take."""
     from strobe.models.live import Live
     from strobe.models.requested import RequestedModel, requested_models
 
-    if isinstance(model, str):
+    if isinstance(model, str | Mapping):
         if (transform is not None or labels is not None or version is not None) and data is None:
             raise StrobeError(
-                f"{printable(model)}: a model by name brings its own transform, labels and version; leave them out"
+                f"{printable(model)}: a model given by name has its own transform, labels and version; "
+                "remove these arguments"
             )
-        found = requested_models([f"{name}={model}" if name else model])
-        expect(len(found) == 1, "model", "one model", [one.name for one in found])
-        return found[0]
+        row = {**model, "name": name} if name and isinstance(model, Mapping) else model
+        return requested_models([f"{name}={model}" if name and isinstance(model, str) else row], trust=trust)
     if isinstance(model, ClassAnswers | BoxAnswers):
         called = name or model.model or "model"
         if data is not None:
@@ -317,10 +326,10 @@ def _asked(
             from strobe.workflows.bring import FileOptions
 
             model = answers_of(model, data, FileOptions(), name=called).answers
-        return RequestedModel(called, "answers", answers=model)
+        return [RequestedModel(called, "answers", answers=model)]
     called = printable(name or _name_of(model)).strip() or "model"
     live = Live(model=model, name=called, transform=transform, labels=labels, kind=kind, version=version)
-    return RequestedModel(called, f"live:{called}", live=live)
+    return [RequestedModel(called, f"live:{called}", live=live)]
 
 
 def _name_of(model: Any) -> str:
@@ -337,12 +346,14 @@ def _name_of(model: Any) -> str:
 
 
 def _candidates(dataset: Dataset) -> Dataset:
-    """Return all candidates of the videos that a reviewed dataset still has. Smoothing uses rejected frames, too."""
+    """Return all candidates of the videos that remain in a reviewed dataset, because smoothing also uses rejected
+    frames.
+    """
     from strobe.datasets import folder
 
     if dataset.root is None or not dataset.verdicts or not folder.is_dataset(dataset.root):
         return dataset
-    whole = folder.read(dataset.root)
-    if whole.frames_digest() != dataset.frames_digest():
+    candidates = folder.read(dataset.root)
+    if candidates.frames_digest() != dataset.frames_digest():
         return dataset
-    return whole.only_videos(set(dataset.videos.video_id[dataset.video_of_set].tolist()))
+    return candidates.only_videos(set(dataset.videos.video_id[dataset.video_of_set].tolist()))

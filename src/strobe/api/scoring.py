@@ -60,7 +60,7 @@ def score(
 ) -> "ClassifierScore | DetectorScore":
     """Score the predictions of one model on a dataset.
 
-    Sets that are in no figure (without a label, a vote, or all predictions) cause a warning and a line in `notes`.
+    Sets without a label, a vote or all predictions are excluded, with a warning and a line in `notes`.
 
     Args:
         dataset: A dataset, or its folder.
@@ -71,14 +71,14 @@ def score(
         name: The model's name.
         kind: Whether the scores are logits, probabilities or labels.
         space: The label space of the predictions if it is not the dataset's. They are then projected: classes match by
-            id or name. A thousand scores are taken as ilsvrc-2012. Any other width is refused.
+            id or name. A thousand scores are taken as ilsvrc-2012. Any other width raises an error.
         merge: How several of the model's classes become one class of the dataset: the largest score, the mean score, or
             the log of the summed probabilities.
         allow_missing: Count frames without a prediction separately, instead of refusing them.
         ignore_extra: Ignore predictions for frames that the dataset does not have.
         empty_frames: Take a frame without boxes as an answer without boxes.
         box_format: "xyxy" (corners), "xywh" (corner and size) or "cxcywh" (centre and size). Default: corners. Boxes
-            that match the true objects only in another format are refused.
+            that match the true objects only in another format raise an error.
         box_units: "pixels", or "normalised" to the image's width and height. Default: pixels, checked in the same way.
         k: The largest distance from the anchor. Default: the dataset's k.
         interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
@@ -89,7 +89,7 @@ def score(
         The figures as Estimates. `to_frame()` and `plot()` show them.
 
     Raises:
-        StrobeError: The predictions do not fit the dataset.
+        StrobeError: The predictions do not match the dataset.
 
     >>> import strobe
     >>> dataset = strobe.example_dataset()
@@ -140,13 +140,13 @@ def results(
         standard: The models that the trend line is fitted to.
         space: The label space of the predictions, as for `score`.
         judges: For searches: models that decide whether a finding still shows its class.
-        baseline: For searches: the target whose magnitudes those of the others are divided by.
+        baseline: For searches: the target whose magnitudes are the denominator of all ratios.
 
     Returns:
         The content of results.json as a dict.
 
     Raises:
-        StrobeError: The predictions do not fit the dataset, or two models have the same name.
+        StrobeError: The predictions do not match the dataset, or two models have the same name.
 
     >>> from strobe import ClassAnswers, example_dataset
     >>> dataset = example_dataset()
@@ -160,15 +160,17 @@ def results(
     from strobe.core.codec import encode
 
     data = opened(dataset)
-    named = predictions.items() if isinstance(predictions, Mapping) else [(None, one) for one in predictions]
+    named = predictions.items() if isinstance(predictions, Mapping) else [(None, model) for model in predictions]
     expect(len(predictions) > 0, "predictions", "at least one model", 0)
     options = _files("auto", "max", allow_missing=True)
     known = [answers_of(given, data, options, space=space, name=name) for name, given in named]
-    expect(len({one.name for one in known}) == len(known), "predictions", "each model once", [m.name for m in known])
-    types = {one.name: (None, one.name in standard) for one in known}
+    expect(
+        len({model.name for model in known}) == len(known), "predictions", "each model once", [m.name for m in known]
+    )
+    types = {model.name: (None, model.name in standard) for model in known}
     judging = ScoreOptions(k=k, interval=interval, seed=seed, judges=tuple(judges), baseline=baseline)
     found = _scored(data, known, judging, types=types).results
-    missing = any(one.unscored.sets for one in found.models.values())
+    missing = any(model.unscored.sets for model in found.models.values())
     written: dict[str, Any] = encode(replace(found, settings=replace(found.settings, allow_missing=missing)))
     return written
 
@@ -184,7 +186,7 @@ def compare(
     """Compare models on the same sets with exact paired tests, corrected for the number of tests.
 
     Args:
-        models: Two or more scores on one dataset, the earlier model first; or run folders, compared model by model.
+        models: Two or more scores on one dataset, the earlier model first. Or run folders, whose models are compared.
         k: For run folders: the largest distance from the anchor.
         videos: For run folders: a text file of video names to compare on, or "all". Default: the videos that the runs
             were scored on.
@@ -216,10 +218,10 @@ def compare(
     runs = [Path(one) for one in models if isinstance(one, str | Path)]
     scores = [one for one in models if not isinstance(one, str | Path)]
     if runs and scores:
-        raise StrobeError("compare: give scores, or run folders, not both")
+        raise StrobeError("compare: pass either scores or run folders, not both")
     if runs:
         moved = None if dataset is None else Path(dataset)
-        found = compare_runs(
+        comparisons = compare_runs(
             runs,
             models=(),
             options=ScoreOptions(k=k),
@@ -228,25 +230,25 @@ def compare(
             allow_missing=allow_missing,
             progress=Silent(),
         )
-        return Comparisons(found)
+        return Comparisons(comparisons)
     expect(len(scores) >= 2, "compare", "at least two scores, or run folders", len(scores))
     data = scores[0].dataset
     for one in scores[1:]:
         if one.dataset.digest() != data.digest():
             raise StrobeError(
-                f"compare: {one.model} was scored on other data than {scores[0].model}; score both on one dataset"
+                f"compare: {one.model} and {scores[0].model} were scored on different data; score both on one dataset"
             )
     names = _apart([one.model for one in scores])
     scores = [replace(one, model=name) for one, name in zip(scores, names, strict=True)]
     classifiers = [one for one in scores if isinstance(one, ClassificationScore)]
     detectors = [one for one in scores if not isinstance(one, ClassificationScore)]
     if classifiers and detectors:
-        raise StrobeError("compare: a classifier and a detector cannot be set beside each other")
+        raise StrobeError("compare: a classifier and a detector cannot be compared; pass models of one kind")
     if classifiers:
-        found = compare_classifiers(overall(data).labelled_sets(), classifiers)
+        comparisons = compare_classifiers(overall(data).labelled_sets(), classifiers)
     else:
-        found = compare_detectors(overall(data), detectors)
-    return Comparisons(in_words(found, data))
+        comparisons = compare_detectors(overall(data), detectors)
+    return Comparisons(in_words(comparisons, data, detectors=detectors))
 
 
 @in_python
@@ -265,8 +267,8 @@ def report(
     Args:
         run: The run folder.
         show: Models that figures and gallery show first.
-        before: With `after`: the model that the report shows the change from.
-        after: With `before`: the model that the report shows the change to.
+        before: With `after`: the model before the change that the report shows.
+        after: With `before`: the model after the change that the report shows.
         gallery: The largest number of sets in the gallery.
         videos: The text file of video names that the run was scored on. Only runs of earlier versions need it.
         dataset: Where the dataset is now, if it was moved.
@@ -327,7 +329,7 @@ def load_predictions(
         The answers. Pass them to `strobe.score` or `strobe.results`.
 
     Raises:
-        StrobeError: The file cannot be read, or it does not fit the dataset.
+        StrobeError: The file cannot be read, or it does not match the dataset.
 
     >>> import json, tempfile, strobe
     >>> from pathlib import Path
@@ -368,7 +370,7 @@ def _scored(
     types: Mapping[str, tuple[str | None, bool]] | None = None,
     detection: "DetectionOptions | None" = None,
 ) -> "ScoredRun":
-    """Score the models with the command line's workflow. The dataset in memory serves as dataset and candidates."""
+    """Score the models with the command line's workflow, using the dataset in memory also for its candidates."""
     from strobe.analyses.detection import DetectionOptions
     from strobe.core.ports import Silent
     from strobe.workflows.opening import Opened
@@ -381,7 +383,7 @@ def _scored(
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number added to names that occur several times.
+    """Return the names, with a number added to each name that occurs several times.
 
     >>> _apart(["net", "other", "net"])
     ['net (1)', 'other', 'net (2)']

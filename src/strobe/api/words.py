@@ -1,4 +1,4 @@
-"""Shared by the Python functions: errors that name arguments instead of flags, and datasets by path or in memory."""
+"""Helpers of the Python functions: errors that name arguments instead of flags, and datasets by path or in memory."""
 
 import functools
 import inspect
@@ -54,11 +54,11 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _arguments(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of a function's arguments and of the fields of records among them (`Running(decode=…)`)."""
-    found = inspect.signature(function).parameters
-    kinds = [kind for one in found.values() for kind in (one.annotation, *get_args(one.annotation))]
+    """Return the names of a function's arguments, and of the fields of records among them (`Running.decode`)."""
+    parameters = inspect.signature(function).parameters
+    kinds = [kind for one in parameters.values() for kind in (one.annotation, *get_args(one.annotation))]
     inside = {field.name for kind in kinds if isinstance(kind, type) and is_dataclass(kind) for field in fields(kind)}
-    return frozenset(found) | inside
+    return frozenset(parameters) | inside
 
 
 def python_words(text: str, known: Collection[str]) -> str:
@@ -71,11 +71,11 @@ def python_words(text: str, known: Collection[str]) -> str:
     'pass --box-format xyxy on the command line'
     """
 
-    def argument(found: re.Match[str]) -> str:
-        flag, value = found[1], found[2]
+    def argument(match: re.Match[str]) -> str:
+        flag, value = match[1], match[2]
         name = _OTHER.get(flag, flag.replace("-", "_"))
         if name not in known:
-            return f"{found[0]} on the command line"
+            return f"{match[0]} on the command line"
         if flag in _SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
         if flag in _VALUES and value:
@@ -86,7 +86,10 @@ def python_words(text: str, known: Collection[str]) -> str:
 
 
 def opened(dataset: Dataset | str | Path) -> Dataset:
-    """Return the dataset. A path is read, and only the sets that review kept are returned if there are votes."""
+    """Return the dataset, read from its folder if a path is given.
+
+    If there are votes, it has only the sets that review kept.
+    """
     if isinstance(dataset, Dataset):
         return dataset
     from strobe.workflows.opening import Opened
@@ -98,8 +101,8 @@ def root_of(dataset: Dataset) -> Path:
     """Return the folder of a dataset. Raise StrobeError if the dataset is only in memory."""
     if dataset.root is None:
         raise StrobeError(
-            f"{printable(dataset.name)} is in no folder; write it with strobe.save_dataset(dataset, FOLDER) and load "
-            "it from there"
+            f"{printable(dataset.name)} is only in memory; write it with strobe.save_dataset(dataset, FOLDER) and "
+            "load it from there"
         )
     return dataset.root
 
@@ -116,7 +119,7 @@ class Bars:
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a bar. Call the result with the number of units just done."""
+        """Show a bar. Call the returned function with the number of units just done."""
         from rich.progress import Progress as RichBars
 
         with RichBars() as bars:

@@ -1,4 +1,4 @@
-"""A simulated hand-held camera over a still image: the frames it would record, and where boxes and masks move."""
+"""A simulated hand-held camera over a still image: the frames it would record, and the motion of boxes and masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,9 +52,10 @@ def to_srgb(light: NDArray[np.float32]) -> Image:
 class RenderedPath:
     """The rendered clip: 2k + 1 frames, with the anchor in the middle.
 
-    `frames` is (T, H, W, 3). `boxes` are per frame, clipped to it. `masks` (T, H, W) holds the objects' numbers, or is
-    None. `pict_types` are empty texts if no encoder was used. `poses` are those at the middle of each exposure.
-    `mirrored` is the largest share of any frame beyond the photo, which is filled with the photo's mirror image.
+    `frames` is (T, H, W, 3). `boxes` are given for each frame and clipped to the frame. `masks` (T, H, W) holds the
+    objects' numbers, or is None. `pict_types` are empty texts if no encoder was used. `poses` are the poses at the
+    middle of each exposure. `mirrored` is the largest share of a frame that is outside the photo and therefore filled
+    with its mirror image.
     """
 
     frames: NDArray[np.uint8]
@@ -79,7 +80,7 @@ class _View:
 
 def _view_of(photo_wh: tuple[int, int], camera: CameraOptions) -> _View:
     width, height = photo_wh
-    # Beyond this, the frames of a very narrow photo would not fit into memory.
+    # Above this limit, the frames of a very narrow photo would not fit into memory.
     expect(max(photo_wh) <= 16 * min(photo_wh), "photo", "at most 16 times as long as wide", photo_wh)
     inner = camera.size / min(width, height)
     # Even side lengths, because H.264 stores colour at half the resolution.
@@ -89,10 +90,11 @@ def _view_of(photo_wh: tuple[int, int], camera: CameraOptions) -> _View:
 
 
 def still(photo: Image, camera: CameraOptions) -> Image:
-    """Return the anchor's view with a resting camera and a perfect sensor. Without effects, every frame equals it.
+    """Return the anchor's view with a resting camera and a perfect sensor.
 
-    With `supersample=1` this is Pillow's Lanczos resize of the photo, cropped to the view. With 2 the photo is resized
-    to twice the size and halved in linear light, so that moving frames are as sharp as resting ones.
+    Without effects, every frame equals this view. With `supersample=1` this is Pillow's Lanczos resize of the photo,
+    cropped to the view. With `supersample=2`, the photo is resized to twice the size and halved in linear light, so
+    that moving frames are as sharp as resting frames.
     """
     view = _view_of((photo.shape[1], photo.shape[0]), camera)
     base = _resized(photo, view, camera.supersample)
@@ -118,7 +120,7 @@ def _reduced(light: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
 
 
 def _corners(matrix: Floats, size_wh: tuple[float, float], origin: tuple[float, float] = (0.0, 0.0)) -> Floats:
-    """Return where the four corners of a rectangle are mapped to, (4, 2)."""
+    """Return the mapped positions of a rectangle's four corners, (4, 2)."""
     (x, y), (width, height) = origin, size_wh
     points = np.array([[x, y, 1], [x + width, y, 1], [x, y + height, 1], [x + width, y + height, 1]])
     mapped = points @ matrix.T
@@ -133,11 +135,13 @@ def render_path(
     boxes: Sequence[Box] = (),
     mask: NDArray[np.uint8] | None = None,
 ) -> RenderedPath:
-    """Render the clip that a hand-held camera would take of a photo: 2k + 1 frames, at rest in the middle one.
+    """Render the clip that a hand-held camera would take of a photo.
 
-    `boxes` are in pixels of the photo. Each becomes the upright hull of its four mapped corners at the middle of the
-    exposure, clipped to the frame. `mask` (H, W) numbers the photo's objects from 1 and is sampled at the nearest
-    pixel. The same arguments and the same state of `rng` give the same bytes.
+    It has 2k + 1 frames, with the zero pose in the middle.
+
+    `boxes` are in pixels of the photo. Each box becomes the upright bounding box of its four mapped corners at the
+    middle of the exposure, clipped to the frame. `mask` (H, W) numbers the photo's objects from 1 and is sampled at the
+    nearest pixel. The same arguments and the same state of `rng` give the same bytes.
 
     >>> import numpy as np
     >>> photo = np.zeros((40, 60, 3), np.uint8)
@@ -180,7 +184,7 @@ def render_path(
 
 
 def _exposure_times(path: CameraPath, camera: CameraOptions, offset: int, view: _View) -> list[float]:
-    """Return the moments to average for one frame, so dense that no corner moves more than a pixel between two."""
+    """Return the moments to average for one frame. Between two adjacent moments, no corner moves more than a pixel."""
     middle, open_s = offset / camera.fps, camera.blur / camera.fps
     if open_s == 0 or (camera.clean_anchor and offset == 0):
         return [middle]
@@ -197,7 +201,7 @@ class _Sensor:
         self._view, self._camera = view, camera
         corners = np.concatenate([_corners(pose.to_photo(view.size_wh), view.size_wh) for pose in poses])
         beyond = np.array([*-corners.min(axis=0), *(corners.max(axis=0) - view.size_wh)]) - [*view.border_xy] * 2
-        # Two pixels beyond the farthest corner, for the interpolation's radius.
+        # Add two pixels beyond the farthest corner for the radius of the interpolation.
         left, top, right, bottom = (int(max(0, np.ceil(side)) + 2) for side in beyond)
         ss = camera.supersample
         pad = ((top * ss, bottom * ss), (left * ss, right * ss), (0, 0))
@@ -235,7 +239,7 @@ class _Sensor:
     def _noise(self, light: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
         """Add shot noise, whose variance grows with light, and a little read noise everywhere."""
         grey = float(_LINEAR[118])
-        # Light per 8-bit level at mid-grey converts the option's levels to light.
+        # The light per 8-bit level at mid-grey converts the levels in the option to light.
         at_grey = self._camera.noise * self._camera.strength * float(_LINEAR[119] - _LINEAR[117]) / 2
         variance = at_grey**2 * (0.9 * np.clip(light, 0, 1) / grey + 0.1)
         return np.asarray(np.sqrt(variance) * rng.standard_normal(light.shape, dtype=np.float32), dtype=np.float32)
@@ -263,7 +267,7 @@ def _boxes_seen(boxes: Sequence[Box], pose: Pose, photo: Image, view: _View) -> 
 
 
 def _mask_seen(mask: NDArray[np.uint8], pose: Pose, view: _View) -> NDArray[np.uint8]:
-    # Pillow fills with 0 beyond the mask, because mirrored content there is not an object.
+    # Outside the mask, Pillow fills with 0, because mirrored content is not an object.
     matrix = np.linalg.inv(_photo_to_frame(pose, (mask.shape[1], mask.shape[0]), view))
     matrix /= matrix[2, 2]
     image = PillowImage.fromarray(mask).transform(
@@ -277,6 +281,6 @@ def _mirrored_share(pose: Pose, view: _View) -> float:
     grid = np.stack(np.meshgrid(np.linspace(0, view.size_wh[0], 33), np.linspace(0, view.size_wh[1], 33)), axis=-1)
     points = np.concatenate([grid.reshape(-1, 2), np.ones((33 * 33, 1))], axis=1) @ pose.to_photo(view.size_wh).T
     points = points[:, :2] / points[:, 2:] + view.border_xy
-    # A small tolerance: without a margin, the zero pose touches the edge exactly.
+    # A small tolerance is needed, because without a margin the zero pose touches the edge exactly.
     outside = (points < -1e-9) | (points > np.array(view.photo_wh) + 1e-9)
     return float(outside.any(axis=1).mean())

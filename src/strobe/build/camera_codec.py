@@ -15,7 +15,7 @@ from strobe.core.records import PictType
 
 __all__ = ["h264_round_trip"]
 
-# BT.601, studio range: what encoders and players assume for small video without colour metadata.
+# BT.601, studio range: the default of encoders and players for small video without colour metadata.
 _TO_YUV = np.array(
     [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], dtype=np.float32
 ) / np.float32(255)
@@ -26,10 +26,11 @@ _ZERO = np.array([16, 128, 128], dtype=np.float32)
 def h264_round_trip(
     frames: NDArray[np.uint8], *, fps: int, crf: int, gop: int
 ) -> tuple[NDArray[np.uint8], tuple[PictType, ...]]:
-    """Return the frames (T, H, W, 3) as a viewer of the encoded clip sees them, and each frame's type (I, P or B).
+    """Return the frames (T, H, W, 3) as decoded from the encoded clip, and each frame's type (I, P or B).
 
-    x264 runs on one thread. Colour is converted here with proper rounding, because the library's fast conversion
-    darkens every frame by a level. So the same frames give the same pixels wherever the same libraries run.
+    The encoder x264 runs on one thread. Colour is converted here with proper rounding, because the library's fast
+    conversion darkens every frame by a level. So the same frames give the same pixels on every machine with the same
+    libraries.
     """
     av = require("av", what="the H.264 round trip", extra="video")
     count, height, width = frames.shape[:3]
@@ -58,8 +59,8 @@ def h264_round_trip(
                 seen[len(types)] = _from_yuv420(frame.to_ndarray(format="yuv420p"))
                 types.append(cast(PictType, {1: "I", 2: "P", 3: "B"}.get(int(frame.pict_type), "")))
     except (av.FFmpegError, ValueError) as error:
-        raise StrobeError(f"the H.264 round trip failed ({error}); leave the encoder out or update PyAV") from error
-    expect(len(types) == count, "decoded frames", f"as many as went in ({count})", len(types))
+        raise StrobeError(f"the H.264 round trip failed ({error}); disable the encoder or update PyAV") from error
+    expect(len(types) == count, "decoded frames", f"as many as were encoded ({count})", len(types))
     return seen, tuple(types)
 
 

@@ -1,4 +1,4 @@
-"""The motion of a hand-held camera: smooth seeded paths, and the homographies they correspond to."""
+"""The motion of a hand-held camera: smooth seeded paths, and the corresponding homographies."""
 
 from dataclasses import dataclass
 
@@ -19,17 +19,17 @@ _FOCAL = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameraOptions:
-    """How the camera moves and what its sensor does. An amplitude of 0 disables that effect.
+    """The options of the camera's motion and sensor. An amplitude of 0 disables its effect.
 
-    Amplitudes are the maximum deviation from the anchor within ±k frames. Each path reaches between half of it and all
-    of it. `strength` scales all amplitudes and the noise.
+    Amplitudes are the maximum deviation from the anchor within ±k frames. Each path reaches between half the amplitude
+    and the full amplitude. `strength` scales all amplitudes and the noise level.
 
     `size` is the shorter side of a frame. `margin` is the share of each side of the photo outside the anchor's view, as
     room for the camera to move (anything beyond the photo is mirrored). `shift` and `shake` are shares of the shorter
-    side, and `zoom` is a share of the scale. `roll` (in the image plane) and `tilt` (out of it) are in degrees. `blur`
-    is the share of the frame interval during which the shutter is open. `exposure` is in stops. `noise` is the standard
-    deviation at mid-grey in 8-bit levels. `clean_anchor` keeps blur and noise off the anchor. `h264_crf` encodes the
-    clip with a real encoder (0 is finest, 51 coarsest), with a key frame every `gop` frames.
+    side, and `zoom` is a share of the scale. `roll` (in the image plane) and `tilt` (out of the plane) are in degrees.
+    `blur` is the share of the frame interval during which the shutter is open. `exposure` is in stops. `noise` is the
+    standard deviation at mid-grey in 8-bit levels. `clean_anchor` applies no blur and no noise to the anchor.
+    With `h264_crf`, a real encoder encodes the clip (0 is finest, 51 coarsest), with a key frame every `gop` frames.
 
     >>> CameraOptions(k=3, shift=0.0).shift
     0.0
@@ -74,8 +74,8 @@ class CameraOptions:
 class Pose:
     """The camera at one moment, relative to the anchor. The zero pose looks straight at the photo.
 
-    `x` and `y` are shares of the shorter side, `zoom` is a natural logarithm, angles are in radians, `exposure` is in
-    stops.
+    `x` and `y` are shares of the shorter side, `zoom` is a natural logarithm, angles are in radians, and `exposure` is
+    in stops.
     """
 
     x: float = 0.0
@@ -102,13 +102,14 @@ class Pose:
         )
         tilted = np.eye(3)
         if self.pitch or self.yaw:
-            # Rotating a camera about its centre maps image to image by K·R·K⁻¹, whatever the scene.
+            # Rotating a camera about its centre maps image to image by K·R·K⁻¹, for any scene.
             focal = _FOCAL * max(width, height)
             lens = np.diag([focal, focal, 1.0])
             cp, sp, cy, sy = np.cos(self.pitch), np.sin(self.pitch), np.cos(self.yaw), np.sin(self.yaw)
             turn = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]]) @ np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
             tilted = lens @ turn @ np.diag([1 / focal, 1 / focal, 1.0])
-            # The rotation also moves the view sideways. That part belongs to `shift`, so the centre is kept in place.
+            # The rotation also moves the view sideways. Sideways motion belongs to `shift`, so the centre is kept in
+            # place.
             moved = tilted @ np.array([0.0, 0.0, 1.0])
             tilted = np.array([[1, 0, -moved[0] / moved[2]], [0, 1, -moved[1] / moved[2]], [0, 0, 1.0]]) @ tilted
         whole = centre @ plane @ tilted @ back
@@ -116,9 +117,9 @@ class Pose:
 
 
 class CameraPath:
-    """A pose for every moment, with the zero pose at moment 0, the anchor's.
+    """A pose for every moment, with the zero pose at moment 0, which is the anchor.
 
-    Each effect has its own random generator, so that disabling one leaves the others unchanged.
+    Each effect has its own random generator, so that disabling an effect leaves the other effects unchanged.
     """
 
     def __init__(self, camera: CameraOptions, rng: np.random.Generator) -> None:
@@ -155,7 +156,7 @@ class CameraPath:
             x=float(shift[0] + shake[0]),
             y=float(shift[1] + shake[1]),
             zoom=float(zoom[0]),
-            # Tremor turns the wrist too: the angle in radians is half the shift in shares of the side.
+            # Tremor also turns the wrist: the angle in radians is half the shift, which is a share of the side.
             roll=float(roll[0] + shake[2] / 2),
             pitch=float(tilt[0]),
             yaw=float(tilt[1]),

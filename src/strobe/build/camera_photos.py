@@ -26,7 +26,7 @@ _ORIENTATION = 0x0112
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Photo:
-    """A still image, its name in the dataset, its labels (label space positions), boxes in its pixels, and its mask."""
+    """A still image: its name in the dataset, labels (positions in the label space), boxes in pixels, and mask."""
 
     path: Path
     name: str
@@ -64,8 +64,9 @@ def find_photos(
     Labels come from a CSV (`file,label`, several rows for several right answers) or a mapping by name. Otherwise they
     come from the boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON). Otherwise `label` gives
     the classes of every photo. Otherwise the label is the photo's folder below the source. `masks` is a folder of PNG
-    files named like the photos, whose pixels number the objects from 1; a photo may have none. `label_space` names a
-    shipped space. Without it, the labels found make up a new space, in alphabetical order.
+    files named like the photos, whose pixels give the number of the object, from 1; a photo may have no mask.
+    `label_space` names a shipped space. Without a named space, the labels found make up a new space, in alphabetical
+    order.
     """
     files = photo_files(sources)
     given = labels if isinstance(labels, Mapping) else {}
@@ -94,7 +95,7 @@ def find_photos(
 
 
 def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tuple[str, ...]]:
-    """Return the photos with boxes checked against image sizes, and notes about scaled, clipped or dropped ones."""
+    """Return the photos with boxes checked against image sizes, and notes about scaled, clipped or dropped boxes."""
     owner = [place for place, photo in enumerate(photos) for _ in photo.boxes]
     sizes = {place: upright_size(photos[place].path) for place in dict.fromkeys(owner)}
     with in_file(boxes):
@@ -114,7 +115,7 @@ def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tu
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Return a photo's width and height when upright. (0, 0) if it is unreadable, which is reported elsewhere."""
+    """Return a photo's upright width and height, or (0, 0) if it is unreadable, which is reported elsewhere."""
     from PIL import Image as Pillow
 
     try:
@@ -127,8 +128,8 @@ def upright_size(path: Path) -> tuple[int, int]:
 
 
 def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
-    """Return the photos among the sources by their name in the dataset."""
-    found: dict[str, Path] = {}
+    """Return the photos among the sources, by their name in the dataset."""
+    photos: dict[str, Path] = {}
     for source in sources:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
@@ -143,14 +144,14 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
             raise StrobeError(f"no such file or folder: {printable(source)}")
         for name, path in entries:
             written(name)
-            if name in found and found[name].resolve() != path.resolve():
+            if name in photos and photos[name].resolve() != path.resolve():
                 raise StrobeError(
-                    f"two photos are called {printable(name)}: {printable(found[name])} and {printable(path)}; "
+                    f"two photos are called {printable(name)}: {printable(photos[name])} and {printable(path)}; "
                     "rename one or put both under one folder"
                 )
-            found[name] = path
-    expect(bool(found), "photos", "at least one", "none")
-    return found
+            photos[name] = path
+    expect(bool(photos), "photos", "at least one", "none")
+    return photos
 
 
 def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) -> _CsvRows:
@@ -166,7 +167,7 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
             name = (row["file"] or "").strip()
             if name not in files:
                 raise InvalidFile(
-                    path, f"{printable(name)!r} is none of the photos", where=f"line {reader.line_num}",
+                    path, f"{printable(name)!r} is not one of the photos", where=f"line {reader.line_num}",
                     hint=_meant(name, files),
                 )  # fmt: skip
             cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
@@ -196,7 +197,7 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _CsvRows:
         for place, note in enumerate(data["annotations"]):
             name, (x, y, width, height) = names[note["image_id"]], map(float, note["bbox"])
             if name not in files:
-                # A COCO file often lists more images than were copied from it, and those are ignored.
+                # A COCO file often lists more images than the sources contain; the others are ignored.
                 continue
             corners = {"x0": x, "y0": y, "x1": x + width, "y1": y + height}
             cells = {key: repr(value) for key, value in corners.items()} | {"label": labels[note["category_id"]]}
@@ -214,14 +215,14 @@ def _label_names(
         if rows is not None and name in rows.by_photo:
             return [row["label"] for _, row in rows.by_photo[name]]
     if labels is not None:
-        raise InvalidFile(labels.path, f"no row for the photo {printable(name)}", hint="add it or take the photo out")
+        raise InvalidFile(labels.path, f"no row for the photo {printable(name)}", hint="add one, or remove the photo")
     if every:
         return list(every)
     folder = Path(name).parent.name
     if not folder:
         raise StrobeError(
-            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give the folder "
-            "above one folder per class"
+            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give the parent "
+            "folder of one folder per class"
         )
     return [folder]
 
@@ -231,7 +232,7 @@ def _boxes_of(name: str, rows: _CsvRows, label_space: LabelSpace) -> Iterable[Bo
         try:
             x0, y0, x1, y1 = (float(row[column]) for column in ("x0", "y0", "x1", "y1"))
             track = int(row["track"]) if row.get("track") else -1
-            expect(abs(track) < 2**63, "track", "a number of 64 bits", track)
+            expect(abs(track) < 2**63, "track", "a 64-bit number", track)
             yield Box(xyxy=(x0, y0, x1, y1), label=label_space.index(row["label"]), track=track)
         except (ValueError, StrobeError) as error:
             raise InvalidFile(rows.path, printable(error), where=f"line {line}") from error
@@ -240,13 +241,13 @@ def _boxes_of(name: str, rows: _CsvRows, label_space: LabelSpace) -> Iterable[Bo
 def _masks_of(files: Iterable[str], masks: Path) -> dict[str, Path]:
     if not masks.is_dir():
         raise StrobeError(f"no such folder of masks: {printable(masks)}")
-    found: dict[str, Path] = {}
+    mask_of: dict[str, Path] = {}
     for name in files:
         tried = (masks / f"{name}.png", (masks / name).with_suffix(".png"))
         mask = next((path for path in tried if path.is_file()), None)
         if mask is not None:
-            found[name] = mask
-    if not found:
+            mask_of[name] = mask
+    if not mask_of:
         example = Path(next(iter(files))).with_suffix(".png")
-        raise StrobeError(f"{printable(masks)}: no photo has a mask in it; name them like the photos: {example}")
-    return found
+        raise StrobeError(f"{printable(masks)}: no photo has a mask in it; name the masks like the photos: {example}")
+    return mask_of

@@ -54,14 +54,14 @@ class ClipJob:
         """The clip's first frame index in its photo's video.
 
         All clips of a photo are segments of one video, so that confidence intervals treat them as dependent. Segments
-        are a clip's length apart, so that no time window spans two of them.
+        are a clip's length apart, so that no time window spans two clips.
         """
         return self.number * 2 * (2 * self.camera.k + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipResult:
-    """The result of a job: the record of a finished clip, or the reason there is none."""
+    """The result of a job: the record of a finished clip, or the reason why there is no clip."""
 
     job: ClipJob
     note: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class ClipResult:
 
 
 def simulate_clip(job: ClipJob) -> ClipResult:
-    """Render one clip and store its frames, unless already done. Never raises for a bad photo."""
+    """Render one clip and store its frames, unless this was done before. A bad photo raises no error."""
     try:
         data = job.photo.path.read_bytes()
         identity = _identity(job, hashlib.sha256(data).hexdigest())
@@ -91,13 +91,13 @@ def simulate_clip(job: ClipJob) -> ClipResult:
 
 
 def _identity(job: ClipJob, photo_sha256: str) -> str:
-    """Return the video id of the photo: derived from photo, camera and seed, independent of their paths."""
+    """Return the video id of the photo. It is derived from photo, camera and seed, and is independent of paths."""
     text = json.dumps([photo_sha256, asdict(job.camera), job.seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _inputs(job: ClipJob, identity: str) -> str:
-    """Return a digest of everything the record depends on. Labels are excluded, because they are looked up again."""
+    """Return a digest of everything that the record depends on. Labels are excluded, because they are read again."""
     mask = sha256_of_file(job.photo.mask) if job.photo.mask else None
     text = json.dumps(
         [_NOTE_VERSION, identity, job.number, job.photo.name, [asdict(box) for box in job.photo.boxes], mask]
@@ -115,7 +115,7 @@ def _finished(note_path: Path, inputs: str, folder: Path) -> dict[str, Any] | No
 def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
     photo = job.decode(data, job.photo.path)
     mask = _read_mask(job, photo)
-    # The camera's options are not part of the seed, so that disabling one effect leaves the others unchanged.
+    # The camera's options are not part of the seed, so that disabling one effect leaves the other effects unchanged.
     rng = np.random.default_rng([job.seed % 2**64, job.number, int(hashlib.sha256(data).hexdigest()[:16], 16)])
     seen = render_path(photo, job.camera, rng, boxes=job.photo.boxes, mask=mask)
     names = [f"{job.photo.name}/{job.first_index + place:06d}.png" for place in range(len(seen.frames))]
@@ -137,7 +137,7 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
 
 
 def _hints(frames: NDArray[np.uint8]) -> list[list[float]]:
-    """Return the hints of each frame against the anchor, with zeros for the anchor itself."""
+    """Return the hints of each frame compared with the anchor, with zeros for the anchor itself."""
     anchor = len(frames) // 2
     features = {place: features_of(pixels) for place, pixels in enumerate(frames)}
     members = [place for place in features if place != anchor]
@@ -157,8 +157,8 @@ def _read_mask(job: ClipJob, photo: Image) -> NDArray[np.uint8] | None:
     except (OSError, ValueError, SyntaxError) as error:
         raise InvalidFile(path, f"not a readable mask ({printable(error, limit=80)})") from error
     if mask.shape != photo.shape[:2]:
-        sizes = f"{mask.shape[1]}×{mask.shape[0]}, its photo {photo.shape[1]}×{photo.shape[0]}"
-        raise InvalidFile(path, f"the mask has {sizes} pixels", hint="they must be the same")
+        sizes = f"{mask.shape[1]}×{mask.shape[0]} pixels, but its photo is {photo.shape[1]}×{photo.shape[0]}"
+        raise InvalidFile(path, f"the mask is {sizes}", hint="both must have the same size")
     return mask
 
 
@@ -176,7 +176,7 @@ def put_together(
     if not pairs:
         raise StrobeError("no photo could be used; nothing was written")
     grown = DatasetBuilder()
-    # a photo's clips come in order, so its last one ends the video
+    # a photo's clips come in order, so its last clip ends the video
     last = {note["video_id"]: job for job, note in pairs}
     codec = "h264" if camera.h264_crf is not None else ""
     videos = {

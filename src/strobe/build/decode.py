@@ -1,8 +1,8 @@
 """Read frames by position in presentation order. Only the needed segment is decoded, and the pixels are exact.
 
-Seeks are verified, never trusted. Decoding starts at the last key packet at or before the first wanted frame, and every
-decoded frame must be the next one in the index. If one is not, decoding restarts one key packet earlier, and in the end
-from the start of the file.
+The result of every seek is verified. Decoding starts at the last key packet at or before the first wanted frame, and
+every decoded frame must be the next frame of the index. Otherwise decoding restarts one key packet earlier, and as a
+last resort at the start of the file.
 """
 
 import bisect
@@ -43,13 +43,14 @@ class Reader:
     """Reads frames of one video through one open container. Not thread-safe.
 
     `decoded` counts frames from the decoder. `missing` holds wanted positions that no attempt could decode (damaged).
-    `mistrusted` becomes True if frames appear that the index does not have. Then index by decoding and start again.
+    `mistrusted` becomes True if frames appear that the index does not have. The caller must then index by decoding and
+    start again.
     """
 
     def __init__(
         self, index: VideoIndex, limits: Limits | None = None, *, opened: tuple[Any, Any] | None = None
     ) -> None:
-        """`opened` is a container and its stream to continue with. Otherwise the file is opened."""
+        """`opened` is a container that is already open, with its stream. Without it, the file is opened."""
         self.index = index
         self.decoded = 0
         self.missing: set[int] = set()
@@ -62,7 +63,7 @@ class Reader:
 
     @classmethod
     def open(cls, path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> "Reader":
-        """Return a reader of a video and index it too, opening the file only once, because opening is slow."""
+        """Index a video and return its reader. The file is opened only once, because opening is slow."""
         limits = limits or Limits()
         index, container, stream = open_indexed(path, limits, by_decoding=by_decoding)
         return cls(index, limits, opened=(container, stream))
@@ -93,7 +94,7 @@ class Reader:
             yield from self._run(run)
 
     def _runs(self, todo: list[int]) -> Iterator[list[int]]:
-        """Group the wanted positions, split where seeking to a later key frame saves decoding."""
+        """Group the wanted positions; a new group begins where seeking to a later key frame saves decoding."""
         run = [todo[0]]
         for place in todo[1:]:
             key = self._key_before(place)
@@ -130,7 +131,7 @@ class Reader:
             if number < 1:
                 return
             key = self.index.keys[number]
-            # Containers differ in which timestamp a seek uses, so the packet reached decides.
+            # Containers differ in the timestamp that a seek uses, so check the packet that was reached.
             for target in dict.fromkeys((key.pts, key.dts)):
                 if target is None:
                     continue
@@ -140,7 +141,10 @@ class Reader:
                     break
 
     def _seek(self, target: int, key: Key) -> tuple[int, Iterator[Any]] | None:
-        """Seek and return the key packet reached, this one or an earlier one, else None."""
+        """Seek to this key packet.
+
+        Return the key packet that was reached, which may be an earlier one; None if seeking failed.
+        """
         import av
 
         self._fresh = False
@@ -168,7 +172,7 @@ class Reader:
     def _checked(self, start: tuple[int, Iterator[Any]], left: list[int]) -> Iterator[DecodedFrame]:
         """Yield the wanted frames while they follow the index without a gap. Stops at the first mismatch."""
         place, frames = start
-        floor, wanted = int(self.index.pts[place]), set(left)
+        floor, positions = int(self.index.pts[place]), set(left)
         for frame in frames:
             self.decoded += 1
             if frame.pts is None:
@@ -177,17 +181,17 @@ class Reader:
                 continue  # leading images whose references precede the key frame
             if frame.is_corrupt or place >= len(self.index) or frame.pts != int(self.index.pts[place]):
                 return
-            if place in wanted:
+            if place in positions:
                 yield self._made(frame, place)
             if place >= left[-1]:
                 return
             place += 1
 
-    def _from_start(self, wanted: list[int]) -> Iterator[DecodedFrame]:
+    def _from_start(self, positions: list[int]) -> Iterator[DecodedFrame]:
         """Yield the wanted frames by timestamp, decoding everything from the start, without damaged frames."""
         self._rewind()
         pts = self.index.pts
-        left = {int(pts[place]): place for place in wanted}
+        left = {int(pts[place]): place for place in positions}
         last = max(left)
         for frame in decode_all(self._container, self._stream, []):
             self.decoded += 1
@@ -205,18 +209,18 @@ class Reader:
     def _by_count(self, todo: list[int]) -> Iterator[DecodedFrame]:
         """Yield the wanted frames by counting undamaged frames from the start, as the index did."""
         self._rewind()
-        wanted, place = set(todo), 0
+        positions, place = set(todo), 0
         for frame in decode_all(self._container, self._stream, []):
             self.decoded += 1
             if frame.is_corrupt:
                 continue
-            if place in wanted:
-                wanted.discard(place)
+            if place in positions:
+                positions.discard(place)
                 yield self._made(frame, place)
             place += 1
             if place > todo[-1]:
                 break
-        self.missing.update(wanted)
+        self.missing.update(positions)
 
     def _rewind(self) -> None:
         """Rewind by reopening the file, because seeking to the start is not exact in every container."""
@@ -249,9 +253,9 @@ class Reader:
 
 
 def rgb_of(frame: Any) -> Image:
-    """Return the frame's pixels as 8-bit RGB as coded, neither rotated nor made square.
+    """Return the frame's coded pixels as 8-bit RGB, neither rotated nor made square.
 
-    The same bytes as PyAV's plain `to_ndarray(format="rgb24")`, on one thread.
+    The bytes equal those of PyAV's plain `to_ndarray(format="rgb24")`, on one thread.
     """
     from av.video.reformatter import Interpolation
 
@@ -261,7 +265,7 @@ def rgb_of(frame: Any) -> Image:
 
 
 def square_size(width: int, height: int, sample_aspect: Fraction) -> tuple[int, int]:
-    """Return the size with square pixels. The compressed side grows, so that no pixel is lost.
+    """Return the size with square pixels. The compressed side is enlarged, so that no pixel is lost.
 
     >>> square_size(720, 576, Fraction(16, 15)), square_size(720, 480, Fraction(8, 9))
     ((768, 576), (720, 540))
@@ -293,8 +297,8 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
 def _display_matrix(frame: Any) -> tuple[int, ...] | None:
     import av.sidedata.sidedata as found
 
-    # Not `frame.side_data`: it creates a reference cycle that keeps the frame and its pixels until the garbage
-    # collector runs, which a few hundred objects do not trigger.
+    # This avoids `frame.side_data`, which creates a reference cycle that keeps the frame and its pixels in memory. A
+    # few hundred such objects do not trigger the garbage collector.
     container: Any = found.SideDataContainer
     data = container(frame).get("DISPLAYMATRIX")
     if data is None:
@@ -304,7 +308,7 @@ def _display_matrix(frame: Any) -> tuple[int, ...] | None:
 
 
 def _sample_aspect(stream: Any) -> Fraction:
-    """Return a pixel's width over its height. 1 if the file gives no plausible value."""
+    """Return a pixel's width divided by its height; 1 if the file gives no plausible value."""
     for ratio in (stream.sample_aspect_ratio, stream.codec_context.sample_aspect_ratio):
         if ratio and Fraction(1, 8) <= ratio <= 8:
             return Fraction(ratio)

@@ -1,8 +1,8 @@
 """One video's part of a build: choose anchors, decode, store frames, compute hints, and record the result.
 
-The work on a video is one job. Its result is a folder of media and one small JSON file (the fragment). Each is moved
-into place atomically, the fragment last. So a killed job leaves nothing that counts, and a finished job is not
-repeated.
+The work on a video is one job. Its result is a folder of media and one small JSON file (the fragment). Both are moved
+into place atomically, and the fragment is moved last. So the output of a killed job is never used, and a finished job
+is not repeated.
 """
 
 import hashlib
@@ -51,10 +51,10 @@ WORK_FOLDER = ".build"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractJob:
-    """The work on one video. `anchors` may be given. Otherwise they are sampled from the frames that `labels` cover.
+    """The work on one video. `anchors` may be given. Otherwise anchors are sampled from the frames that `labels` cover.
 
-    If `aside` is given, output is written there, and another process moves it to the destination (`land`). `done` is
-    then the earlier result at the destination.
+    If `aside` is given, output is written to that folder, and another process moves it to the destination (`land`).
+    `done` is then the earlier result at the destination.
     """
 
     path: Path
@@ -76,12 +76,12 @@ class ExtractJob:
 
     @property
     def media(self) -> tuple[Path, Path]:
-        """The folder where its media are collected, and their final folder."""
+        """The folder in which the video's media are collected, and their final folder."""
         root = self.aside or self.destination
         return root / WORK_FOLDER / f"{self.media_folder}.half", root / "media" / self.media_folder
 
     def digest(self, video_sha256: str) -> str:
-        """Return a digest of everything that changes the result, which excludes file paths and label names."""
+        """Return a digest of everything that changes the result; file paths and label names do not change it."""
         spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [
@@ -106,7 +106,7 @@ class VideoRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
-    """The facts about a frame. `media` is empty if it stays in the video."""
+    """The facts about a frame. `media` is empty if the frame stays in the video."""
 
     index: int
     pts: int | None
@@ -120,7 +120,7 @@ class FrameRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRow:
-    """An anchor, its members in order including the anchor, and their hints in the same order (or none)."""
+    """An anchor, its members in order (including the anchor), and the members' hints in the same order, if any."""
 
     anchor: int
     members: tuple[int, ...]
@@ -140,7 +140,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractOutcome:
-    """A job's outcome: a fragment, or a one-line reason for failure. `reused` marks a job done before."""
+    """A job's outcome: a fragment, or a one-line reason for failure. `reused` marks a job that was done before."""
 
     name: str
     fragment: Fragment | None = None
@@ -156,9 +156,10 @@ def versions() -> dict[str, str]:
 
 
 def run_job(job: ExtractJob, progress: Progress | None = None) -> ExtractOutcome:
-    """Process one video. An unusable video gives an outcome with a problem. Only write errors end the whole build.
+    """Process one video. An unusable video gives an outcome that describes the problem.
 
-    `progress` counts frames, for a caller that processes one video in its own process.
+    Only write errors end the whole build. `progress` counts frames; it is for a caller that processes a single video in
+    its own process.
     """
     from strobe.core.errors import CannotWrite
 
@@ -198,19 +199,22 @@ def _run(job: ExtractJob, say: Progress) -> ExtractOutcome:
 
 
 def done_before(job: ExtractJob) -> Fragment | None:
-    """Return the earlier result for the video if its files are complete. The caller checks that it matches `job`."""
+    """Return the earlier result for the video if its files are complete.
+
+    The caller checks that this result matches `job`.
+    """
     old = fragment_of(job.destination / WORK_FOLDER / f"{job.media_folder}.json")
     return old if old is not None and _media_whole(job, old) else None
 
 
 def _note(job: ExtractJob, fragment: Fragment) -> None:
-    """Record that the video is done, after its media."""
+    """Record that the video is done, after its media are stored."""
     path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
     write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
 
 
 def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
-    """Record another process's result for the job and store its media, as the job itself would have."""
+    """Record another process's result for the job and store its media, as the job itself would do."""
     aside, final = job.media
     if not job.reference:
         with _writing(final):
@@ -224,14 +228,14 @@ def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]
 
 def _refuse_missing(path: Path) -> None:
     if path.is_dir():
-        hint = "give its files, for example FOLDER/*.mp4; for a folder of frames there is strobe import frames"
+        hint = "give its files, for example FOLDER/*.mp4; for a folder of frames, use strobe import frames"
         raise InvalidFile(path, "is a folder, not a video", hint=hint)
     if not path.is_file():
         raise StrobeError("no such file" if not path.exists() else "not a regular file")
 
 
 def fragment_of(path: Path) -> Fragment | None:
-    """Return the fragment in a file. None if it is missing or damaged."""
+    """Return the fragment in a file, or None if the file is missing or damaged."""
     note = read_sealed(path)
     return decode(Fragment, note) if note is not None and note["schema"] == _SCHEMA else None
 
@@ -257,7 +261,7 @@ def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Pro
         anchors, fewer = choose_anchors(index, job.sampling, video_id=video_id, eligible=eligible)
         notes += fewer
     if job.sampling.window_ms is None and job.sampling.k >= len(index):
-        notes.append(f"k = {job.sampling.k} is more than its {len(index)} frames: sets hold the whole video")
+        notes.append(f"k = {job.sampling.k} exceeds its {len(index)} frames, so each set contains the whole video")
     windows = {anchor: window_of(index, anchor, job.sampling) for anchor in anchors}
     wanted = sorted({place for window in windows.values() for place in window})
     hinting = _HintMaker(windows) if job.hints else None
@@ -282,7 +286,7 @@ def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Pro
         if anchor in there
     ]
     if not kept:
-        raise InvalidValue("every chosen anchor is a damaged frame; repair the video or name other anchors")
+        raise InvalidValue("every chosen anchor is a damaged frame; repair the video or choose other anchors")
     if len(kept) < len(anchors):
         notes.append(f"{len(anchors) - len(kept)} set(s) left out: the anchor is damaged")
     video = VideoRow(
@@ -327,7 +331,10 @@ class _HintMaker:
 
 
 class _FrameWriter:
-    """Hashes, encodes and writes frames while others are decoded, into a folder that is moved into place at the end."""
+    """Hashes, encodes and writes frames while other frames are decoded.
+
+    The output folder is moved into place at the end.
+    """
 
     def __init__(self, job: ExtractJob) -> None:
         self._job = job
@@ -349,7 +356,7 @@ class _FrameWriter:
         shutil.rmtree(self._aside, ignore_errors=True)
 
     def add(self, frame: DecodedFrame) -> None:
-        """Add one frame. Blocks if too many are pending, so that memory stays bounded."""
+        """Add one frame. The call blocks if too many frames are pending, so that memory stays bounded."""
         self._pending.append(self._pool.submit(self._store, frame))
         while len(self._pending) > self._job.threads + 2:
             self._rows.append(self._pending.popleft().result())
@@ -390,7 +397,7 @@ class _FrameWriter:
 
 
 def _put_in_place(aside: Path, final: Path) -> None:
-    # All at the end, because the first sync makes the disk write most of the others too.
+    # All files are synced at the end, because the first sync makes the disk write most of the other files too.
     for path in aside.iterdir():
         with path.open("rb+") as file:
             os.fsync(file.fileno())

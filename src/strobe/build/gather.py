@@ -26,7 +26,7 @@ _SLOW_FPS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """A dataset, and notes about what was left out."""
+    """A dataset, and notes about the videos and frames that were left out."""
 
     dataset: Dataset
     notes: tuple[str, ...]
@@ -57,9 +57,9 @@ def gather(
 ) -> Gathered:
     """Return the dataset of all fragments, sorted by video name, independent of the order in which they were made.
 
-    `k=None` takes the largest offset present (sets made by time). `label_source=None` scores members with their own
-    labels if every member has one, else with their anchor's. If labels come from boxes alone, members without a box are
-    excluded instead. `paths` are the videos to decode frames from.
+    With `k=None` (sets made by time), k is the largest offset present. With `label_source=None`, members are scored
+    with their own labels if every member has a label, else with their anchor's labels. If labels come from boxes alone,
+    members without a box are excluded instead. `paths` are the videos to decode frames from.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.video.name)
     grown = DatasetBuilder()
@@ -87,13 +87,15 @@ def gather(
                 grown.box(
                     frame=row, label=index, xyxy=box.xyxy, track=box.track, crowd=box.crowd, declared_wh=box.size_wh
                 )
-        for one in fragment.sets:
+        for candidate in fragment.sets:
             grown.set(
-                set_id=f"{video.name}@{one.anchor}",
-                anchor=rows[one.anchor],
-                members=[(rows[index], index - one.anchor) for index in one.members if index != one.anchor],
+                set_id=f"{video.name}@{candidate.anchor}",
+                anchor=rows[candidate.anchor],
+                members=[
+                    (rows[index], index - candidate.anchor) for index in candidate.members if index != candidate.anchor
+                ],
             )
-            reach = max(reach, *(abs(index - one.anchor) for index in one.members))
+            reach = max(reach, *(abs(index - candidate.anchor) for index in candidate.members))
     info = DatasetInfo(
         name=name,
         label_space=label_space,
@@ -104,7 +106,7 @@ def gather(
     )
     fitted = grown.check_boxes()
     dataset = grown.build(info, with_boxes=any(boxes.values()), hints=_hints(ordered))
-    notes = [*fitted, *([f"{elsewhere} box(es) are on frames that are in no set"] if elsewhere else [])]
+    notes = [*fitted, *([f"{elsewhere} box(es) are on frames outside every set"] if elsewhere else [])]
     if label_source is None:
         dataset = _by_the_labels_there_are(dataset, labelled_by_boxes, notes)
     if k is not None:
@@ -132,18 +134,23 @@ def _by_the_labels_there_are(dataset: Dataset, labelled_by_boxes: bool, notes: l
 
 
 def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
-    """Return notes about sets that reach less far than k, or cover much more time than k suggests."""
+    """Return notes about sets that are shorter than k, or span much more time than k suggests."""
     anchors = [(one.anchor, fragment.video.n_frames) for fragment in ordered for one in fragment.sets]
     # Videos shorter than k have their own note.
     short = sum(n_frames > k and (anchor < k or anchor + k >= n_frames) for anchor, n_frames in anchors)
-    notes = [f"{short} of {len(anchors)} set(s) are cut short by an end of their video"] if short else []
+    notes = (
+        [f"{short} of {len(anchors)} set(s) are shorter than k, because their video starts or ends there"]
+        if short
+        else []
+    )
     slow = [(fragment.video.fps, fragment.video.name) for fragment in ordered if fragment.video.fps]
     fps, name = min(slow, default=(Fraction(30), ""))
     if fps <= min(_SLOW_FPS, 2 * k):  # and k frames last half a second or longer
         count = sum(rate <= _SLOW_FPS for rate, _ in slow)
         notes.append(
-            f"{count} video(s) have at most {_SLOW_FPS} frames a second: k = {k} is ±{k / float(fps):.2g} s in "
-            f"{printable(name)} ({float(fps):.3g} a second), ±{k / 30:.2g} s at 30; --window MS reaches as far in each"
+            f"{count} video(s) have at most {_SLOW_FPS} frames per second: k = {k} spans ±{k / float(fps):.2g} s in "
+            f"{printable(name)} ({float(fps):.3g} fps), but ±{k / 30:.2g} s at 30 fps; --window MS spans the same "
+            "time in every video"
         )
     return notes
 
@@ -154,7 +161,7 @@ def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str
     Dropped frames keep their row in the frames table, so that temporal smoothing still uses them.
     """
     if dataset.hints is None:
-        raise InvalidValue("dropping by hints needs hints; leave --no-hints away")
+        raise InvalidValue("the options --drop-… need hints; remove --no-hints")
     dropped = {rule: rows & ~dataset.sets.is_anchor for rule, rows in rules.dropped(dataset.hints).items()}
     gone = np.zeros(len(dataset.sets.set), dtype=bool)
     for rows in dropped.values():
@@ -171,9 +178,9 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
 
 
 def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[int, list[BoxRow]], int]:
-    """Return the boxes of each frame, and the number on frames that are in no set."""
+    """Return the boxes of each frame, and the number of boxes on frames that are in no set."""
     there, n_frames = {row.index for row in fragment.frames}, fragment.video.n_frames
-    found: dict[int, list[BoxRow]] = {}
+    boxes_of: dict[int, list[BoxRow]] = {}
     for box in boxes:
         if box.frame >= n_frames:
             raise InvalidValue(
@@ -181,5 +188,5 @@ def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[i
                 f"0–{n_frames - 1}"
             )
         if box.frame in there:
-            found.setdefault(box.frame, []).append(box)
-    return found, len(boxes) - sum(map(len, found.values()))
+            boxes_of.setdefault(box.frame, []).append(box)
+    return boxes_of, len(boxes) - sum(map(len, boxes_of.values()))

@@ -1,6 +1,6 @@
-"""Pixel-based hints for reviewers about a pair: cut, blur, motion, exposure, near-duplicate. Never a verdict.
+"""Pixel-based hints about a pair for reviewers: cut, blur, motion, exposure, near-duplicate. A hint is never a verdict.
 
-All are computed on small grey copies in a few milliseconds per pair, and are the same on every machine.
+All hints are computed on small grey copies in a few milliseconds per pair, and are the same on every machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ _LINES = 160
 """Sharpness is measured along about this many rows and columns at full resolution."""
 
 DUPLICATE_MEAN, DUPLICATE_BLOCK = 0.5, 1.5
-"""A near-duplicate pair differs in grey levels (of 255) by less than the first on average, the second in any block."""
+"""Limits for near-duplicates, in grey levels of 255: the mean difference, and the difference in any block."""
 
 Grey = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFeatures:
-    """The data of one frame for hints: small copies, mean luma in [0, 1], sharpness, colour histogram."""
+    """The data of one frame for hints: small copies, mean luma in [0, 1], sharpness and colour histogram."""
 
     grey: Grey
     half: Grey
@@ -48,7 +48,7 @@ class FrameFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairHints:
-    """Hints of one (anchor, member) pair. The fields are those of the dataset's hints table."""
+    """The hints of one (anchor, member) pair. Its fields are the columns of the dataset's hints table."""
 
     cut: float = 0.0
     blur: float = 0.0
@@ -59,7 +59,7 @@ class PairHints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRules:
-    """The thresholds at which hints drop a member. None ignores a hint.
+    """The thresholds at which hints drop a member; None means that the hint is ignored.
 
     `cut` and `motion` drop at or above the value. `blur` and `exposure` drop changes of at least this size in either
     direction.
@@ -94,12 +94,12 @@ class DropRules:
 
 
 def features_of(image: Image) -> FrameFeatures:
-    """Return the small copies and numbers of one frame."""
+    """Return the features of one frame: small copies and a few numbers."""
     from PIL import Image as Pillow
 
     height, width = image.shape[:2]
     factor = max(1, round(max(height, width) / _THUMB))
-    # Every second row is enough for the mean of many, at half the cost.
+    # Every second row is enough for a mean over many rows, at half the cost.
     rows = image if factor < 4 or factor % 2 else np.ascontiguousarray(image[::2])
     small = np.asarray(Pillow.fromarray(rows).reduce((factor, factor * len(rows) // height or 1))).astype(np.float32)
     grey = small @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
@@ -124,7 +124,7 @@ def _halved(grey: Grey) -> Grey:
 
 
 def _sharpness(plane: NDArray[np.uint8]) -> float:
-    """Return the RMS of the second differences along some rows and columns, a 640th of the frame apart."""
+    """Return the RMS of second differences along some rows and columns. The points are a 640th of the frame apart."""
     step = max(1, round(max(plane.shape) / 640))
     rows = plane[:: max(1, plane.shape[0] // _LINES)].astype(np.int16)
     columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16).T
@@ -134,14 +134,15 @@ def _sharpness(plane: NDArray[np.uint8]) -> float:
         flat = second.ravel().astype(np.float32)
         energy += float(flat @ flat)
         count += flat.size
-    # Rounding to integer levels alone gives 1/12 · (1 + 4 + 1), which is not sharpness.
+    # Rounding to integer levels alone gives 1/12 · (1 + 4 + 1), which is subtracted because it is not sharpness.
     return float(np.sqrt(max(0.0, energy / max(1, count) - 0.5)))
 
 
 def cut_score(before: FrameFeatures, after: FrameFeatures) -> float:
-    """Return how likely two neighbouring frames are different scenes, in [0, 1].
+    """Return a score in [0, 1] of how likely it is that two neighbouring frames show different scenes.
 
-    High only if both the colours and the layout change: motion keeps the colours, a flash keeps the layout.
+    The score is high only if both the colours and the layout change. Motion does not change the colours, and a flash
+    does not change the layout.
     """
     if before.grey.shape != after.grey.shape:
         return 1.0
@@ -153,7 +154,7 @@ def cut_score(before: FrameFeatures, after: FrameFeatures) -> float:
 
 
 def pair_hints(anchor: FrameFeatures, member: FrameFeatures, *, cut: float) -> PairHints:
-    """Return the hints of a pair. `cut` is the highest cut score between them."""
+    """Return the hints of a pair. `cut` is the highest cut score between the two frames."""
     blur = float(np.log2((member.sharpness + 0.1) / (anchor.sharpness + 0.1)))
     exposure = member.luma - anchor.luma
     if anchor.grey.shape != member.grey.shape:
@@ -165,9 +166,9 @@ def pair_hints(anchor: FrameFeatures, member: FrameFeatures, *, cut: float) -> P
 
 
 def set_hints(features: Mapping[int, FrameFeatures], anchor: int, members: Sequence[int]) -> list[PairHints]:
-    """Return the hints of every member (by frame index) against the anchor, with zeros for the anchor itself.
+    """Return, by frame index, the hints of every member compared with the anchor, with zeros for the anchor itself.
 
-    A member's cut score is the highest between neighbouring frames from it to the anchor.
+    A member's cut score is the highest score between neighbouring frames on the way to the anchor.
     """
     order = sorted({anchor, *members})
     middle = order.index(anchor)
@@ -191,7 +192,10 @@ def _largest_block(difference: Grey) -> float:
 
 
 def _motion(anchor: FrameFeatures, member: FrameFeatures) -> float:
-    """Return the mean displacement in per cent of the diagonal: the whole frame's shift plus the blocks' own motion."""
+    """Return the mean displacement in per cent of the diagonal.
+
+    It is the shift of the whole frame plus the motion of single blocks.
+    """
     whole = _shift(anchor, member)
     moved, weight = _blocks(anchor.half, member.half, whole)
     if not weight.sum() > 0:
@@ -207,7 +211,7 @@ def _spectrum(grey: Grey) -> NDArray[np.complex64]:
 
 
 def _shift(anchor: FrameFeatures, member: FrameFeatures) -> tuple[int, int]:
-    """Return the (down, right) shift that best aligns the two, by phase correlation. Zero if it does not help."""
+    """Return the (down, right) shift that best aligns the two images, by phase correlation; zero if no shift helps."""
     a, b = anchor.grey, member.grey
     cross = np.conj(anchor.spectrum) * member.spectrum
     surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-3), s=a.shape)
@@ -219,7 +223,7 @@ def _shift(anchor: FrameFeatures, member: FrameFeatures) -> tuple[int, int]:
 
 
 def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
-    """Return the mean difference where `a`, shifted, and `b` overlap."""
+    """Return the mean difference between `b` and the shifted `a` where they overlap."""
     height, width = a.shape
     of_a = a[max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)]
     of_b = b[max(0, down) : height - max(0, -down), max(0, right) : width - max(0, -right)]
@@ -227,7 +231,7 @@ def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
 
 
 def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each block's displacement from `a` to `b` in pixels (down, right), and its weight, from its texture."""
+    """Return each block's displacement from `a` to `b` in pixels (down, right), and a weight based on its texture."""
     rows, columns = b.shape[0] // _BLOCK, b.shape[1] // _BLOCK
     if not rows or not columns:
         return np.zeros((1, 1, 2)), np.zeros((1, 1))
@@ -245,7 +249,7 @@ def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float6
     apart = np.abs(shifted - target).reshape(span, span, rows, _BLOCK, columns, _BLOCK)
     cost = apart.sum(axis=5).sum(axis=3).astype(np.float64) / _BLOCK**2
     steps = np.arange(span) - _REACH
-    # A small penalty for motion, so that blocks without texture move with the frame instead of at random.
+    # A small penalty on motion makes blocks without texture move with the frame instead of at random.
     cost += 0.05 * np.hypot(steps[:, None], steps[None, :])[:, :, None, None]
     best = cost.reshape(span * span, rows, columns).argmin(axis=0)
     moved = np.stack([best // span - _REACH + down, best % span - _REACH + right], axis=-1).astype(np.float64)

@@ -1,7 +1,7 @@
 """The exact index of a video: its frames in presentation order, and where decoding can start.
 
 Reading the packets is enough if their timestamps are reliable (mp4, mov, mkv, webm, flv, ts with common codecs).
-Otherwise, or if anything looks odd, the video is decoded once from its start. This is slower and still exact.
+Otherwise, or if anything looks irregular, the video is decoded once from its start. This is slower, but still exact.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"[playlist]", b"<?xml", b"<MPD", b"<smil
 class Limits:
     """Resource limits for a video. A video beyond a limit is refused with a message that names the limit.
 
-    `max_side` and `max_pixels` limit one frame, `max_frames` and `max_duration_s` the whole video.
+    `max_side` and `max_pixels` limit one frame, and `max_frames` and `max_duration_s` limit the whole video.
     """
 
     max_side: int = 16_384
@@ -69,9 +69,9 @@ class Key:
 class VideoIndex:
     """Every displayed frame of a video, in presentation order.
 
-    `pts` (N,) holds NO_PTS where the container gives none. `keys` are the packets at which decoding can start, in order
-    of position. It is empty if the video must be decoded from its start. `notes` describe irregularities, one line
-    each.
+    `pts` (N,) is NO_PTS where the container gives no timestamp. `keys` holds the packets at which decoding can start,
+    in order of position. It is empty if the video must be decoded from its start. `notes` describe irregularities, one
+    line each.
     """
 
     path: Path
@@ -93,7 +93,7 @@ class VideoIndex:
         return bool(self.keys)
 
     def time_s(self, place: int) -> Fraction | None:
-        """Return the exact time of a frame, with the first frame at 0. None if the container gives no times."""
+        """Return the exact time of a frame, with the first frame at 0; None if the container gives no times."""
         pts, first = int(self.pts[place]), int(self.pts[0])
         return None if NO_PTS in (pts, first) else (pts - first) * self.time_base
 
@@ -118,10 +118,10 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
         return animation, animation.stream
     allowed = ",".join((*_SEEKABLE, "mp4", *_SEQUENTIAL, *_AUDIO))
     options = {"protocol_whitelist": "file", "format_whitelist": allowed}
-    # PyAV 18 fails on a title that is not UTF-8 without this setting. PyAV 19 never fails and dropped the setting.
+    # Without this setting, PyAV 18 fails on a title that is not UTF-8. PyAV 19 never fails and has no such setting.
     lenient = {"metadata_errors": "replace"} if hasattr(av.container.InputContainer, "metadata_errors") else {}
     try:
-        # Absolute, so that no part of the name can be parsed as a protocol.
+        # The path is absolute, so that no part of the name can be parsed as a protocol.
         container = av.open(str(path.absolute()), options=options, **lenient)
     except av.error.FFmpegError as error:
         raise InvalidFile(
@@ -143,11 +143,11 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
 
 
 def _head_of(path: Path) -> bytes:
-    """Return a file's first bytes. Raises InvalidFile if they are clearly not a video's."""
+    """Return a file's first bytes. Raises InvalidFile if they clearly do not belong to a video."""
     if path.is_dir():
         raise InvalidFile(path, "is a folder, not a video", hint=f"give its files: {printable(path)}/*.mp4")
     if not path.exists():
-        hint = "; only local files are read" if "://" in str(path) or ":/" in str(path) else ""
+        hint = "; strobe reads local files only" if "://" in str(path) or ":/" in str(path) else ""
         raise StrobeError(f"no such video: {printable(path)}{hint}")
     if not path.is_file():
         raise InvalidFile(path, "is not a regular file", hint="copy the video to a file first")
@@ -160,7 +160,7 @@ def _head_of(path: Path) -> bytes:
         raise InvalidFile(path, "is empty (0 bytes)", hint="is the download complete?")
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_PLAYLISTS):
         raise InvalidFile(
-            path, "is a playlist, not a video", hint="only local video files are read; give those it names"
+            path, "is a playlist, not a video", hint="strobe reads local video files only; give the files it lists"
         )
     return head
 
@@ -177,11 +177,13 @@ def _reason(error: Exception) -> str:
 def _video_stream(path: Path, container: Any) -> Any:
     pictures = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not pictures:
-        what = "has sound but no image" if container.streams.audio else "holds no video stream"
+        what = "has sound but no image" if container.streams.audio else "has no video stream"
         raise InvalidFile(path, what, hint="give a file with a video track")
     stream = pictures[0]
     if stream.codec_context is None:
-        raise InvalidFile(path, "uses a codec this FFmpeg cannot decode", hint="re-encode it, for example to H.264")
+        raise InvalidFile(
+            path, "uses a codec that this FFmpeg cannot decode", hint="re-encode it, for example to H.264"
+        )
     return stream
 
 
@@ -204,7 +206,7 @@ def check_size(path: Path, width: int, height: int, limits: Limits) -> None:
 def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> VideoIndex:
     """Return the exact index of a video, from its packets if they are reliable, else by decoding it once.
 
-    `by_decoding` always decodes. It is used after the packets turned out to be wrong.
+    `by_decoding` always decodes. It is used if the packets turned out to be wrong.
     """
     index, container, _ = open_indexed(path, limits or Limits(), by_decoding=by_decoding)
     container.close()
@@ -230,9 +232,9 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
             notes += faults
         if len(pts) == 0:
             hint = f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
-            raise InvalidFile(path, "holds no frame that can be decoded", hint=hint)
+            raise InvalidFile(path, "has no frame that FFmpeg can decode", hint=hint)
         if declared and declared != len(pts):
-            notes.append(f"the header says {declared} frames, {len(pts)} are there")
+            notes.append(f"the header gives {declared} frames, but the file has {len(pts)}")
         elif not declared:
             notes += _ends_early(container, Fraction(stream.time_base or 0), pts)
         if len(keys) == 1 and len(pts) > 250:
@@ -279,35 +281,37 @@ def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> 
         return []
     said, seconds = container.duration / 1_000_000, float(int(known[-1] - known[0]) * time_base)
     early = said - seconds > max(0.5, 0.1 * said)
-    return [f"the header says {said:.3g} s, its frames end after {seconds:.3g} s"] if early else []
+    return [f"the header gives {said:.3g} s, but its frames end after {seconds:.3g} s"] if early else []
 
 
 def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str]]:
-    """Return the frame rate from the header, or from the timestamps if they disagree, with a note about it."""
+    """Return the header's frame rate or, if the timestamps contradict it, the timestamps' frame rate and a note."""
     known = pts[pts != NO_PTS]
-    said = Fraction(stream.average_rate or stream.guessed_rate or 0)
+    header_fps = Fraction(stream.average_rate or stream.guessed_rate or 0)
     seconds = int(known[-1] - known[0]) * Fraction(stream.time_base or 0) if len(known) else Fraction(0)
-    if seconds <= 0 or (said and len(known) < len(pts)):
-        return said or None, []
+    if seconds <= 0 or (header_fps and len(known) < len(pts)):
+        return header_fps or None, []
     seen = (len(known) - 1) / seconds
-    # A tolerance of one frame plus one percent, because timestamps are rounded and a few dropped frames are no new
-    # rate.
-    if said and (abs(seconds - (len(known) - 1) / said) <= 1 / said or abs(seen / said - 1) <= Fraction(1, 100)):
-        return said, []
+    # A tolerance of one frame plus one percent, because timestamps are rounded and a few dropped frames do not
+    # change the rate.
+    if header_fps and (
+        abs(seconds - (len(known) - 1) / header_fps) <= 1 / header_fps or abs(seen / header_fps - 1) <= Fraction(1, 100)
+    ):
+        return header_fps, []
     return seen, [
-        f"{float(seen):.4g} frames a second by its timestamps, {float(said):.4g} by its header"
-    ] if said else []
+        f"its timestamps give {float(seen):.4g} frames per second, its header {float(header_fps):.4g}"
+    ] if header_fps else []
 
 
 def _too_many(path: Path, limits: Limits) -> InvalidFile:
-    problem = f"holds more than {limits.max_frames} frames"
+    problem = f"has more than {limits.max_frames} frames"
     return InvalidFile(path, problem, hint="raise the limit with --max-frames, or cut the video")
 
 
 def _from_packets(
     path: Path, container: Any, stream: Any, limits: Limits
 ) -> tuple[NDArray[np.int64] | None, tuple[Key, ...], str]:
-    """Return the presentation order from packet timestamps, or None and why they are not reliable."""
+    """Return the presentation order by packet timestamps, or None and the reason why they are not reliable."""
     import av
 
     names = container.format.name.split(",")
@@ -315,9 +319,9 @@ def _from_packets(
     # Some decoders are listed under the name of their library.
     codec = {"libdav1d": "av1", "libaom-av1": "av1", "libvpx-vp9": "vp9"}.get(codec, codec)
     if not any(name in _SEEKABLE for name in names):
-        return None, (), f"{names[0]} files do not tell the order of their frames"
+        return None, (), f"{names[0]} files do not record the order of their frames"
     if codec not in _ONE_FRAME_PER_PACKET:
-        return None, (), f"{codec} packets do not tell how many frames they show"
+        return None, (), f"{codec} packets do not record how many frames they show"
     shown: list[int] = []
     keys: list[tuple[int, int | None]] = []
     begun = False
@@ -340,7 +344,7 @@ def _from_packets(
             if len(shown) > limits.max_frames:
                 raise _too_many(path, limits)
     except av.error.FFmpegError as error:
-        return None, (), f"it breaks off ({_reason(error)})"
+        return None, (), f"it is truncated ({_reason(error)})"
     pts = np.array(sorted(shown), dtype=np.int64)
     if len(pts) == 0:
         return None, (), "it has no packets"
@@ -348,18 +352,18 @@ def _from_packets(
         return None, (), "two frames have the same timestamp"
     places = np.searchsorted(pts, [key[0] for key in keys])
     found = (Key(pts=p, dts=d, place=int(place)) for (p, d), place in zip(keys, places, strict=True))
-    # A first frame before the first key frame (leading images) is only reachable from the start.
+    # If the first frame precedes the first key frame (leading images), it can only be reached from the start.
     return pts, tuple(sorted(found, key=lambda key: key.place)), ""
 
 
 def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
     """Yield frames from the decoder, from the container's position to its end.
 
-    A packet that cannot be decoded is skipped, and a truncated file ends there. `faults` records both.
+    A packet that cannot be decoded is skipped, and a truncated file ends at the cut. `faults` records both cases.
     """
     import av
 
-    # In a transport stream the flag marks a gap between packets (two joined recordings), and the data may be intact.
+    # In a transport stream the flag marks a gap between packets (two joined recordings), but the data may be intact.
     flags_mean_damage = container.format.name != "mpegts"
     packets = container.demux(stream)
     while True:
@@ -368,10 +372,10 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
         except StopIteration:
             return
         except av.error.FFmpegError as error:
-            faults.append(f"the file breaks off ({_reason(error)})")
+            faults.append(f"the file is truncated ({_reason(error)})")
             packet = None
         if packet is not None and packet.is_corrupt and flags_mean_damage:
-            # A truncated packet at the end of an avi file decodes to a frame that looks intact and is not.
+            # A truncated packet at the end of an avi file decodes to a frame that looks intact but is not.
             faults.append("a packet is damaged")
             continue
         try:
@@ -409,12 +413,15 @@ def _from_frames(path: Path, container: Any, stream: Any, limits: Limits) -> tup
 
 
 def _in_order(pts: NDArray[np.int64], notes: list[str]) -> NDArray[np.int64]:
-    """Return timestamps in ascending order. Avi gives them in coding order, and sorting gives display times."""
+    """Return timestamps in ascending order.
+
+    In AVI files, timestamps are in coding order; sorting them gives the display times.
+    """
     if (np.diff(pts) > 0).all():
         return pts
     ordered = np.sort(pts)
     if ordered[0] != NO_PTS and (np.diff(ordered) > 0).all():
-        notes.append("its timestamps are in coding order: put in order")
+        notes.append("its timestamps are in coding order, so they were sorted")
         return ordered
-    notes.append("its timestamps are missing or repeat: left out")
+    notes.append("its timestamps are missing or repeat, so they were dropped")
     return np.full(len(pts), NO_PTS, dtype=np.int64)

@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRow:
-    """A label of a whole video, of a span of it (both ends included) or of one frame."""
+    """A label of a whole video, of a time span (both ends included) or of one frame."""
 
     video: str
     label: str
@@ -58,7 +58,7 @@ class LabelRow:
 class BoxRow:
     """A labelled box on one frame, in pixels of the upright frame with square pixels.
 
-    `size_wh` is the frame size given in the file, or (0, 0) if it gives none.
+    `size_wh` is the frame size given in the file, or (0, 0) if the file gives no size.
     """
 
     video: str
@@ -81,21 +81,21 @@ class AnchorRow:
     where: str = ""
 
     def place(self, index: VideoIndex) -> int:
-        """Return the frame index: the last one displayed at or before the time."""
+        """Return the index of the last frame displayed at or before the time."""
         last = len(index) - 1
         if self.frame is not None:
             if self.frame > last:
-                raise InvalidValue(f"{self.where}: anchor at frame {self.frame}, the video has frames 0–{last}")
+                raise InvalidValue(f"{self.where}: anchor at frame {self.frame}, but the video has frames 0–{last}")
             return self.frame
         times = [index.time_s(place) for place in range(len(index))]
         end = times[-1]
         if end is None or self.time_s is None:
-            raise InvalidValue(f"{self.where}: the video has no timestamps; name the anchor by its frame")
-        # The last frame is displayed for about as long as the one before it.
+            raise InvalidValue(f"{self.where}: the video has no timestamps; give the anchor's frame number")
+        # The last frame is displayed for about as long as the frame before it.
         shown = end - (times[-2] or 0) if last else Fraction(1)
         if self.time_s >= end + shown:
             raise InvalidValue(
-                f"{self.where}: anchor at {float(self.time_s):g} s, the video ends at {float(end):.3f} s"
+                f"{self.where}: anchor at {float(self.time_s):g} s, but the video ends at {float(end):.3f} s"
             )
         return max(place for place, time in enumerate(times) if time is not None and time <= self.time_s)
 
@@ -103,7 +103,7 @@ class AnchorRow:
 def read_labels(path: Path) -> tuple[LabelRow, ...]:
     """Read a CSV with the columns video, label and, for a part of the video, frame or start_s and end_s.
 
-    Write several labels as several rows, or as `dog|cat` in one.
+    Several labels are given in several rows, or in one row as `dog|cat`.
     """
     rows = []
     for where, row in _csv_rows(path, needed=("video", "label"), known=("frame", "start_s", "end_s")):
@@ -114,7 +114,7 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
         if start is not None and end is not None and end < start:
             raise InvalidFile(path, f"the span ends ({row['end_s']}) before it starts ({row['start_s']})", where=where)
         if start is not None and frame is not None:
-            raise InvalidFile(path, "both a frame and a span; give one of them", where=where)
+            raise InvalidFile(path, "the row has both a frame and a span; give only one", where=where)
         names = [name.strip() for name in row["label"].split("|") if name.strip()]
         if not names:
             raise InvalidFile(path, "the label is empty", where=where)
@@ -206,9 +206,9 @@ def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
             )
             yield _checked_box(path, box)
     except KeyError as error:
-        raise InvalidFile(path, f"{error} is missing or names nothing", where=place, hint="is it COCO JSON?") from error
+        raise InvalidFile(path, f"{error} is missing or unknown", where=place, hint="is it COCO JSON?") from error
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidFile(path, f"not as COCO writes it ({error})", where=place, hint="is it COCO JSON?") from error
+        raise InvalidFile(path, f"not in COCO's format ({error})", where=place, hint="is it COCO JSON?") from error
 
 
 def _coco_frame(path: Path, place: str, image: Mapping[str, Any], videos: Mapping[Any, str]) -> tuple[str, int]:
@@ -234,7 +234,7 @@ def by_video(
 ) -> dict[str, list[AnyRow]]:
     """Return the rows (from a file or given directly) of each video by its name. An unknown video is an error.
 
-    A row may also give the file's name or path. If it matches two videos, the error suggests what to write.
+    A row may also give the file's name or path. If it matches two videos, the error suggests unambiguous names.
     """
     known: dict[str, list[str]] = {}
     for name, path in videos.items():
@@ -249,25 +249,25 @@ def by_video(
             raise InvalidFile(
                 source if isinstance(source, Path) else "rows given",
                 f"{printable(row.video)!r} is {len(names)} videos",
-                hint=f"say which: {' or '.join(printable(name) for name in names[:3])}, or its path as given",
+                hint=f"write {' or '.join(printable(name) for name in names[:3])}, or its path as given",
             )
         if names:
             grouped[names[0]].append(row)
         else:
             strangers[row.video] = None
     if strangers:
-        some = ", ".join(printable(name) for name in list(strangers)[:3])
+        examples = ", ".join(printable(name) for name in list(strangers)[:3])
         ours = ", ".join(printable(name) for name in list(videos)[:3])
         raise InvalidFile(
             source if isinstance(source, Path) else "rows given",
-            f"names {len(strangers)} video(s) that were not given: {some}{', …' if len(strangers) > 3 else ''}",
-            hint=f"those given are {ours}{', …' if len(videos) > 3 else ''}; give the others too, or remove the rows",
+            f"names {len(strangers)} video(s) that were not given: {examples}{', …' if len(strangers) > 3 else ''}",
+            hint=f"the given videos are {ours}{', …' if len(videos) > 3 else ''}; add the others, or remove the rows",
         )
     return grouped
 
 
 def eligible_frames(rows: Sequence[LabelRow], index: VideoIndex) -> list[int] | None:
-    """Return the frames with a label, from which anchors are sampled. None for all of them.
+    """Return the frames with a label, from which anchors are sampled; None means all frames.
 
     Raises InvalidValue if a row is outside the video.
     """
@@ -284,7 +284,7 @@ def eligible_frames(rows: Sequence[LabelRow], index: VideoIndex) -> list[int] | 
 def _check_inside(row: LabelRow, index: VideoIndex) -> None:
     last = len(index) - 1
     if row.frame is not None and row.frame > last:
-        raise InvalidValue(f"{row.where}: label at frame {row.frame}, the video has frames 0–{last}")
+        raise InvalidValue(f"{row.where}: label at frame {row.frame}, but the video has frames 0–{last}")
     if row.start_s is None or row.end_s is None:
         return
     end = index.time_s(last)
@@ -292,7 +292,7 @@ def _check_inside(row: LabelRow, index: VideoIndex) -> None:
         raise InvalidValue(f"{row.where}: the video has no timestamps; label it by frame")
     if row.start_s > end:
         raise InvalidValue(
-            f"{row.where}: the span {float(row.start_s):g}–{float(row.end_s):g} s lies outside the video "
+            f"{row.where}: the span {float(row.start_s):g}–{float(row.end_s):g} s is outside the video "
             f"(0–{float(end):.3f} s)"
         )
 
@@ -300,13 +300,14 @@ def _check_inside(row: LabelRow, index: VideoIndex) -> None:
 def overlong_spans(rows: Sequence[LabelRow], index: VideoIndex) -> list[str]:
     """Return a note for every span that ends after the video.
 
-    Its part inside counts, but it may be for another video.
+    The part inside the video counts, but the span may belong to another video.
     """
     last = len(index) - 1
     end = index.time_s(last)
     if end is None:
         return []
-    # The last frame is displayed for about as long as the one before it, plus half a millisecond for rounded times.
+    # The last frame is displayed for about as long as the frame before it; half a millisecond is added for rounded
+    # times.
     over = end + (end - (index.time_s(last - 1) or 0) if last else Fraction(1)) + Fraction(1, 2000)
     spans = {(row.start_s, row.end_s) for row in rows if row.start_s is not None and row.end_s is not None}
     return [
@@ -322,7 +323,7 @@ def labels_at(rows: Sequence[LabelRow], frame: int, time_s: Fraction | None) -> 
 
 
 def _csv_rows(path: Path, *, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (location, row) of a CSV file. The header is checked first, values are stripped."""
+    """Yield (location, row) of a CSV file. The header is checked first, and values are stripped."""
     with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         header = [name.strip() for name in reader.fieldnames or ()]
@@ -333,7 +334,7 @@ def _csv_rows(path: Path, *, needed: tuple[str, ...], known: tuple[str, ...]) ->
                 path,
                 f"the column {missing[0]!r} is missing from the header {printable(','.join(header))!r}",
                 where="line 1",
-                hint=f"expected {','.join(needed)} and, if wanted, {','.join(known)}",
+                hint=f"expected {','.join(needed)} and, optionally, {','.join(known)}",
             )
         for row in reader:
             where = f"line {reader.line_num}"

@@ -14,7 +14,10 @@ __all__ = ["worker_pool"]
 
 @contextmanager
 def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool whose processes end with this one: at once on Ctrl-C or an error, and also if this one is killed."""
+    """Open a pool whose processes end with this process.
+
+    They end at once on Ctrl-C or an error, and also if this process is killed.
+    """
     # spawn, because a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
     context = multiprocessing.get_context("spawn")
     others = {process.pid for process in multiprocessing.active_children()}
@@ -23,7 +26,7 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BaseException:
-        # On Ctrl-C or a full disk, do not wait for half-done work, because it does not count.
+        # On Ctrl-C or a full disk, do not wait for unfinished work, because its results would not be used.
         threading.excepthook = _quiet(usual)
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
@@ -36,17 +39,17 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _quiet(usual: Callable[[threading.ExceptHookArgs], Any]) -> Callable[[threading.ExceptHookArgs], None]:
-    """Suppress errors of work cancelled before its process ended, which the pool's own thread trips over."""
+    """Suppress the errors that the pool's thread raises if work is cancelled before its worker process has ended."""
 
-    def hook(told: threading.ExceptHookArgs) -> None:
-        if told.exc_type is not InvalidStateError:
-            usual(told)
+    def hook(event: threading.ExceptHookArgs) -> None:
+        if event.exc_type is not InvalidStateError:
+            usual(event)
 
     return hook
 
 
 def _end_with_parent() -> None:
-    """End a worker with its killed parent, so that it does not write alongside the resumed run.
+    """End a worker when its parent is killed, so that the worker does not write alongside the resumed run.
 
     The parent handles Ctrl-C.
     """

@@ -16,10 +16,10 @@ _SLACK_MS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorOptions:
-    """How anchors are chosen and how far their sets reach.
+    """How anchors are chosen, and how far their sets extend.
 
-    Either `anchors_per_video` random anchors whose sets share no frame, or one anchor `every` so many frames. Sets
-    reach `k` frames, or `window_ms` milliseconds, before and after.
+    Anchors are either `anchors_per_video` random frames whose sets share no frame, or one frame in each `every` frames.
+    Sets extend `k` frames, or `window_ms` milliseconds, before and after the anchor.
     """
 
     k: int = 10
@@ -35,18 +35,21 @@ class AnchorOptions:
         expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
         expect(self.seed >= 0, "--seed", ">= 0", self.seed)
         if self.every is not None and self.anchors_per_video > 1:
-            raise InvalidValue("--every and --anchors-per-video both say how many anchors; give one of them")
+            raise InvalidValue("--every and --anchors-per-video exclude each other; give one of them")
 
 
 def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
-    """Return the frame indices of an anchor's set, including the anchor. There are fewer near the ends of the video."""
+    """Return the frame indices of an anchor's set, including the anchor.
+
+    There are fewer frames near the ends of the video.
+    """
     if sampling.window_ms is None:
         return range(max(0, anchor - sampling.k), min(len(index), anchor + sampling.k + 1))
     times = index.times_s()
     if np.isnan(times[anchor]):
         raise InvalidValue("the video has no timestamps; use --k instead of --window")
     near = np.abs(times - times[anchor]) * 1000 <= sampling.window_ms + _SLACK_MS
-    # Frames are in time order, so those near the anchor are contiguous.
+    # Frames are in time order, so the frames near the anchor are contiguous.
     places = np.flatnonzero(near)
     return range(int(places[0]), int(places[-1]) + 1)
 
@@ -54,27 +57,29 @@ def window_of(index: VideoIndex, anchor: int, sampling: AnchorOptions) -> range:
 def choose_anchors(
     index: VideoIndex, sampling: AnchorOptions, *, video_id: str, eligible: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """Return a video's anchors, ascending, and a note if there are fewer than requested.
+    """Return a video's anchors in ascending order, and a note if there are fewer anchors than requested.
 
     Each video has its own seed, derived from its content, so other videos, their order and their names do not affect
     its anchors.
     """
     allowed = np.arange(len(index)) if eligible is None else np.asarray(eligible, dtype=np.int64)
     if not len(allowed):
-        raise InvalidValue("no frame of the video carries a label, so there is nothing to anchor a set on")
+        raise InvalidValue("the video has no labelled frame, so no set can be built")
     if sampling.every is not None:
         first = min(sampling.k, (len(index) - 1) // 2)
         grid = np.arange(first, len(index), sampling.every)
         chosen = np.intersect1d(grid, allowed).tolist()
         if not chosen:
-            raise InvalidValue("--every meets no labelled frame; use a smaller step or random anchors")
+            raise InvalidValue("--every reaches no labelled frame; use a smaller step or random anchors")
         return chosen, []
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([sampling.seed, int(video_id, 16)])))
     if sampling.anchors_per_video == 1:
         return [int(allowed[rng.integers(len(allowed))])], []
     anchors = _apart(index, sampling, allowed, rng)
     wanted = sampling.anchors_per_video
-    notes = [] if len(anchors) == wanted else [f"room for {len(anchors)} of {wanted} anchors whose sets share no frame"]
+    notes = (
+        [] if len(anchors) == wanted else [f"only {len(anchors)} of {wanted} anchors fit, because sets share no frame"]
+    )
     return anchors, notes
 
 
@@ -87,7 +92,7 @@ def _apart(
     """Sample random anchors whose sets share no frame."""
     how_many = sampling.anchors_per_video
     if len(allowed) == len(index) and sampling.window_ms is None:
-        # Every choice of anchors 2k + 1 apart is equally likely: sample without the gaps, then insert them.
+        # Every choice of anchors at least 2k + 1 apart is equally likely: sample without gaps, then insert the gaps.
         gap = 2 * sampling.k
         how_many = min(how_many, (len(index) + gap) // (gap + 1))
         drawn = np.sort(rng.choice(len(index) - (how_many - 1) * gap, size=how_many, replace=False))

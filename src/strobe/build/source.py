@@ -35,8 +35,9 @@ _OPEN_VIDEOS = 4
 class VideoSource:
     """The frames of a dataset built with --reference, by row. Thread-safe.
 
-    Reading rows in order decodes every segment once. If several threads wait, the lowest row is served first. Frames
-    decoded on the way to it are cached for a while. A frame whose pixels differ from the build's is an error.
+    If rows are read in order, every segment is decoded once. If several threads wait, the lowest row is served first.
+    Frames that are decoded before this row is reached are cached for a while. A frame whose pixels differ from those at
+    build time is an error.
     """
 
     def __init__(self, dataset: Dataset, *, cache_bytes: int = _CACHE_BYTES) -> None:
@@ -56,22 +57,34 @@ class VideoSource:
     def read(self, row: int) -> Image:
         """Return the decoded frame. Raises StrobeError if the video is missing, damaged or changed."""
         digest = str(self._dataset.frames.sha256[row])
-        if not digest:  # a video may be anywhere: without a digest it might be a different, private file
+        if not digest:  # a video may be in any folder, so without a digest it might be a different, private file
             raise StrobeError(
-                f"frame {printable(self._dataset.frames.key[row])}: the dataset does not say which pixels it has, so "
-                "that its video is not read; build the dataset again"
+                f"frame {printable(self._dataset.frames.key[row])}: the dataset has no digest of its pixels, so "
+                "strobe does not read its video; build the dataset again"
             )
         image = self._image(row)
         if pixel_digest(image) != digest:
             raise StrobeError(
-                f"frame {printable(self._dataset.frames.key[row])}: its pixels are not those of the build; "
-                "the video or the decoder (PyAV, FFmpeg) has changed: build the dataset again"
+                f"frame {printable(self._dataset.frames.key[row])}: its pixels differ from those of the build, because "
+                "the video or the decoder (PyAV, FFmpeg) has changed; build the dataset again"
             )
         return image
 
     def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the port's signature)
-        """Return None, because the frame is not a file of its own."""
+        """Return None, because the frame has no file of its own."""
         return None
+
+    def path(self, video: int) -> Path:
+        """Return where a video is. Raises StrobeError if the video is missing or outside the folder."""
+        path = Path(str(self._dataset.videos.path[video]))
+        if not path.is_absolute() and self._dataset.root is not None:
+            path = inside(self._dataset.root, path)
+        if not path.is_file():
+            raise StrobeError(
+                f"the video {printable(path)} is missing, and {printable(self._dataset.name)} reads its frames from it "
+                "(it was built with --reference); put the video back, or build without --reference"
+            )
+        return path
 
     def close(self) -> None:
         """Close the videos and free the cached frames."""
@@ -117,37 +130,30 @@ class VideoSource:
         if video in self._open:
             self._open.move_to_end(video)
             return self._open[video]
-        path = Path(str(self._dataset.videos.path[video]))
-        if not path.is_absolute() and self._dataset.root is not None:
-            path = inside(self._dataset.root, path)
-        if not path.is_file():
-            raise StrobeError(
-                f"the video {printable(path)} is not there; {printable(self._dataset.name)} keeps its frames in it "
-                "(built with --reference): put it back, or build without --reference"
-            )
+        path = self.path(video)
         reader = Reader.open(path)
         n_frames = int(self._dataset.videos.n_frames[video])
         if 0 <= n_frames != len(reader.index):
-            # The build found that packets and frames do not match, so index by decoding here too.
+            # The build found that packets and frames do not match, so this index is made by decoding too.
             reader.close()
             reader = Reader.open(path, by_decoding=True)
         rows = self._order[self._begins[video] : self._begins[video + 1]]
-        wanted = {int(self._dataset.frames.index[row]): int(row) for row in rows}
-        if len(reader.index) <= max(wanted):
+        row_of_index = {int(self._dataset.frames.index[row]): int(row) for row in rows}
+        if len(reader.index) <= max(row_of_index):
             reader.close()
             raise InvalidFile(
-                path, f"has {len(reader.index)} frames, the build saw {n_frames}", hint="build the dataset again"
+                path, f"has {len(reader.index)} frames, but the build found {n_frames}", hint="build the dataset again"
             )
         while len(self._open) >= _OPEN_VIDEOS:
             self._open.popitem(last=False)[1].reader.close()
-        self._open[video] = _OpenVideo(reader, wanted)
+        self._open[video] = _OpenVideo(reader, row_of_index)
         return self._open[video]
 
     def _kept(self, row: int) -> bool:
         return row in self._passed or row in self._given
 
     def _keep(self, row: int, image: Image) -> None:
-        """Cache a frame that the decoder passed, and evict old ones if there are too many."""
+        """Cache a frame that the decoder passed, and evict old frames if there are too many."""
         if self._kept(row):
             return
         self._passed[row] = image
@@ -169,7 +175,7 @@ class VideoSource:
 
 
 class _OpenVideo:
-    """An open video and its decoder's position among the frames that the dataset wants."""
+    """An open video, and its decoder's position among the frames that the dataset needs."""
 
     def __init__(self, reader: Reader, rows: dict[int, int]) -> None:
         self.reader = reader
@@ -180,7 +186,10 @@ class _OpenVideo:
         self._at = -1
 
     def until(self, index: int) -> Iterator[DecodedFrame]:
-        """Yield wanted frames up to this one, from the decoder's position or, after a jump, from shortly before."""
+        """Yield the wanted frames up to and including this frame.
+
+        Decoding starts at the decoder's position or, after a jump, shortly before this frame.
+        """
         # To skip more than a few dozen wanted frames, seeking to a key frame near the target is cheaper.
         first = bisect.bisect_left(self._wanted, index)
         ahead = first - bisect.bisect_right(self._wanted, self._at)

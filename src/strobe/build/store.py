@@ -25,8 +25,9 @@ JPEG_QUALITY = 95
 class FrameEncoder:
     """Encodes frames for storage. Not thread-safe.
 
-    PNG uses FFmpeg's encoder, which gives the same pixels as Pillow's in half the time (see docs/video.md). `suffix` is
-    that of the files, `key_suffix` that of the frames' keys: a packed frame has the same key as a PNG.
+    PNG files are written by FFmpeg's encoder, which stores the same pixels as Pillow's encoder in half the time (see
+    docs/video.md). `suffix` is the suffix of the files, and `key_suffix` is the suffix of the frames' keys. A packed
+    frame has the same key as a PNG.
     """
 
     def __init__(self, store: Store = "zstd") -> None:
@@ -36,7 +37,10 @@ class FrameEncoder:
         self.key_suffix = ".png" if store == "zstd" else self.suffix
 
     def encode(self, image: Image, sha256: str = "") -> bytes:
-        """Return the file's bytes, equal for equal pixels. `sha256` is their digest if already known."""
+        """Return the file's bytes, which are equal for equal pixels.
+
+        `sha256` is the digest of the pixels, if already known.
+        """
         if self.store == "zstd":
             return packed(image, sha256 or pixel_digest(image))
         if self.store == "png":
@@ -68,7 +72,7 @@ def pixel_digest(image: Image) -> str:
 
 def _png(image: Image) -> bytes:
     av = require("av", what="storing frames of video", extra="video")
-    # An open encoder accepts no new settings, and a fresh one costs a tenth of a millisecond.
+    # An open encoder accepts no new settings, and a new encoder costs a tenth of a millisecond.
     context: Any = av.CodecContext.create("png", "w")
     context.height, context.width = image.shape[:2]
     context.pix_fmt = "rgb24"

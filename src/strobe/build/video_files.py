@@ -1,4 +1,4 @@
-"""Find videos in folders, and the class that a video's folder gives it."""
+"""Find the videos in folders, and the class of each video from its folder's name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpe
 
 
 def video_files(sources: Sequence[Path]) -> tuple[list[Path], dict[Path, str]]:
-    """Return the videos among the sources. A folder stands for all videos in it and its subfolders.
+    """Return the videos among the sources. A folder contributes all videos in it and in its subfolders.
 
-    Also return the class of each video in a subfolder of a source: the subfolder's name. A folder without videos is
-    returned unchanged, so that opening it reports the error.
+    Also return the class of each video in a subfolder of a source, which is the subfolder's name. A folder without
+    videos is returned unchanged, so that opening it reports the error.
     """
     files: list[Path] = []
     classes: dict[Path, str] = {}

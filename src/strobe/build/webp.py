@@ -1,4 +1,4 @@
-"""Animated WebP, which FFmpeg cannot decode. Pillow reads it behind the interface of a container and its stream."""
+"""Read animated WebP, which FFmpeg cannot decode, with Pillow, and present it like a container and its stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ def canvas_of(path: Path, head: bytes) -> tuple[int, int]:
     (48, 32)
     """
     if head[12:16] != b"VP8X" or len(head) < 30 or not head[20] & _ANIMATED:
-        raise InvalidFile(path, "is one image, no animation", hint="for photos use strobe simulate")
+        raise InvalidFile(path, "is a single image, not an animation", hint="for photos use strobe simulate")
     return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
 
 

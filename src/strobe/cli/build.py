@@ -1,4 +1,4 @@
-"""`strobe build`."""
+"""`strobe build`: make a dataset from videos."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,8 @@ from strobe.cli.common import (
     seed_option,
     workers_option,
 )
+from strobe.cli.output import counted, left_out, made, made_json, refuse_option
 from strobe.cli.predicting import engine_options
-from strobe.cli.said import counted, left_out, made, made_json, not_said
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -41,17 +41,18 @@ def _rules(
     from strobe.build.hints import DropRules
 
     if not drop_cuts:
-        not_said("cut_threshold", "--cut-threshold drops nothing on its own; give --drop-cuts too")
+        refuse_option("cut_threshold", "--cut-threshold has no effect without --drop-cuts; add --drop-cuts")
     cut = cut_threshold if drop_cuts else None
     return DropRules(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate)
 
 
 _dataset = options(
-    "wanted", "The dataset", "strobe.workflows.build:BuildOptions",
+    "build_options", "The dataset", "strobe.workflows.build:BuildOptions",
     click.option("--labels", type=_FILE,
                  help="CSV video,label. Add frame or start_s,end_s to label a part of a video. a|b means both."),
     click.option("--label", multiple=True, help="A class that every video shows. May be repeated."),
-    click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON."),
+    click.option("--boxes", type=_FILE,
+                 help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd] in pixels, or COCO JSON."),
     click.option("--label-space",
                  help="A shipped label space, e.g. imagenet-vid. Default: the classes that the labels name."),
     click.option("--label-source", type=click.Choice(["frame", "anchor"]),
@@ -120,39 +121,39 @@ _limits = options(
 @quiet_option
 @json_option
 def command(
-    videos: tuple[Path, ...], dst: Path, wanted: "BuildOptions", sampling: "AnchorOptions", drop: "DropRules",
+    videos: tuple[Path, ...], dst: Path, build_options: "BuildOptions", sampling: "AnchorOptions", drop: "DropRules",
     limits: "Limits", engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them. DST becomes a dataset folder.
 
     VIDEOS are files, or folders with one folder per class, whose name is then the label. Frames are decoded exactly and
-    stored without loss. If a video cannot be used, an error is printed and the others continue (exit code 1). The same
-    command again does only the missing work.
+    stored without loss. If a video cannot be used, an error is printed and the others continue (exit code 1). Running
+    the same command again does only the missing work.
     """
     from strobe.build.video_files import video_files
     from strobe.workflows.build import build
 
     if sampling.window_ms is not None:
-        not_said("k", "--window and --k both say how far sets reach; give one of them")
-    if wanted.reference:
-        not_said("store", "--reference stores no frames; leave --store away")
+        refuse_option("k", "--window and --k both set the length of a set; use only one of them")
+    if build_options.reference:
+        refuse_option("store", "--reference stores no frames; remove --store")
     if engine.name == "ray":
-        not_said("workers", "--workers are processes of this machine; with --engine ray say --actors")
-    wanted = replace(wanted, sampling=sampling, drop=drop, limits=limits, engine=engine)
-    done = build(videos, dst, wanted, progress=progress(quiet=quiet or as_json))
+        refuse_option("workers", "--workers counts processes on this machine; with --engine ray, use --actors instead")
+    build_options = replace(build_options, sampling=sampling, drop=drop, limits=limits, engine=engine)
+    done = build(videos, dst, build_options, progress=progress(quiet=quiet or as_json))
     source = done.dataset.info.label_source
     if as_json:
         more = {"label_source": source, "reused": done.reused, "decoded": done.decoded, "dropped": dict(done.dropped)}
         made_json(dst, done.dataset, {**more, "left_out": list(done.problems), "notes": list(done.notes)})
         raise click.exceptions.Exit(1 if done.problems else 0)
-    if quiet:  # otherwise printed when it happened
+    if quiet:  # without --quiet, each problem was already printed when it happened
         left_out(done.problems)
     for note in done.notes:
         click.echo(f"note: {printable(note)}", err=True)
     if done.dropped:
         rules = ", ".join(f"{rule} {count}" for rule, count in done.dropped.items() if rule != "members")
         click.echo(f"dropped {counted(done.dropped['members'], 'member')} by hints: {rules}", err=True)
-    without = f"; {len(done.problems)} of {len(video_files(videos)[0])} videos left out" if done.problems else ""
+    without = f"; {len(done.problems)} of {len(video_files(videos)[0])} videos skipped" if done.problems else ""
     reused = f" ({counted(done.reused, 'video')} done before)" if done.reused else ""
     click.echo(f"{made(dst, done.dataset, 'video', 'set', 'frame', 'class')}, labels by {source}{reused}{without}")
     if done.problems:

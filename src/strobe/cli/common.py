@@ -5,18 +5,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.core.errors import printable
+from strobe.core.errors import StrobeError, printable
 from strobe.core.late import load
 
 if TYPE_CHECKING:
     from strobe.core.ports import Progress
+    from strobe.core.registry import Registry
 
 __all__ = [
     "Grouped",
@@ -33,22 +34,50 @@ __all__ = [
     "print_json",
     "progress",
     "quiet_option",
+    "renamed_option",
     "seed_option",
     "severity_option",
     "show_option",
     "subset_option",
+    "warn_of",
     "workers_option",
 ]
 
 
-def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (says at the call what is meant)
-    """Return the click type of a folder argument. The reader checks that it exists and has a better message."""
+def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (documents the call)
+    """Return the click type of a folder argument. The reader checks later that it exists, with a better message."""
     return click.Path(path_type=Path)
 
 
 def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
-    """`-o/--out`, the same everywhere."""
+    """Return the option `-o/--out`, which all commands share. `what` names the output in the help."""
     return click.option("-o", "--out", type=folder(exists=False), required=required, help=f"Where to write {what}.")
+
+
+def renamed_option(old: str, new: str, settings: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the option `new` with these click settings. Its `old` name still works for one release, with a warning."""
+    key = f"strobe.renamed.{new}"
+
+    def remember(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None:
+            click.echo(f"warning: {old} is now called {new}; the old name will be removed", err=True)
+            context.meta[key] = value
+
+    def resolve(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        default = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.DEFAULT
+        return context.meta.get(key, value) if default else value
+
+    def add(function: Any) -> Any:
+        name = f"{new.strip('-')}_before_renaming".replace("-", "_")
+        kept: dict[str, Any] = {
+            "type": settings.get("type"),
+            "hidden": True,
+            "expose_value": False,
+            "callback": remember,
+        }
+        return click.option(new, callback=resolve, **settings)(click.option(old, name, **kept)(function))
+
+    return add
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
@@ -61,7 +90,8 @@ subset_option = click.option(
     "--subset",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Use only the videos named in this text file, one per line, or all. Default: those the run was scored on.",
+    help="Use only the videos named in this text file, one per line. The word all selects every video. "
+    "Default: those the run was scored on.",
 )
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(
@@ -70,15 +100,12 @@ workers_option = click.option(
 
 
 def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001 (click's signature)
-    """Parse `1-5` or `1,3,5` to severities from 1 to 5."""
+    from strobe.datasets.format import severities
+
     try:
-        parts = [part.partition("-") for part in text.split(",")]
-        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
-    except ValueError as error:
-        raise click.BadParameter(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
-    if not all(1 <= low <= high <= 5 for low, high in ends):
-        raise click.BadParameter(f"expected severities of 1–5, as in 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
-    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
+        return severities(text)
+    except StrobeError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 severity_option = click.option(
@@ -90,7 +117,7 @@ severity_option = click.option(
 )
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",
-    help="Show this model first in figures and gallery, which have room for 8. May be repeated.",
+    help="Show this model first in figures and gallery, which show up to 8 models. May be repeated.",
 )  # fmt: skip
 log_option = click.option(
     "--log", multiple=True, metavar="WHERE",
@@ -109,7 +136,7 @@ def options(
     """Group options under a title in the help of a `Grouped` command, which receives them as one record, `name`.
 
     The record is made from the values of the flags. A record given as text ("module:Class") is imported only then.
-    `common` names the options that `--help` lists; `--help-all` lists the rest too. By default all are common.
+    `--help` lists only the options in `common`, and `--help-all` lists all of them. By default all are common.
     """
 
     def add(function: Any) -> Any:
@@ -135,15 +162,15 @@ class Grouped(click.Command):
     """A command whose help groups its options under titles and lists rarely used ones only with `--help-all`."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters of the command, and `--help-all` where it has rarely used options."""
-        found = super().get_params(ctx)
+        """Return the command's parameters, with `--help-all` if the command has rarely used options."""
+        params = super().get_params(ctx)
         if not self._rare:
-            return found
+            return params
         help_all = click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_print_full_help,
             help="Show this message with every option and exit.",
         )  # fmt: skip
-        return [*found, help_all]
+        return [*params, help_all]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's ungrouped options first, then the groups in the order of their decorators."""
@@ -154,10 +181,10 @@ class Grouped(click.Command):
         for param in self.get_params(ctx):
             if param.name not in hidden and isinstance(param, click.Option) and (line := param.get_help_record(ctx)):
                 lines[title_of.get(param.name or "", "Options")].append(line)
-        for title, found in lines.items():
-            if found:
+        for title, records in lines.items():
+            if records:
                 with formatter.section(title):
-                    formatter.write_dl(found)
+                    formatter.write_dl(records)
         if hidden:
             formatter.write_paragraph()
             more = "1 more option" if len(hidden) == 1 else f"{len(hidden)} more options"
@@ -172,19 +199,25 @@ _ALL_OPTIONS = "strobe.all_options"
 
 
 def full_help(command: click.Command, context: click.Context) -> str:
-    """The help text of a command with every option."""
+    """Return the help text of a command with every option."""
     context.meta[_ALL_OPTIONS] = True
     return command.get_help(context)
 
 
-def _print_full_help(context: click.Context, option: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
-    if wanted:
+def _print_full_help(context: click.Context, option: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)
+    if requested:
         click.echo(full_help(context.command, context), color=context.color)
         context.exit()
 
 
+def warn_of(registry: "Registry[Any]") -> None:
+    """Print a line for each plugin of a list that cannot be used. Everything else works."""
+    for line in registry.problems():
+        click.echo(f"warning: {line}", err=True)
+
+
 def print_json(content: Any) -> None:
-    """Print plain values or records as JSON on stdout. NaN raises an error because JSON has none."""
+    """Print plain values or records as JSON on stdout. NaN raises an error because JSON cannot represent it."""
     from strobe.core.codec import encode
 
     json.dump(encode(content), sys.stdout, indent=1, allow_nan=False)
@@ -192,34 +225,34 @@ def print_json(content: Any) -> None:
 
 
 class PlainProgress:
-    """Progress as plain lines on stderr: the first after a few seconds, then less often, and one at the end."""
+    """Progress as plain lines on stderr: the first after a few seconds, later lines less often, and one at the end."""
 
     def __init__(self, *, first_s: float = 5.0) -> None:
         self._first_s = first_s
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """Start a task; call the result with the number of units just done."""
+        """Start a task. Call the returned function with the number of units just done."""
         begin = last = time.monotonic()
-        done, wait_s, said = 0, self._first_s, -1
+        done, wait_s, printed = 0, self._first_s, -1
 
         def advance(units: int) -> None:
-            nonlocal done, last, wait_s, said
+            nonlocal done, last, wait_s, printed
             done += units
             now = time.monotonic()
             if now - last >= wait_s:
-                last, wait_s, said = now, min(wait_s * 1.5, 60.0), done
-                self._say(label, done, total, now - begin)
+                last, wait_s, printed = now, min(wait_s * 1.5, 60.0), done
+                self._print(label, done, total, now - begin)
 
         yield advance
-        if said != done:
-            self._say(label, done, total, time.monotonic() - begin)
+        if printed != done:
+            self._print(label, done, total, time.monotonic() - begin)
 
     def note(self, text: str) -> None:
         """Print one line."""
         click.echo(printable(text, limit=1000), err=True)
 
-    def _say(self, label: str, done: int, total: int | None, seconds: float) -> None:
+    def _print(self, label: str, done: int, total: int | None, seconds: float) -> None:
         rate = done / seconds if seconds > 0 else 0.0
         left = f", {(total - done) / rate:.0f} s left" if total and rate and done < total else ""
         of = f"/{total}" if total else ""
@@ -263,7 +296,7 @@ class _RichProgress:
 
 
 def progress(*, quiet: bool = False) -> "Progress":
-    """Bars on a terminal, plain lines elsewhere, nothing when quiet."""
+    """Return progress as bars on a terminal, as plain lines elsewhere, or none if quiet."""
     if quiet:
         from strobe.core.ports import Silent
 

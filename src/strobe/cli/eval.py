@@ -1,4 +1,4 @@
-"""strobe eval: the main job, predict + score + report."""
+"""`strobe eval`: predict, score and report in one command."""
 
 import sys
 from dataclasses import replace
@@ -60,32 +60,32 @@ def command(
 ) -> None:
     """Run models over a dataset, score them and write the report.
 
-    The same command again does only the missing work. Another -m adds a model. If a model fails, an error is printed
-    and the others continue (exit code 1). If the report fails, an error is printed and the results are kept (exit
-    code 2).
+    Running the same command again does only the missing work. Another -m adds a model. If a model fails, an error is
+    printed and the others continue (exit code 1). If the report fails, an error is printed and the results are kept
+    (exit code 2).
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.evaluate import evaluate
 
     if show and no_report:
-        raise click.UsageError("--show is for the report; leave out --no-report")
-    found = evaluate(
+        raise click.UsageError("--show needs the report; remove --show or --no-report")
+    evaluation = evaluate(
         dataset, models, out, prediction=replace(prediction, merge=request.merge, engine=engine), request=request,
         progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show, log=log,
     )  # fmt: skip
     if as_json:
-        print_json(found.results)
+        print_json(evaluation.results)
     else:
-        print_headline(found.results, sys.stdout)
-        if found.report is not None:
-            click.echo(f"\nreport: {found.report}")
-    for line in found.left_out:
-        click.echo(f"left out: {printable(line, limit=500)}", err=True)
-    for one in found.failed:
-        said = without_name(one.name, one.error or "")
-        click.echo(f"failed: {printable(one.name)}: {printable(said, limit=500)}", err=True)
-    if found.no_report is not None:
-        click.echo(f"no report: {found.no_report}; the results are kept in {printable(out)}", err=True)
+        print_headline(evaluation.results, sys.stdout)
+        if evaluation.report is not None:
+            click.echo(f"\nreport: {evaluation.report}")
+    for line in evaluation.left_out:
+        click.echo(f"skipped: {printable(line, limit=500)}", err=True)
+    for failure in evaluation.failed:
+        reason = without_name(failure.name, failure.error or "")
+        click.echo(f"failed: {printable(failure.name)}: {printable(reason, limit=500)}", err=True)
+    if evaluation.no_report is not None:
+        click.echo(f"no report: {evaluation.no_report}; the results are kept in {printable(out)}", err=True)
         raise click.exceptions.Exit(2)
-    if found.failed:
+    if evaluation.failed:
         raise click.exceptions.Exit(1)

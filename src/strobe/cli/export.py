@@ -1,4 +1,4 @@
-"""`strobe export SRC… FORMAT DST`."""
+"""`strobe export`: write a dataset in another format, or several runs as a leaderboard."""
 
 import json
 from pathlib import Path
@@ -7,27 +7,57 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-from strobe.cli.common import folder, json_option, progress, quiet_option
-from strobe.cli.said import not_said
+from strobe.cli.common import folder, json_option, progress, quiet_option, warn_of
+from strobe.cli.output import refuse_option
 from strobe.core.errors import printable
+from strobe.workflows.formats import EXPORT_FORMATS
 
-__all__ = ["FORMATS", "command"]
+__all__ = ["command"]
 
-FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "croissant", "card", "leaderboard")
-"""The export formats. They are listed here so that the help imports nothing."""
+_LEADERBOARD = "leaderboard"
+"""The one format that is made from runs and not from a dataset."""
+
+
+class _Format(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """The name of an export format."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        names = [*EXPORT_FORMATS, _LEADERBOARD]
+        if value not in names:
+            self.fail(f"{printable(value)!r} is not one of {', '.join(map(repr, names))}.", param, ctx)
+        return value
+
+
+class _Export(click.Command):
+    """The command, whose help lists the formats."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        warn_of(EXPORT_FORMATS)
+        rows = list(EXPORT_FORMATS.lines().items())
+        rows.append((_LEADERBOARD, "one CSV and JSON with every model of several runs"))
+        lines = "\n".join(f"{name:<20} {what}" for name, what in rows)
+        self.help = f"{_ABOUT}\n\n\b\n{lines}"
+        super().format_help_text(ctx, formatter)
+
+
+_ABOUT = "Write the dataset SRC in another format, or the runs SRC… as one leaderboard."
 
 
 def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the next argument: another folder, or the format."""
-    # The folder comes first: bash drops the items before a folder.
-    return [CompletionItem(begun, type="dir"), *(CompletionItem(name) for name in FORMATS if name.startswith(begun))]
+    """Complete the next argument in the shell: another folder, or the format."""
+    names = (name for name in (*EXPORT_FORMATS, _LEADERBOARD) if name.startswith(begun))
+    # The folder item must come first, because bash drops the items before it.
+    return [CompletionItem(begun, type="dir"), *map(CompletionItem, names)]
 
 
 @click.command(
-    epilog="Example: strobe export data/vid coco exported/ --media link   ·   strobe export runs/* leaderboard board/"
+    cls=_Export,
+    epilog="Example: strobe export data/vid coco exported/ --media link   ·   strobe export runs/* leaderboard board/",
 )
 @click.argument("src", nargs=-1, required=True, type=folder(), shell_complete=_folders_or_formats)
-@click.argument("format", type=click.Choice(FORMATS), metavar="FORMAT")
+@click.argument("format", type=_Format(), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
     "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,
@@ -39,27 +69,16 @@ def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, be
 def command(
     src: tuple[Path, ...], format: str, dst: Path, media: str, candidates: bool, quiet: bool, as_json: bool
 ) -> None:
-    """Write the dataset SRC in another format, or the runs SRC… as one leaderboard.
-
-    \b
-    imagenet-vid-robust  the files of the public release
-    coco                 COCO JSON with the fields of COCO video
-    csv                  every table as CSV
-    fiftyone             a FiftyOne dataset folder
-    huggingface          Parquet with the images inside, for Hugging Face datasets
-    croissant            the tables with Croissant metadata (croissant.json)
-    card                 a dataset card (README.md)
-    leaderboard          one CSV and JSON with every model of several runs
-    """
+    """Write the dataset SRC in another format, or the runs SRC… as one leaderboard."""
     from strobe.workflows.export import export, export_leaderboard
 
-    if format == "leaderboard":
-        not_said("media", "a leaderboard has no images; leave --media away")
-        not_said("candidates", "a leaderboard is made of results; leave --candidates away")
+    if format == _LEADERBOARD:
+        refuse_option("media", "a leaderboard has no images; remove --media")
+        refuse_option("candidates", "a leaderboard is made from results; remove --candidates")
         files, facts = export_leaderboard(src, dst), {"n_runs": len(src)}
     elif len(src) > 1:
         raise click.UsageError(
-            f"{len(src)} folders given: {format} is written of one dataset; only leaderboard of many"
+            f"got {len(src)} folders, but {format} exports one dataset; only leaderboard takes several"
         )
     else:
         bar = progress(quiet=quiet or as_json)

@@ -16,23 +16,23 @@ __all__ = ["command"]
 
 
 def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Callable[[Any], Any]:
-    """Return one of the three rule options, MEASURE=NUMBER, which may be repeated."""
+    """Return the option of one kind of rule. Its values are MEASURE=NUMBER, and it may be repeated."""
 
     def read(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple["Limit", ...]:
         from strobe.analyses.gate import Limit
 
-        found = []
+        limits = []
         for text in texts:
             measure, mark, number = text.partition("=")
             try:
-                found.append(Limit(kind=kind, measure=measure.strip(), value=float(number)))
+                limits.append(Limit(kind=kind, measure=measure.strip(), value=float(number)))
             except ValueError as error:
                 raise click.BadParameter(
                     f"expected MEASURE=NUMBER, e.g. {flag} acc_pmk=1, got {printable(text, limit=60)!r}"
                 ) from error
             if not mark or not measure.strip():
                 raise click.BadParameter(f"expected MEASURE=NUMBER, e.g. {flag} acc_pmk=1, got {printable(text)!r}")
-        return tuple(found)
+        return tuple(limits)
 
     return click.option(flag, kind, multiple=True, callback=read, metavar="MEASURE=NUMBER", help=what)
 
@@ -48,7 +48,7 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     type=folder(),
     metavar="OLD",
     multiple=True,
-    help="A run with a baseline, on the same dataset. May be repeated: a loss is compared with each.",
+    help="A run with a baseline, on the same dataset. May be repeated: a loss is measured against each.",
 )
 @click.option("-m", "--model", help="The model to judge, if the run has several.")
 @click.option(
@@ -70,9 +70,8 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     type=click.Choice(["shown", "figure", "doubt"]),
     default="figure",
     show_default=True,
-    help="shown: fail if the whole interval is beyond the limit. figure: also if the figure itself is. doubt: unless "
-    "the whole "
-    "interval is within the limit.",
+    help="When a rule fails. figure: the figure is beyond the limit. shown: the whole interval is beyond it. doubt: "
+    "a part of the interval is beyond it.",
 )
 @click.option(
     "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
@@ -88,7 +87,11 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json. Default: NEW/gate.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
 @subset_option
-@click.option("--allow-missing", is_flag=True, help="Judge incomplete predictions on the sets they cover.")
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Accept sets without predictions. The rule must then hold for every possible result on these sets.",
+)
 @dataset_option
 @json_option
 @quiet_option
@@ -117,8 +120,9 @@ def command(
     Rules are compared with 95 % intervals, losses with the paired interval on the same sets. "Holds": the whole
     interval is within the limit, and the rule passes. "Clearly worse": the whole interval is beyond it, and the rule
     fails. "Not shown": the limit is inside the interval. The rule then fails if the figure itself is beyond the limit
-    (see --fail-on). "Cannot tell": there is no interval, or too little data to detect anything. The rule then fails
-    (see --unsure). Every line ends with the loss that such data detect in 80 % of cases.
+    (see --fail-on). "Cannot tell": there is no interval, too little data to detect anything, or the verdict depends on
+    sets without predictions. The rule then fails (see --unsure). Every line ends with the loss that such data detect in
+    80 % of cases.
 
     Measures are those of results.json: acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop for detectors. --min
     and --max take all other measures, too. If the dataset has variants, they also take the model's contrasts between
@@ -143,18 +147,18 @@ def command(
             click.echo(line)
         return
     if churn is not None:
-        raise click.UsageError("--churn goes with --plan")
+        raise click.UsageError("--churn only works with --plan")
     if new is None:
-        raise click.UsageError("Missing argument 'NEW': the run to judge; without one only --plan can be asked for")
-    found = gate(new, request, bar)
+        raise click.UsageError("Missing argument 'NEW': the run to judge. Only --plan works without a run")
+    outcome = gate(new, request, bar)
     place = out or new / "gate"
-    write_gate(found, place)
+    write_gate(outcome, place)
     if as_json:
-        print_json(found)
+        print_json(outcome)
     else:
-        for line in gate_lines(found):
+        for line in gate_lines(outcome):
             click.echo(line)
         if not quiet:
             click.echo(f"written: {printable(place)}/gate.md, gate.xml, gate.json", err=True)
-    if not found.passed:
+    if not outcome.passed:
         raise click.exceptions.Exit(1)

@@ -37,25 +37,26 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show checkpoints over time: the models of RUNs on one dataset, each compared with the one before it.
+    """Show checkpoints over time: the models of RUNs on one dataset, compared with earlier ones.
 
-    A model in several runs is a separate line. Otherwise all models form one line. Each step is compared with the step
-    before it, the first, and the best before it, on the same sets. The tests are exact and corrected for their number.
+    Each model that is in several runs forms its own line. Otherwise all models form one line. Each step is compared
+    with the step before it, the first, and the best before it, on the same sets. The tests are exact and corrected for
+    their number.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.history import history_lines
     from strobe.workflows.history import history, write_history
 
-    found = history(
+    timeline = history(
         runs, models=models, order=order, options=ScoreOptions(k=k), subset=subset, dataset_path=dataset,
         allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
     )  # fmt: skip
     if out is not None:
-        write_history(found, out)
+        write_history(timeline, out)
     if as_json:
-        print_json(found)
+        print_json(timeline)
         return
-    for line in history_lines(found):
+    for line in history_lines(timeline):
         click.echo(line)
     if out is not None and not quiet:
         click.echo(f"written: {printable(out)}/history.csv, .json, .svg, .png", err=True)

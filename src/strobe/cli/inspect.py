@@ -1,4 +1,4 @@
-"""`strobe inspect DATASET`."""
+"""`strobe inspect`: describe a dataset and draw a contact sheet."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option
-from strobe.cli.said import not_said
+from strobe.cli.output import refuse_option
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -34,7 +34,7 @@ def command(
 
     if sheet_path is None:
         for option in ("how_many", "columns", "named"):
-            not_said(option, "--sets, --set and --columns are about the sheet; give --sheet FILE.png too")
+            refuse_option(option, "--sets, --set and --columns need a sheet; add --sheet FILE.png")
     facts = inspect(dataset)
     if sheet_path is not None:
         unread = sheet(
@@ -42,7 +42,7 @@ def command(
             progress=progress(quiet=quiet or as_json),
         )  # fmt: skip
         problem = f"; {unread} frame(s) could not be read" if unread else ""
-        click.echo(f"drawn {printable(sheet_path)}{problem}", err=True)
+        click.echo(f"written: {printable(sheet_path)}{problem}", err=True)
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:

@@ -1,4 +1,4 @@
-"""The command line: a table of commands, imported when they are called, and the mapping of errors to exit codes."""
+"""The command line: a table of commands, which are imported when they are called, and the exit code of each error."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("strobe.cli.doctor:command", "Show installed and missing packages, and how fast this machine is."),
     },
 }
-"""Every command under its heading in `strobe --help`: the location of its click command, and its help line."""
+"""All commands by their heading in `strobe --help`. Each has the location of its click command and a help line."""
 
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
@@ -66,7 +66,7 @@ _EPILOG = "Example: strobe eval DATASET -m preds:scores.json -o run/   ·   docs
 
 
 class _LateGroup(click.Group):
-    """A group that imports a command only to run it or to show its own help."""
+    """A group that imports a command only to run it or to show the help of that command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(COMMANDS)
@@ -76,7 +76,7 @@ class _LateGroup(click.Group):
             return None
         command = load(COMMANDS[cmd_name][0])
         if not isinstance(command, click.Command):
-            raise TypeError(f"{COMMANDS[cmd_name][0]} is no click command")
+            raise TypeError(f"{COMMANDS[cmd_name][0]} is not a click command")
         return command
 
     def resolve_command(
@@ -97,8 +97,8 @@ class _LateGroup(click.Group):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
 
-def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
         click.echo(f"strobe {installed_version() or '(not installed)'}")
         ctx.exit()
 
@@ -109,30 +109,30 @@ def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_say_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 @click.option(
     "--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (or set STROBE_DEBUG=1)."
 )
 def cli() -> None:
-    """Measure whether vision models flicker: right on one frame, wrong on the next that looks the same."""
+    """Measure whether vision models flicker: right on one frame, wrong on the next one that looks the same."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
     Exit codes: 0 for success, 2 for an error that the user can fix (one line), 70 for a bug (one line), 130 after
-    Ctrl-C. With `--debug` anywhere among the arguments, or STROBE_DEBUG=1, the traceback is printed before the line.
+    Ctrl-C. With `--debug` anywhere in the arguments, or STROBE_DEBUG=1, the traceback is printed first.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    ours = words[: words.index("--")] if "--" in words else words
-    debug = "--debug" in ours or os.environ.get("STROBE_DEBUG", "0") not in ("", "0")
-    words = [word for word in ours if word != "--debug"] + words[len(ours) :]
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in own or os.environ.get("STROBE_DEBUG", "0") not in ("", "0")
+    arguments = [word for word in own if word != "--debug"] + arguments[len(own) :]
     spin_briefly()
     try:
         with _hearing():
-            code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
+            code = cli.main(args=arguments, prog_name="strobe", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -150,30 +150,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         _leave()
     except BrokenPipeError:
-        # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
+        # The program that reads our output has ended (`| head`), which is not an error. Redirect stdout for a silent
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError:
-        _fail("not enough memory for this; finished work is kept", trace=debug)
+        _fail("not enough memory; finished work is kept", trace=debug)
     except Exception as error:
         if _heard:
             _leave()
-        if isinstance(error, OSError) and (said := refused(error)) is not None:
-            _fail(said, trace=debug)
+        if isinstance(error, OSError) and (reason := refused(error)) is not None:
+            _fail(reason, trace=debug)
         if isinstance(error, ImportError) and not (error.name or "").startswith("strobe"):
-            _fail(f"{error}: a package here is missing or does not fit the others; upgrade it", trace=debug)
+            _fail(f"{error}: a package is missing or does not match the others; install or upgrade it", trace=debug)
         what = printable(f"{type(error).__name__}: {error}", limit=500)
-        hint = "" if debug else "; run the same with --debug and send what it prints"
-        _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)
+        hint = "" if debug else "; run the same command with --debug and report its output"
+        _fail(f"{what}. This is a bug in strobe{hint}", code=70, trace=debug)
 
 
 _heard: list[int] = []
-"""Every Ctrl-C of this command."""
+"""The signals of every Ctrl-C during this command."""
 
 
 @contextmanager
 def _hearing() -> Iterator[None]:
-    """Record Ctrl-C before it is raised: a library may swallow it and then fail with another error."""
+    """Record Ctrl-C before Python raises it, because a library may swallow it and then fail with another error."""
 
     def note(number: int, frame: FrameType | None) -> None:
         _heard.append(number)
@@ -181,7 +182,7 @@ def _hearing() -> Iterator[None]:
 
     _heard.clear()
     usual = signal.getsignal(signal.SIGINT)
-    if usual is not signal.default_int_handler:  # it is ignored, or another program handles it
+    if usual is not signal.default_int_handler:  # Ctrl-C is ignored, or another program handles it
         yield
         return
     _at_interrupt(note)
@@ -199,15 +200,15 @@ def _at_interrupt(do: Callable[[int, FrameType | None], Any] | signal.Handlers) 
 def _leave() -> NoReturn:
     """Exit after Ctrl-C with one line and exit code 130, however often it is pressed."""
     _at_interrupt(signal.SIG_IGN)
-    click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
+    click.echo("strobe: interrupted; finished work is kept, run the same command again to resume", err=True)
     sys.stdout.flush()
     if (shared := sys.modules.get("multiprocessing.util")) is not None:
-        shared._run_finalizers()  # release memory shared with worker processes; otherwise Python warns
-    os._exit(130)  # skip the second that torch takes to shut down
+        shared._run_finalizers()  # releases memory shared with worker processes; otherwise Python warns
+    os._exit(130)  # skips the shutdown of torch, which takes a second
 
 
 def _fail(message: str, *, code: int = 2, trace: bool = False) -> None:
-    """Print one line on stderr and exit. `trace` prints the traceback of the current error before it."""
+    """Print one line on stderr and exit. With `trace`, print the traceback of the current error first."""
     if trace:
         import traceback
 

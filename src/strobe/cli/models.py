@@ -2,7 +2,7 @@
 
 import click
 
-from strobe.cli.common import json_option
+from strobe.cli.common import json_option, warn_of
 
 __all__ = ["command"]
 
@@ -15,7 +15,7 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
     """List the models that -m accepts: all providers, or the names that match a glob."""
     import json
 
-    from strobe.workflows.models import listing, papers_models, providers
+    from strobe.workflows.models import PROVIDERS, listing, papers_models, providers
 
     if show_testbed:
         rows = papers_models(pattern)
@@ -30,6 +30,7 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
         found = listing(pattern)
         click.echo(json.dumps(found, indent=1) if as_json else "\n".join(found))
         return
+    warn_of(PROVIDERS)
     known = providers()
     if as_json:
         click.echo(json.dumps(known, indent=1))
@@ -37,5 +38,6 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
     for row in known:
         click.echo(f"{row['example']:<32} {row['what']}" + ("" if row["installed"] else f"  [{row['get']}]"))
     click.echo(
-        "\nA glob lists: strobe models 'timm:resnet*'. The papers' testbed: strobe models --testbed, -m @testbed."
+        "\nTo list names by a glob: strobe models 'timm:resnet*'. To list the papers' testbed: strobe models --testbed."
+        " To run all of it: -m @testbed."
     )

@@ -20,7 +20,7 @@ __all__ = ["command"]
 @click.command(
     cls=Grouped,
     epilog="Example: strobe predict DATASET -m timm:resnet50.a1_in1k -m efficientnet-lite0 -o run/   ·   on a Ray "
-    "cluster: the same with --engine ray=10.0.0.1:6379 (docs/scale.md)",
+    "cluster: add --engine ray=10.0.0.1:6379 (docs/scale.md)",
 )
 @click.argument("dataset", type=folder())
 @model_option
@@ -40,11 +40,11 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run models over every frame of DATASET's sets. The same command again does only the missing work."""
+    """Run models over every frame of DATASET's sets. Running the same command again does only the missing work."""
     from strobe.workflows.opening import Opened
     from strobe.workflows.predict import predict
 
-    fared = predict(
+    outcomes = predict(
         Opened.of(dataset).candidates,
         models,
         out,
@@ -52,11 +52,13 @@ def command(
         progress(quiet=quiet or as_json),
     )
     if as_json:
-        print_json({one.name: one.to_json() for one in fared})
+        print_json({outcome.name: outcome.to_json() for outcome in outcomes})
     else:
-        for one in fared:
-            error = one.error or ""
-            said = one.summary().replace(error, without_name(one.name, error)) if error else one.summary()
-            click.echo(f"{printable(one.name)}: {printable(said, limit=1000)}")
-    if any(not one.ok for one in fared):
+        for outcome in outcomes:
+            error = outcome.error or ""
+            summary = (
+                outcome.summary().replace(error, without_name(outcome.name, error)) if error else outcome.summary()
+            )
+            click.echo(f"{printable(outcome.name)}: {printable(summary, limit=1000)}")
+    if any(not outcome.ok for outcome in outcomes):
         raise click.exceptions.Exit(2)

@@ -17,8 +17,8 @@ __all__ = [
 ]
 
 _MODEL = (
-    "[NAME=]provider:name[@weights], a glob, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE or @testbed. May be repeated. "
-    "strobe models lists the names."
+    "[NAME=]provider:model[@FILE], a glob in quotes, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE, @testbed or "
+    "@LIST.toml. May be repeated. strobe models lists the names."
 )
 
 model_option = click.option("-m", "--model", "models", multiple=True, required=True, metavar="MODEL", help=_MODEL)
@@ -42,11 +42,11 @@ _DEVICE = (
     ),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
-                 help="Facts that the model file lacks: everything for ONNX, labels for timm, torchvision and hf."),
+                 help="Normalisation, resizing and classes of an ONNX file; classes for timm, torchvision and hf."),
 )  # fmt: skip
 _TRUST = (
     click.option(
-        "--deterministic", is_flag=True, help="Give identical bits in every run on one machine. Slower on a GPU."
+        "--deterministic", is_flag=True, help="Give bit-identical results in every run on one machine. Slower on a GPU."
     ),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
     click.option("--offline", is_flag=True, help="Download nothing."),
@@ -95,12 +95,12 @@ predicting_options = options(
     click.option("--retry-errors", is_flag=True, help="Retry frames that could not be read before."),
     common=("device", "batch_size", "precision", "stop_early", "offline"),
 )  # fmt: skip
-"""The options of a command that runs models, passed as `prediction` (the merge rule is a scoring option)."""
+"""The options of a command that runs models, passed as `prediction`. The merge rule is a scoring option."""
 
 loading_options = options(
     "load", "Running models", _loading, *_DEVICE, *_TRUST, common=("device", "batch_size", "offline")
 )
-"""The options of a command that loads models for another purpose than prediction, passed as `load`."""
+"""The options of a command that loads models for a purpose other than prediction, passed as `load`."""
 
 
 def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
@@ -116,9 +116,9 @@ engine_options = options(
                  "address: RAY_ADDRESS, else the cluster of this node, else a new local Ray. A note names it."),
     click.option("--actors", type=click.IntRange(1), help="Largest number of Ray workers. Default: as many as fit."),
     click.option("--actor-cores", type=click.IntRange(1),
-                 help="Cores per worker. Default: 4, or the share of its GPU."),
+                 help="Cores per worker. Default: 4, or its GPU's share of the cores."),
     click.option("--actor-gpus", type=click.FloatRange(0),
-                 help="GPUs per worker. With 0.5, two share one. Default: 1."),
+                 help="GPUs per worker. With 0.5, two workers share a GPU. Default: 1."),
     common=(),
 )  # fmt: skip
 """Where the long work of a command runs, passed as `engine`."""

@@ -1,10 +1,10 @@
-"""`strobe report`: the page of a scored run."""
+"""`strobe report`: write the report of a scored run."""
 
 from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option, show_option, subset_option
+from strobe.cli.common import folder, progress, quiet_option, renamed_option, show_option, subset_option
 
 __all__ = ["command"]
 
@@ -14,12 +14,15 @@ __all__ = ["command"]
 @click.option(
     "--gallery", type=click.IntRange(0), default=36, show_default=True, help="Largest number of sets in the gallery."
 )
-@click.option(
+@renamed_option(
     "--picture-px",
-    type=click.IntRange(32, 2000),
-    default=400,
-    show_default=True,
-    help="Longest side of an image in pixels.",
+    "--image-px",
+    {
+        "type": click.IntRange(32, 2000),
+        "default": 400,
+        "show_default": True,
+        "help": "Longest side of an image in pixels.",
+    },
 )
 @click.option(
     "--max-mb",
@@ -27,15 +30,15 @@ __all__ = ["command"]
     help="Total size of all images in MB. Default: 11, or 7 with more than 40 models.",
 )
 @show_option
-@click.option("--before", help="With --after: report the sets lost and won from this model to that one.")
-@click.option("--after", help="With --before: the model after the change. A run of two models needs neither.")
+@click.option("--before", help="With --after: the model before the change. The report lists the lost and won sets.")
+@click.option("--after", help="With --before: the model after the change. A run with two models needs neither option.")
 @click.option("--dataset", type=folder(), help="Where the dataset is now, if it was moved.")
 @subset_option
 @quiet_option
 def command(
     run: Path,
     gallery: int,
-    picture_px: int,
+    image_px: int,
     max_mb: float | None,
     show: tuple[str, ...],
     before: str | None,
@@ -51,9 +54,9 @@ def command(
     from strobe.report.page import PageOptions
     from strobe.workflows.report import ReportOptions, report_run
 
-    options = PageOptions(gallery_sets=gallery, picture_px=picture_px, max_megabytes=max_mb)
+    options = PageOptions(gallery_sets=gallery, picture_px=image_px, max_megabytes=max_mb)
     if (before is None) != (after is None):
-        raise click.UsageError("--before and --after go together: name both models")
+        raise click.UsageError("--before and --after must be used together; name both models")
     change = None if before is None or after is None else (before, after)
     request = ReportOptions(options=options, dataset=dataset, subset=subset, show=show, change=change)
     path = report_run(run, request, progress(quiet=quiet))

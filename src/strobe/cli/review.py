@@ -1,4 +1,4 @@
-"""`strobe review serve | status | export | import`."""
+"""`strobe review`: serve the review page, show its progress, and export or import the answers."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,8 @@ import click
 from strobe.cli.common import Grouped, folder, json_option, options, progress, quiet_option, seed_option
 from strobe.cli.review_text import leaving, text_of, unfinished
 from strobe.core.errors import printable
-from strobe.review.conduct import ASK, AT_ONCE, HINTS
+from strobe.review.conduct import AT_ONCE, HINTS
+from strobe.review.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from strobe.review.conduct import ReviewOptions
@@ -26,16 +27,16 @@ _db = click.option(
 
 _ask = click.option(
     "--ask",
-    type=click.Choice(ASK),
+    type=click.Choice(list(QUESTIONS)),
     default="pairs",
     show_default=True,
-    help="The question. pairs: do two frames look the same? name: what does the image show? box: where is its object?",
+    help=f"The question. {' '.join(f'{name}: {one.asks}' for name, one in QUESTIONS.working().items())}",
 )
 
 
 @click.group(name="review", epilog="Example: strobe review serve data/clips")
 def command() -> None:
-    """Let people decide which frames look the same, what an image shows, and where: page, progress and results."""
+    """Let people decide which frames look the same, what an image shows, and where its object is."""
 
 
 _reach = options(
@@ -58,7 +59,7 @@ _conduct = options(
     click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
                  help="Annotators per pair or image in the first round."),
     click.option("--labels", is_flag=True,
-                 help="Start with a label stage: people add or remove the labels of each anchor."),
+                 help="Start with a label stage, in which people add or remove labels of each anchor."),
     click.option("--verify/--no-verify", default=True, show_default=True,
                  help="Second round: everyone sees doubtful pairs, or boxes that differ."),
     click.option("--show-votes", is_flag=True, help="Show earlier votes or boxes in the second round."),
@@ -75,7 +76,8 @@ _conduct = options(
                  help="Number of images or pairs to practise on, with the answer. Default: 5 images, at most a quarter "
                  "of the groups, or the pairs of --examples."),
     click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
-                 help="pair: one pair at a time. set: a whole set, all similar except the marked frames."),
+                 help="pair: one pair at a time. set: a whole set, in which all frames are similar except those you "
+                      "mark."),
     click.option("--hints", type=click.Choice(HINTS), default="after", show_default=True,
                  help="When people see the hints of a pair, if the dataset has hints."),
     click.option("--goal", type=click.IntRange(1), metavar="N", help="Daily goal of answers per person."),
@@ -121,7 +123,7 @@ def serve(
         click.echo(f"admin page   {links.admin}")
         for name, link in links.personal.items():
             click.echo(f"{printable(name):<12} {link}")
-        click.echo("Ctrl-C stops it; every decision is kept, the same command goes on from there", err=True)
+        click.echo("press Ctrl-C to stop; every decision is kept, run the same command again to resume", err=True)
         if open_browser:
             import webbrowser
 
@@ -163,8 +165,7 @@ def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
 @click.option(
     "--unreviewed",
     type=click.Choice(["keep", "exclude"]),
-    help="Sets without any vote: keep them as built, or exclude them. Default: as in the last export, at first "
-    "exclude.",
+    help="Sets without any vote: keep them as built, or exclude them. Default: exclude, or as in the last export.",
 )
 @quiet_option
 @json_option
@@ -178,7 +179,7 @@ def export(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the answers and their figures into DATASET. Votes on pairs decide its sets. Boxes give boxes and crops."""
+    """Write the answers and their figures into DATASET. Votes decide its sets. Drawn boxes become boxes and crops."""
     from strobe.workflows import review
 
     say = progress(quiet=quiet or as_json)
@@ -192,8 +193,8 @@ def export(
     if leaves := leaving(ask, figures):
         click.echo(f"note: {leaves}", err=True)
     if lacks := unfinished(ask, figures):
-        what = "votes these sets" if ask == "pairs" else "answers these boxes"
-        click.echo(f"note: the {what} follow from are not all in: {lacks}", err=True)
+        result = "sets" if ask == "pairs" else "boxes"
+        click.echo(f"note: the {result} are based on an incomplete review: {lacks}", err=True)
 
 
 @command.command(name="import", epilog="Example: strobe review import data/clips votes.csv")
@@ -202,16 +203,20 @@ def export(
 @_ask
 @_db
 @click.option(
-    "--annotator", default="imported", show_default=True, help="The annotator of answers for which FILE names none."
+    "--annotator",
+    default="imported",
+    show_default=True,
+    help="The annotator of answers whose annotator FILE does not name.",
 )
 @json_option
 def import_(dataset: Path, file: Path, ask: str, db: str | None, annotator: str, as_json: bool) -> None:
     """Import answers given elsewhere: the papers' JSON, CSV (set, frame, decision, …), or names (frame, label)."""
     from strobe.workflows import review
 
-    found = review.import_votes(dataset, file, annotator=annotator, ask=ask, db=db)
+    counts = review.import_votes(dataset, file, annotator=annotator, ask=ask, db=db)
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(counts))
         return
-    click.echo(f"{found['read']} votes read, {found['added']} new; {found['elsewhere']} lines about other frames")
+    skipped = f"{counts['elsewhere']} skipped because they are about frames outside the dataset"
+    click.echo(f"{counts['read']} votes read, {counts['added']} new; {skipped}")
     click.echo(f"next: strobe review export {printable(dataset)}" + ("" if ask == "pairs" else f" --ask {ask}"))

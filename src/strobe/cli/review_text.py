@@ -1,8 +1,8 @@
-"""The figures of a review as text for a terminal, by question."""
+"""The figures of a review as text for a terminal, for each question."""
 
 from typing import Any
 
-from strobe.cli.said import counted
+from strobe.cli.output import counted
 from strobe.core.errors import printable
 
 __all__ = ["leaving", "text_of", "unfinished"]
@@ -14,7 +14,7 @@ def text_of(ask: str, figures: dict[str, Any]) -> str:
 
 
 def _pairs(figures: dict[str, Any]) -> str:
-    """Return the papers' table, the pending work, agreement, controls, reasons, annotators and classes."""
+    """Return the lines on the papers' table, pending work, agreement, controls, reasons, annotators and classes."""
     table, agreement = figures["table"], figures["agreement"]
     out = [
         f"{printable(figures['dataset'])}: {figures['votes']} votes",
@@ -24,14 +24,14 @@ def _pairs(figures: dict[str, Any]) -> str:
         f"  anchors   {table['anchors']:>10} {table['anchors_reviewed']:>10} {table['anchors_accepted']:>10}"
         + (f"   ({counted(without, 'set')} without any vote)" if (without := table["sets_without_votes"]) else ""),
         f"  pairs     {table['pairs']:>10} {table['pairs_reviewed']:>10} {table['pairs_accepted']:>10}"
-        + (f"   ({table['pairs_pending']} still to do)" if table["pairs_pending"] else ""),
+        + (f"   ({table['pairs_pending']} pending)" if table["pairs_pending"] else ""),
         "",
         *_waiting(figures["waiting"], votes=figures["votes"]),
         "",
         f"agreement on {agreement['pairs_with_two_votes']} pairs with two votes or more",
     ]
     if agreement["votes_left_out"]:
-        out[-1] += f" (left out, as not cast alone: {counted(agreement['votes_left_out'], 'vote')})"
+        out[-1] += f" (excluded, because not cast independently: {counted(agreement['votes_left_out'], 'vote')})"
     out += [
         f"  {name:<22}{_estimate(agreement[key], scale)}"
         for name, key, scale in (
@@ -41,8 +41,8 @@ def _pairs(figures: dict[str, Any]) -> str:
         )
     ]
     out += [
-        f"  Cohen's κ {printable(one['a'])} / {printable(one['b'])}: {_estimate(one, 1.0)}"
-        for one in agreement["cohen_kappa"]
+        f"  Cohen's κ {printable(row['a'])} / {printable(row['b'])}: {_estimate(row, 1.0)}"
+        for row in agreement["cohen_kappa"]
     ]
     out += [
         "",
@@ -52,67 +52,69 @@ def _pairs(figures: dict[str, Any]) -> str:
         out += ["reasons: " + ", ".join(f"{name} {count}" for name, count in figures["reasons"].items())]
     if figures["annotators"]:
         out += ["", "  annotator             votes  similar  dissimilar  unsure  controls  seconds"]
-        out += [_annotator(one) for one in figures["annotators"]]
+        out += [_annotator(row) for row in figures["annotators"]]
     if figures["classes"]:
         out += ["", "  class                 anchors  accepted   pairs  reviewed  accepted"]
         out += [
-            f"  {printable(one['name'], limit=20):<20} {one['anchors']:>8} {one['anchors_accepted']:>9} "
-            f"{one['pairs']:>7} {one['pairs_reviewed']:>9} {one['pairs_accepted']:>9}"
-            for one in figures["classes"]
+            f"  {printable(row['name'], limit=20):<20} {row['anchors']:>8} {row['anchors_accepted']:>9} "
+            f"{row['pairs']:>7} {row['pairs_reviewed']:>9} {row['pairs_accepted']:>9}"
+            for row in figures["classes"]
         ]
     return "\n".join(out)
 
 
 def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
-    """Return the pending work, a line per round, or how to start if nobody has begun."""
+    """Return the pending work with one line per round, or how to start if there are no votes."""
     one, two = waiting["round_one"], waiting["round_two"]
     if not one["pairs"]:
         first = "every pair has its votes" if one["votes"] is not None else "every pair has a vote"
     elif one["votes"] is None:
         first = f"{counted(one['pairs'], 'pair')} without a vote"
     else:
-        first = f"{counted(one['votes'], 'vote')} on {counted(one['pairs'], 'pair')} still to come"
+        first = f"{counted(one['votes'], 'vote')} on {counted(one['pairs'], 'pair')} pending"
     if waiting["anchors"]:
         first += f"; {counted(waiting['anchors'], 'anchor')} without labels"
     if not two["pairs"]:
-        second = "no doubtful pair waits"
+        second = "no doubtful pair is pending"
     elif two["votes"] is None:
         second = f"{counted(two['pairs'], 'doubtful pair')} never verified"
     else:
         whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
-        second = f"{counted(two['votes'], 'vote')} on {counted(two['pairs'], 'doubtful pair')} still to come: {whom}"
+        second = f"{counted(two['votes'], 'vote')} on {counted(two['pairs'], 'doubtful pair')} pending: {whom}"
     if two["on"] is False:
         second += " (switched off: --no-verify)"
     out = [f"round one: {first}", f"round two: {second}"]
     if two["on"] is None:
-        unknown = "how many votes were asked for is not known here: the store of this review (--db) knows"
-        out.append(unknown if votes else "nobody has voted yet: strobe review serve asks people")
+        unknown = "the requested number of votes is unknown here; it is stored in the database of this review (--db)"
+        out.append(unknown if votes else "nobody has voted yet; start the review with strobe review serve")
     return out
 
 
 def leaving(ask: str, figures: dict[str, Any]) -> str:
-    """Return how many sets without a vote leave the study or stay as built, or nothing if every set has a vote."""
+    """Return a line on sets without a vote: how many of them are excluded or kept as built. Empty if every set has a
+    vote.
+    """
     n = figures["table"].get("sets_without_votes", 0) if ask == "pairs" else 0
     if not n:
         return ""
     have = f"{n} of {counted(figures['table']['anchors'], 'set')} {'has' if n == 1 else 'have'} no vote"
     if figures["unreviewed"] == "keep":
-        return f"{have} and {'stays' if n == 1 else 'stay'} in the study as built; --unreviewed exclude leaves them out"
-    return f"{have} and {'leaves' if n == 1 else 'leave'} the study; --unreviewed keep keeps them as built"
+        return f"{have} and {'stays' if n == 1 else 'stay'} in the study as built; --unreviewed exclude excludes them"
+    return f"{have} and {'is' if n == 1 else 'are'} excluded from the study; --unreviewed keep keeps them as built"
 
 
 def unfinished(ask: str, figures: dict[str, Any]) -> str:
-    """Return in one line what the reviewed sets or boxes lack, or nothing."""
+    """Return one line on the answers that a complete review still needs, or an empty string."""
     if ask not in ("pairs", "box"):
         return ""
     waiting = figures["waiting"]
     if ask == "box":
         left, doubtful = waiting["round_one"]["pictures"], waiting["round_two"]["pictures"]
-        parts = [(left, "image", "not boxed as often as asked"), (doubtful, "image", "not looked at again")]
+        parts = [(left, "image", "with fewer boxes than requested"), (doubtful, "image", "not reviewed in round two")]
         return ", ".join(f"{counted(count, noun)} {lacks}" for count, noun, lacks in parts if count)
     everyone = "" if waiting["round_two"]["votes"] is None else " by everyone"
     parts = [
-        (waiting["round_one"]["pairs"], "pair", "not voted on as often as asked"),
+        (waiting["round_one"]["pairs"], "pair", "with fewer votes than requested"),
         (waiting["anchors"], "anchor", "without labels"),
         (waiting["round_two"]["pairs"], "doubtful pair", f"not verified{everyone} in round two"),
     ]
@@ -120,40 +122,40 @@ def unfinished(ask: str, figures: dict[str, Any]) -> str:
 
 
 def _name(figures: dict[str, Any]) -> str:
-    """Return images, answers, controls, conditions and people."""
-    pictures, said, controls = figures["pictures"], figures["said"], figures["controls"]
+    """Return the lines on images, answers, controls, conditions and people."""
+    images, decisions, controls = figures["pictures"], figures["said"], figures["controls"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
         *(f"warning: {text}" for text in figures["warnings"]),
         "",
-        f"{pictures['answered']:,} of {counted(pictures['asked'], 'image')} answered"
-        + (f", {pictures['waiting']:,} still to do" if pictures["waiting"] else ", none left to do"),
-        f"said: a class {said['class']:,}, none of these {said['none']:,}, cannot tell {said['unsure']:,}, "
-        f"too late {said['late']:,}",
+        f"{images['answered']:,} of {counted(images['asked'], 'image')} answered"
+        + (f", {images['waiting']:,} pending" if images["waiting"] else ", none pending"),
+        f"answers: a class {decisions['class']:,}, none of these {decisions['none']:,}, "
+        f"cannot tell {decisions['unsure']:,}, too late {decisions['late']:,}",
         f"control images right: {_estimate(controls, 100.0)} (n = {controls['n']})",
     ]
     if figures["conditions"]:
         out += ["", "  condition             images  answers"]
         out += [
-            f"  {printable(one['name'], limit=20):<20} {one['pictures']:>9} {one['answers']:>8}"
-            for one in figures["conditions"]
+            f"  {printable(row['name'], limit=20):<20} {row['pictures']:>9} {row['answers']:>8}"
+            for row in figures["conditions"]
         ]
-    for one in figures["scores"]:
-        out += ["", f"{printable(one['name'])}: right {_estimate(one['accuracy'], 100.0)} % of answers"]
+    for row in figures["scores"]:
+        out += ["", f"{printable(row['name'])}: right {_estimate(row['accuracy'], 100.0)} % of answers"]
         words = {"majority": ("majority right, %", 100.0), "fleiss_kappa": ("Fleiss' κ", 1.0)}
         words |= {"consistency": ("error consistency", 1.0)}
-        out += [f"  {word:<22}{_estimate(one[key], scale)}" for key, (word, scale) in words.items()]
+        out += [f"  {word:<22}{_estimate(row[key], scale)}" for key, (word, scale) in words.items()]
     if figures["people"]:
         out += ["", "  person               answers  class   none  cannot tell  late  controls  seconds"]
-        out += [_person(one) for one in figures["people"]]
+        out += [_person(row) for row in figures["people"]]
     return "\n".join(out)
 
 
-def _person(one: dict[str, Any]) -> str:
-    said = one["said"]
+def _person(row: dict[str, Any]) -> str:
+    decisions = row["said"]
     return (
-        f"  {printable(one['name'], limit=20):<20} {one['answers']:>7} {said['class']:>6} {said['none']:>6} "
-        f"{said['unsure']:>12} {said['late']:>5} {_right(one['controls']):>9} {_median(one['seconds']):>8}"
+        f"  {printable(row['name'], limit=20):<20} {row['answers']:>7} {decisions['class']:>6} {decisions['none']:>6} "
+        f"{decisions['unsure']:>12} {decisions['late']:>5} {_right(row['controls']):>9} {_median(row['seconds']):>8}"
     )
 
 
@@ -165,12 +167,12 @@ def _median(seconds: dict[str, Any]) -> str:
     return "—" if seconds["median"] is None else f"{seconds['median']:.1f}"
 
 
-def _annotator(one: dict[str, Any]) -> str:
-    decisions = one["decisions"]
+def _annotator(row: dict[str, Any]) -> str:
+    decisions = row["decisions"]
     return (
-        f"  {printable(one['name'], limit=20):<20} {one['votes']:>6} {decisions['similar']:>8} "
-        f"{decisions['dissimilar']:>11} {decisions['unsure']:>7} {_right(one['controls']):>9} "
-        f"{_median(one['seconds']):>8}"
+        f"  {printable(row['name'], limit=20):<20} {row['votes']:>6} {decisions['similar']:>8} "
+        f"{decisions['dissimilar']:>11} {decisions['unsure']:>7} {_right(row['controls']):>9} "
+        f"{_median(row['seconds']):>8}"
     )
 
 
@@ -186,7 +188,7 @@ def _estimate(data: dict[str, Any], scale: float) -> str:
 
 
 def _box(figures: dict[str, Any]) -> str:
-    """Return kept and discarded images, pending work, agreement and people."""
+    """Return the lines on kept and discarded images, pending work, agreement and people."""
     table, one, two = figures["table"], figures["waiting"]["round_one"], figures["waiting"]["round_two"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
@@ -197,39 +199,37 @@ def _box(figures: dict[str, Any]) -> str:
     ]
     if figures["reasons"]:
         out += ["reasons to discard: " + ", ".join(f"{name} {count:,}" for name, count in figures["reasons"].items())]
-    first = f"{counted(one['answers'], 'answer')} on {counted(one['pictures'], 'image')} still to come"
+    first = f"{counted(one['answers'], 'answer')} on {counted(one['pictures'], 'image')} pending"
     out += ["", "round one: " + (first if one["pictures"] else "every image has its boxes")]
     whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
-    second = f"{counted(two['pictures'], 'image')} that people see differently" + (
-        f", still to come: {whom}" if whom else ""
-    )
-    second = second if two["pictures"] else "nothing that people see differently waits"
+    second = f"{counted(two['pictures'], 'image')} on which people disagree" + (f", pending: {whom}" if whom else "")
+    second = second if two["pictures"] else "no image on which people disagree is pending"
     out += [f"round two: {second}" + (" (switched off: --no-verify)" if two["on"] is False else "")]
     out += [
         "",
-        "agreement in round one, before anybody saw the others' boxes",
+        "agreement in round one, before people saw each other's boxes",
         f"  median overlap (IoU)  {_estimate(figures['overlap'], 1.0)} (n = {figures['overlap']['n']})",
-        f"  not a detector's box  {_estimate(figures['overlap_own'], 1.0)} (n = {figures['overlap_own']['n']})",
-        f"  see it differently    {_estimate(figures['disagreed'], 100.0)} (n = {figures['disagreed']['n']}, "
+        f"  without suggestions   {_estimate(figures['overlap_own'], 1.0)} (n = {figures['overlap_own']['n']})",
+        f"  disagree              {_estimate(figures['disagreed'], 100.0)} (n = {figures['disagreed']['n']}, "
         f"below an overlap of {figures['agree']:g})",
         f"  Fleiss' κ of keeping  {_estimate(figures['fleiss_kappa'], 1.0)}",
     ]
     if figures["unsettled"]:
-        out += [f"{counted(figures['unsettled'], 'image')} kept though two boxes still overlap less"]
+        out += [f"{counted(figures['unsettled'], 'image')} kept although two boxes still overlap less"]
     if figures["suggested"]["count"]:
-        out += [f"boxes taken as a detector suggested them: {_estimate(figures['suggested'], 100.0)}"]
+        out += [f"boxes accepted as a detector suggested them: {_estimate(figures['suggested'], 100.0)}"]
     if figures["people"]:
         out += ["", "  person               images   kept  discarded  suggested  overlap  seconds"]
         out += [_boxer(one) for one in figures["people"]]
     return "\n".join(out)
 
 
-def _boxer(one: dict[str, Any]) -> str:
-    overlap = "—" if one["overlap"]["value"] is None else f"{one['overlap']['value']:.2f}"
-    seconds = "—" if one["seconds"] is None else f"{one['seconds']:.1f}"
+def _boxer(row: dict[str, Any]) -> str:
+    overlap = "—" if row["overlap"]["value"] is None else f"{row['overlap']['value']:.2f}"
+    seconds = "—" if row["seconds"] is None else f"{row['seconds']:.1f}"
     return (
-        f"  {printable(one['person'], limit=20):<20} {one['n_pictures']:>8} {one['kept']:>6} {one['discarded']:>10} "
-        f"{one['suggested']:>10} {overlap:>8} {seconds:>8}"
+        f"  {printable(row['person'], limit=20):<20} {row['n_pictures']:>8} {row['kept']:>6} {row['discarded']:>10} "
+        f"{row['suggested']:>10} {overlap:>8} {seconds:>8}"
     )
 
 

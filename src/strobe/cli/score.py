@@ -1,4 +1,4 @@
-"""strobe score: score predictions without running a model."""
+"""`strobe score`: score predictions without running a model."""
 
 import sys
 from dataclasses import replace
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Score predictions: accuracy, pm-k accuracy and the drop, with intervals.
 
-    Pass a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet). Or pass a RUN folder: its
-    predictions are scored again and its results replaced.
+    Pass a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet). Or pass a RUN folder to
+    score its predictions again and replace its results.
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.score import is_run_folder, score_dataset, score_run
@@ -59,15 +59,17 @@ def command(
     bar = progress(quiet=quiet or as_json)
     if is_run_folder(target):
         if out is not None:
-            raise click.UsageError(f"a run is scored in place; leave out -o, or give the dataset instead of {target}")
+            raise click.UsageError(
+                f"{target} is a run, which is scored in place; remove -o, or pass the dataset instead of the run"
+            )
         found = score_run(target, replace(request, models=models), bar, dataset_path=dataset)
         results = found.results
         for line in found.left_out:
-            click.echo(f"left out: {printable(line, limit=500)}", err=True)
+            click.echo(f"skipped: {printable(line, limit=500)}", err=True)
         out = target
     else:
         if dataset is not None:
-            raise click.UsageError(f"--dataset goes with a run folder, and {target} is none")
+            raise click.UsageError(f"--dataset needs a run folder, and {target} is not one; remove --dataset")
         results = score_dataset(target, models, out, request, bar)
     if as_json:
         print_json(results)

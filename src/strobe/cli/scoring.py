@@ -18,24 +18,26 @@ __all__ = ["scoring_options"]
 _FILE = click.Path(path_type=Path)
 
 LEAST_DRAWS = 100
-"""Fewer draws give no usable 2.5 and 97.5 percentiles."""
+"""The smallest number of bootstrap draws. Fewer give no usable 2.5 and 97.5 percentiles."""
 
 
 def _overlaps(text: str) -> Any:
-    """Parse the --iou option."""
+    """Parse the value of --iou."""
     if text == "ilsvrc-vid":
         return text
     if text == "0.5:0.95":
-        from strobe.metrics.detection.match import COCO_IOUS  # pycocotools' own ten: its 0.9 is 0.8999999999999999
+        from strobe.metrics.detection.match import (
+            COCO_IOUS,
+        )  # exactly as in pycocotools, whose 0.9 is 0.8999999999999999
 
         return COCO_IOUS
     try:
-        found = tuple(float(part) for part in text.split(","))
+        overlaps = tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"expected 0.5, 0.5,0.75, 0.5:0.95 or ilsvrc-vid, got {text!r}") from error
-    if not all(0 < one <= 1 for one in found):
+    if not all(0 < overlap <= 1 for overlap in overlaps):
         raise click.BadParameter(f"expected overlaps in (0, 1], got {text!r}")
-    return found
+    return overlaps
 
 
 _GROUPS = (
@@ -56,9 +58,10 @@ _GROUPS = (
                      help="Searches: a model of the run that decides whether a finding still shows its class. May be "
                      "repeated."),
         click.option("--baseline", metavar="NAME",
-                     help="Searches: the target that others are divided by. Default: the generator's first target."),
+                     help="Searches: the target by whose magnitudes those of other targets are divided. Default: the "
+                          "generator's first target."),
         click.option("--compare-review", is_flag=True,
-                     help="Also score without review, and report what review changed."),
+                     help="Also score without review, and report the effect of review."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
                      help="Bootstrap draws of videos for means and differences, at least 100, or 0 for none. Not used "
                      "for mAP."),
@@ -69,7 +72,7 @@ _GROUPS = (
         "files", "Prediction files", dict,
         click.option(
             "--kind", type=click.Choice(["auto", "logits", "probabilities", "labels"]), default="auto",
-            show_default=True, help="What the scores are, if the files do not state it.",
+            show_default=True, help="The kind of the scores, if the files do not record it.",
         ),
         click.option("--space",
                      help="The label space of class numbers, e.g. ilsvrc-2012. They are projected to the dataset's "
@@ -91,7 +94,8 @@ _GROUPS = (
         "detection", "Detection", "strobe.analyses.detection:DetectionOptions",
         click.option(
             "--iou", default="0.5", show_default=True, callback=lambda _context, _option, text: _overlaps(text),
-            help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 is COCO's ten, ilsvrc-vid is that challenge's rule.",
+            help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 means COCO's ten thresholds, ilsvrc-vid the rule of "
+                 "that challenge.",
         ),
         click.option(
             "--interpolation", type=click.Choice(["coco-101", "voc-all-points"]), default="coco-101", show_default=True,
@@ -107,7 +111,7 @@ _GROUPS = (
 
 
 def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command, which receives them as `request`."""
+    """Add the scoring options to a command, which receives them as `request`."""
 
     @functools.wraps(function)
     def wrapped(
@@ -120,15 +124,15 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
         k, interval, seed, bootstrap = (scoring.pop(name) for name in ("k", "interval", "seed", "bootstrap"))
         judges, baseline = scoring.pop("judges"), scoring.pop("baseline")
         if bootstrap and not LEAST_DRAWS <= bootstrap <= MOST_REPLICATES:
-            wanted = f"0, or {LEAST_DRAWS} to {MOST_REPLICATES:,} draws"
-            raise click.BadParameter(f"--bootstrap: expected {wanted}, got {bootstrap}")
-        many = max(bootstrap, 1)
+            expected = f"0, or {LEAST_DRAWS} to {MOST_REPLICATES:,} draws"
+            raise click.BadParameter(f"--bootstrap: expected {expected}, got {bootstrap}")
+        replicates = max(bootstrap, 1)
         score = ScoreOptions(
             k=k,
             interval=interval,
             seed=seed,
             bootstrap=bootstrap > 0,
-            replicates=many,
+            replicates=replicates,
             judges=judges,
             baseline=baseline,
         )

@@ -1,4 +1,4 @@
-"""`strobe simulate`."""
+"""`strobe simulate`: make a dataset from photos with a simulated hand-held camera."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from strobe.cli.common import (
     seed_option,
     workers_option,
 )
-from strobe.cli.said import counted, left_out, made, made_json, not_said
+from strobe.cli.output import counted, left_out, made, made_json, refuse_option
 
 if TYPE_CHECKING:
     from strobe.build.camera_path import CameraOptions
@@ -57,7 +57,7 @@ _camera = options(
     common=("k", "size", "strength", "h264_crf"),
 )  # fmt: skip
 _photos = options(
-    "wanted", "The dataset", "strobe.workflows.simulate:SimulateOptions",
+    "simulate_options", "The dataset", "strobe.workflows.simulate:SimulateOptions",
     click.option("--labels", type=_FILE,
                  help="CSV file,label. Default: the class folder of each photo."),
     click.option("--label", multiple=True, help="A class that every photo shows. May be repeated."),
@@ -88,18 +88,23 @@ _photos = options(
 @quiet_option
 @json_option
 def command(
-    photos: tuple[Path, ...], dst: Path, wanted: "SimulateOptions", camera: "CameraOptions", quiet: bool, as_json: bool
+    photos: tuple[Path, ...],
+    dst: Path,
+    simulate_options: "SimulateOptions",
+    camera: "CameraOptions",
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Make perturbation sets from PHOTOS: a simulated hand-held camera moves over each. DST becomes a dataset folder.
 
-    PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. The same command again does only
-    the missing work.
+    PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. Running the same command again
+    does only the missing work.
     """
     from strobe.workflows.simulate import simulate
 
     if camera.h264_crf is None:
-        not_said("gop", "--gop is the encoder's; give --h264 CRF too")
-    done = simulate(photos, dst, replace(wanted, camera=camera), progress=progress(quiet=quiet or as_json))
+        refuse_option("gop", "--gop has no effect without --h264; add --h264 CRF")
+    done = simulate(photos, dst, replace(simulate_options, camera=camera), progress=progress(quiet=quiet or as_json))
     if as_json:
         more = {"resumed": done.resumed, "mirrored": done.mirrored, "problems": list(done.problems)}
         made_json(dst, done.dataset, more)
@@ -107,7 +112,7 @@ def command(
     left_out(done.problems)
     if done.mirrored:
         click.echo(
-            f"in {counted(done.mirrored, 'clip')} the camera looked beyond the photo; edges are mirrored there",
+            f"in {counted(done.mirrored, 'clip')} the camera saw beyond the photo's edge; the photo is mirrored there",
             err=True,
         )
     resumed = f" ({counted(done.resumed, 'clip')} done before)" if done.resumed else ""

@@ -1,4 +1,4 @@
-"""`strobe synthesize`."""
+"""`strobe synthesize`: render a dataset of moving objects."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from strobe.cli.common import Grouped, folder, json_option, k_option, options, progress, quiet_option, seed_option
-from strobe.cli.said import made, made_json
+from strobe.cli.output import made, made_json
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ _Number = TypeVar("_Number", int, float)
 def _world(*, size: int, k: int, objects: str, object_scale: str, **effects: Any) -> "WorldOptions":
     from strobe.synthetic.world import WorldOptions
 
-    few, many = _range("--objects", objects, int, "1-3")
-    usual = "0.25-0.5" if many > 1 else "0.35-0.6"
+    fewest, most = _range("--objects", objects, int, "1-3")
+    usual = "0.25-0.5" if most > 1 else "0.35-0.6"
     scale = _range("--object-scale", object_scale or usual, float, "0.2-0.4")
-    return WorldOptions(size=size, frames=2 * k + 1, objects_min=few, objects_max=many, object_scale=scale, **effects)
+    return WorldOptions(
+        size=size, frames=2 * k + 1, objects_min=fewest, objects_max=most, object_scale=scale, **effects
+    )
 
 
 def _range(option: str, text: str, kind: type[_Number], example: str) -> tuple[_Number, _Number]:
@@ -54,10 +56,10 @@ _scene = options(
     click.option("--lighting", type=float, default=1.0, show_default=True, help="Strength of lighting changes."),
     click.option("--noise", type=float, default=3.0, show_default=True, help="Sensor noise, 8-bit levels."),
     click.option("--background-correlation", type=float, default=0.0, show_default=True,
-                 help="Probability that the background is the one of the object's class. Below 0: that it is another."),
+                 help="Probability that the background belongs to the object's class. If negative: to another class."),
 )  # fmt: skip
 _dataset = options(
-    "wanted", "The dataset", "strobe.synthetic.sets:SyntheticOptions",
+    "dataset_options", "The dataset", "strobe.synthetic.sets:SyntheticOptions",
     click.option("--videos", type=int, default=48, show_default=True,
                  help="Number of clips. Each has one set. Classes take turns."),
     click.option("--max-occlusion", type=float, default=0.6, show_default=True,
@@ -78,14 +80,14 @@ _dataset = options(
 @_scene
 @quiet_option
 @json_option
-def command(dst: Path, wanted: "SyntheticOptions", world: "WorldOptions", quiet: bool, as_json: bool) -> None:
+def command(dst: Path, dataset_options: "SyntheticOptions", world: "WorldOptions", quiet: bool, as_json: bool) -> None:
     """Render a dataset of a synthetic world: moving painted objects with exact labels, boxes and masks.
 
     DST becomes a dataset folder. The same options and seed give the same bytes.
     """
     from strobe.workflows.synthesize import synthesize
 
-    done = synthesize(dst, replace(wanted, world=world), progress=progress(quiet=quiet or as_json))
+    done = synthesize(dst, replace(dataset_options, world=world), progress=progress(quiet=quiet or as_json))
     if as_json:
         made_json(dst, done.dataset, {"was_there": done.was_there})
         return

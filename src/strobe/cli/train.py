@@ -1,4 +1,4 @@
-"""`strobe train`."""
+"""`strobe train`: train a classifier, detector or generator by a recipe."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or ctx.resilient_parsing:
+def _list(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if not requested or ctx.resilient_parsing:
         return
     from strobe.train.recipe import shipped
 
@@ -38,7 +38,7 @@ def _list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 _running = options(
-    "wanted", "Running", "strobe.workflows.train_job:TrainOptions",
+    "train_options", "Running", "strobe.workflows.train_job:TrainOptions",
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
@@ -50,13 +50,13 @@ _running = options(
     click.option("--evaluations", type=int, default=10, show_default=True,
                  help="Evaluations on the held-out data, spread over the training."),
     click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
-    click.option("--minutes", type=float, help="Stop after so many minutes and keep the weights reached."),
+    click.option("--minutes", type=float, help="Stop after this many minutes and keep the weights."),
     click.option("--cache-gb", type=float, default=16.0, show_default=True,
                  help="Largest disk cache for prepared frames, GB."),
     click.option("--threads", type=int,
-                 help="Torch threads on a CPU. Results depend on the number in their last bits."),
+                 help="Torch threads on a CPU. The last bits of results depend on their number."),
     click.option("--deterministic", is_flag=True,
-                 help="Give identical bits in every run on one machine. Slower on a GPU."),
+                 help="Give bit-identical results in every run on one machine. Slower on a GPU."),
     click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
                  help="Class names, for weights that do not include them."),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
@@ -95,50 +95,52 @@ def command(
     changes: tuple[str, ...],
     held_out: Path | None,
     multi_label: bool,
-    wanted: "TrainOptions",
+    train_options: "TrainOptions",
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train a model on a dataset's sets by a RECIPE: a name (see --list) or the path of your own TOML file.
+    """Train a model on a dataset's sets by a RECIPE, which is a name (see --list) or the path of your own TOML file.
 
-    The same command resumes a training that was stopped. Use the result as MODEL@OUT/model.safetensors. Only
-    `strobe train detector -m strobe-tiny` needs no DATASET: it renders its own clips.
+    Run the same command again to resume a training. Use the result as MODEL@OUT/model.safetensors. Only
+    `strobe train detector -m strobe-tiny` needs no DATASET, because it renders its own clips.
     """
     from strobe.train.recipe import find
     from strobe.workflows.train import train
     from strobe.workflows.train_job import Material
 
-    said = [*changes, *(["multi_label=true"] if multi_label else [])]
-    chosen, bar = find(recipe, changes=said, model=model), progress(quiet=quiet or as_json)
+    settings = [*changes, *(["multi_label=true"] if multi_label else [])]
+    chosen, bar = find(recipe, changes=settings, model=model), progress(quiet=quiet or as_json)
     held = None if held_out is None else Material.of(held_out)
     if chosen.trains == "detector":
         from strobe.workflows.train_detector import train_detector
 
         material = None if dataset is None else Material.of(dataset)
-        done = train_detector(chosen, material, model, out, wanted, bar, held_out=held)
+        done = train_detector(chosen, material, model, out, train_options, bar, held_out=held)
     elif dataset is None:
-        raise click.UsageError("say which DATASET to train on")
+        raise click.UsageError("Missing argument 'DATASET': the dataset to train on")
     elif chosen.trains == "gan":
         from strobe.workflows.train_gan import train_gan
 
-        done = train_gan(chosen, Material.of(dataset), model, out, wanted, bar, held_out=held)
+        done = train_gan(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
     else:
-        done = train(chosen, Material.of(dataset), model, out, wanted, bar, held_out=held)
+        done = train(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
     if as_json:
-        print_json(_told(done))
+        print_json(_json(done))
         return
     first, second = done.history[-1].figures
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
     if chosen.trains == "gan":
-        told = f"the discriminator names {first:.1%} of its samples, {second:.1%} of held-out images"
+        summary = (
+            f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
+        )
     else:
         names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
-        told = f"held out {names[0]} {first:.1%}, {names[1]} {second:.1%}"
-    click.echo(f"{printable(done.weights)}: {told}{before}")
-    click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")
+        summary = f"held out {names[0]} {first:.1%}, {names[1]} {second:.1%}"
+    click.echo(f"{printable(done.weights)}: {summary}{before}")
+    click.echo(f"use it as {printable(done.model)}; model card: {printable(done.card)}")
 
 
-def _told(done: "Trained") -> dict[str, Any]:
+def _json(done: "Trained") -> dict[str, Any]:
     return {
         "model": done.model, "weights": str(done.weights), "card": str(done.card), "seconds": round(done.seconds, 1),
         "was_there": done.was_there, "k": done.k, "history": done.history,

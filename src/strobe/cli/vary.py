@@ -1,4 +1,4 @@
-"""`strobe vary corruption|attack|generator|background`."""
+"""`strobe vary`: make a dataset of changed images by corruption, attack, generator or background."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +18,8 @@ from strobe.cli.common import (
     severity_option,
     workers_option,
 )
+from strobe.cli.output import counted, left_out, made, made_json
 from strobe.cli.predicting import engine_options, loading_options, model_option
-from strobe.cli.said import counted, left_out, made, made_json
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str,
     return tuple(name.strip() for word in words for name in word.split(","))
 
 
-def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
-    if not wanted or context.resilient_parsing:
+def _print_kinds(context: click.Context, parameter: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)
+    if not requested or context.resilient_parsing:
         return
     from strobe.vary.corruptions import CORRUPTIONS, GROUPS
 
@@ -57,10 +57,10 @@ def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool)
     context.exit()
 
 
-_wanted = options(
-    "wanted", "What is made", "strobe.workflows.vary_corruption:CorruptionOptions",
+_corruptions = options(
+    "corruption_options", "The dataset", "strobe.workflows.vary_corruption:CorruptionOptions",
     click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=_kinds, metavar="NAME",
-                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (19). Separate several with "
+                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (20). Separate several with "
                  "commas."),
     severity_option,
     click.option("--store", is_flag=True,
@@ -78,28 +78,30 @@ _wanted = options(
 )
 @click.argument("src", type=folder())
 @click.argument("dst", type=folder(exists=False))
-@_wanted
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_say_kinds,
+@_corruptions
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_kinds,
               help="List the corruptions and groups, and exit.")  # fmt: skip
 @quiet_option
 @json_option
-def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, as_json: bool) -> None:
+def corruption(src: Path, dst: Path, corruption_options: "CorruptionOptions", quiet: bool, as_json: bool) -> None:
     """Corrupt the anchors of the dataset SRC: photos, or one frame of every set. DST becomes a new dataset.
 
     Each image and corruption gives one set. The severity is the distance from the anchor. The settings are ImageNet-C's
     for images of 224 pixels. Lengths and noise scale with the image size. The same image always gives the same pixels,
-    in any order. The same command again does only the missing work.
+    in any order. Running the same command again does only the missing work.
     """
     from strobe.workflows.vary_corruption import vary_corruption
 
-    done = vary_corruption(src, dst, wanted, progress=progress(quiet=quiet or as_json))
+    done = vary_corruption(src, dst, corruption_options, progress=progress(quiet=quiet or as_json))
     kinds = [str(name) for name in done.dataset.variants.variant] if done.dataset.variants else []
     if as_json:
-        made_json(dst, done.dataset, {"kinds": kinds, "stored": wanted.store, "problems": list(done.problems)})
+        made_json(
+            dst, done.dataset, {"kinds": kinds, "stored": corruption_options.store, "problems": list(done.problems)}
+        )
         return
     left_out(done.problems)
-    stored = "stored as files" if wanted.store else "rendered when read"
-    was = " (it was there)" if done.was_there else ""
+    stored = "stored as files" if corruption_options.store else "rendered when read"
+    was = " (existed before)" if done.was_there else ""
     line = made(dst, done.dataset, "video", "set", "frame", "class")
     click.echo(f"{line}; {counted(len(kinds), 'corruption')} {stored}{was}")
 
@@ -121,7 +123,7 @@ def _ends(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tupl
 
 
 _attacks = options(
-    "wanted", "The attack", "strobe.workflows.vary_attack:VaryAttackOptions",
+    "attack_options", "The attack", "strobe.workflows.vary_attack:VaryAttackOptions",
     click.option("--norm", multiple=True, type=click.Choice(["linf", "l2"]), default=("linf",), show_default=True,
                  help="The norm that ε bounds: the largest change of a channel, or the Euclidean norm. May be "
                  "repeated."),
@@ -129,7 +131,7 @@ _attacks = options(
                  help="The ε to try, ascending, as shares of the pixel range. One list for each --norm. Default: "
                  "1/255,2/255,4/255,8/255 for linf, 0.25,0.5,1,2 for l2."),
     click.option("--minimal", is_flag=True,
-                 help="Instead, search the smallest ε of a fine grid for each image by growing and halving."),
+                 help="Instead, search for the smallest ε of a fine grid for each image by growing and halving."),
     click.option("--most", multiple=True, callback=_ends, metavar="EPS",
                  help="The largest ε that --minimal tries, one for each --norm. Default: 16/255 for linf, 4 for l2."),
     click.option("--method", type=click.Choice(["pgd", "apgd"]), default="pgd", show_default=True,
@@ -138,7 +140,7 @@ _attacks = options(
     click.option("--step", type=float, help="Step size of pgd as a share of ε. Default: 2.5 / steps."),
     click.option("--targets", type=int, help="Number of likeliest wrong classes that apgd targets. Default: 9."),
     click.option("--restarts", type=int, default=1, show_default=True,
-                 help="Attempts from random starts, after the first from the image itself."),
+                 help="Attempts from random starts, after the first attempt from the image itself."),
     click.option("--loss", type=click.Choice(["margin", "cross-entropy"]),
                  help="The loss that pgd increases: the lead of the best wrong class (default), or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
@@ -167,49 +169,52 @@ def attack(
     src: Path,
     dst: Path,
     models: tuple[str, ...],
-    wanted: "VaryAttackOptions",
+    attack_options: "VaryAttackOptions",
     load: "LoadOptions",
     engine: "ExecutorOptions",
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Attack models on the anchors of the dataset SRC in their own input. DST becomes a dataset of the findings.
+    """Attack models on the anchors of the dataset SRC, prepared as each model's own input. DST becomes a dataset of the
+    findings.
 
     Each image, norm and model gives one set. The search rounds changes to 8 bits. A finding counts only if the model
-    gets the stored image wrong. Searches that find nothing are recorded, too. The same command again does only the
-    missing work.
+    gets the stored image wrong. Searches that find nothing are recorded, too. Running the same command again does only
+    the missing work.
     """
     from strobe.workflows.vary_attack import vary_attack
 
     say = progress(quiet=quiet or as_json)
-    done = vary_attack(src, dst, models, wanted, load=load, progress=say, engine=engine)
-    _say_searched(dst, done, "attacks", "ε", as_json=as_json)
-    if not as_json and any(many["censored"] for many in done.tally().values()):
-        more = "--restarts 5 --steps 100" if wanted.method == "apgd" else "--method apgd"
-        click.echo(f"What held is an upper bound on robust accuracy: a stronger search ({more}) may find more.")
+    done = vary_attack(src, dst, models, attack_options, load=load, progress=say, engine=engine)
+    _print_searches(dst, done, "attacks", "ε", as_json=as_json)
+    if not as_json and any(counts["censored"] for counts in done.tally().values()):
+        more = "--restarts 5 --steps 100" if attack_options.method == "apgd" else "--method apgd"
+        click.echo(
+            f"The share that held is an upper bound on robust accuracy. A stronger search ({more}) may find more."
+        )
 
 
-def _say_searched(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
+def _print_searches(dst: Path, done: "SearchOutcome", key: str, axis: str, *, as_json: bool) -> None:
     """Print the outcome of the searches by variant."""
     tally = done.tally()
     if as_json:
         made_json(dst, done.dataset, {key: tally, "problems": list(done.problems)})
         return
     left_out(done.problems)
-    was = " (it was there)" if done.was_there else ""
+    was = " (existed before)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
-    for name, many in tally.items():
-        said = ", ".join(f"{many[status]} {words.format(axis)}" for status, words in _STATUSES.items() if many[status])
-        click.echo(f"{printable(name)}: {said}")
-    if key == "searches" and any(many["censored"] for many in tally.values()):
-        click.echo(
-            "A search that found nothing is no proof that nothing is there: --restarts 3 --steps 240 finds more."
+    for name, counts in tally.items():
+        summary = ", ".join(
+            f"{counts[status]} {words.format(axis)}" for status, words in _STATUSES.items() if counts[status]
         )
+        click.echo(f"{printable(name)}: {summary}")
+    if key == "searches" and any(counts["censored"] for counts in tally.values()):
+        click.echo("A search that finds nothing proves nothing. A longer one (--restarts 3 --steps 240) may find more.")
 
 
 _STATUSES = {
-    "found": "found", "censored": "held to the last {}", "anchor_wrong": "wrong before anything was changed",
-    "failed": "failed (scores that are no numbers, or not reproduced when read back)",
+    "found": "found", "censored": "held up to the largest {}", "anchor_wrong": "wrong before any change",
+    "failed": "failed (scores are not numbers, or differ when read back)",
 }  # fmt: skip
 
 
@@ -218,16 +223,16 @@ def _numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> 
 
 
 _changes = options(
-    "wanted", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
+    "search_options", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
     click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
                  help="The activations to change: latent, coarse, middle, fine, pixel (each with all its layers), all, "
                  "layer:N, or each (every layer alone). Default: all granularities of the generator."),
     click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
                  show_default=True,
-                 help="minimal searches the smallest change. reference is as published (Adam, a growing ball, the "
+                 help="minimal searches for the smallest change. reference is as published (Adam, a growing ball, the "
                  "first success). budget tries fixed magnitudes."),
     click.option("--images", type=click.IntRange(1), default=100, show_default=True,
-                 help="Number of images, of all classes in turn. Every model gets each of them right."),
+                 help="Number of images, with classes in turn. Every model gets each image right."),
     click.option("--classes", multiple=True, callback=_kinds, metavar="LIST",
                  help="Classes to draw. Default: all classes of the generator."),
     click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
@@ -244,9 +249,9 @@ _changes = options(
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="The smallest lead of the wrong class, in nats, so that a finding survives storing and reading."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
-                 help="For how many images to store a strip from the unchanged image to the finding."),
+                 help="Number of images for which to store a strip from the unchanged image to the finding."),
     click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
-                 help="Images to estimate the standard deviation of every neuron from."),
+                 help="Number of images from which to estimate the standard deviation of every neuron."),
     click.option("--changes/--no-changes", default=True, show_default=True,
                  help="Store the changes, two bytes per neuron, so that each image can be rendered again."),
     name_option,
@@ -275,24 +280,24 @@ _changes = options(
 @quiet_option
 @json_option
 def generator(
-    dst: Path, generator: str, models: tuple[str, ...], wanted: "VaryGeneratorOptions", load: "LoadOptions",
+    dst: Path, generator: str, models: tuple[str, ...], search_options: "VaryGeneratorOptions", load: "LoadOptions",
     engine: "ExecutorOptions", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Search the smallest change of a generator's activations that models get wrong. DST becomes a dataset of findings.
+    """Find the smallest changes of a generator's activations that make models err. DST becomes a dataset of findings.
 
     The generator draws images that every model gets right. For each granularity, the search minimises the change in
     standard deviations of the neurons. A finding counts only if the model gets the stored image wrong. Searches that
-    find nothing are recorded, too. The same command again does only the missing work.
+    find nothing are recorded, too. Running the same command again does only the missing work.
     """
     from strobe.workflows.vary_generator import vary_generator
 
     say = progress(quiet=quiet or as_json)
-    done = vary_generator(dst, generator, models, wanted, load=load, progress=say, engine=engine)
-    _say_searched(dst, done, "searches", "magnitude", as_json=as_json)
+    done = vary_generator(dst, generator, models, search_options, load=load, progress=say, engine=engine)
+    _print_searches(dst, done, "searches", "magnitude", as_json=as_json)
 
 
-def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
-    if not wanted or context.resilient_parsing:
+def _print_rungs(context: click.Context, parameter: click.Parameter, requested: bool) -> None:  # noqa: ARG001 (click's signature)
+    if not requested or context.resilient_parsing:
         return
     from strobe.core.ladders import CONTROLS, NEEDS_MASK, RUNGS
 
@@ -305,7 +310,7 @@ def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool)
 
 
 _ladders = options(
-    "wanted", "The ladder", "strobe.workflows.vary_background:VaryBackgroundOptions",
+    "ladder_options", "The ladder", "strobe.workflows.vary_background:VaryBackgroundOptions",
     click.option("--boxes", default="", metavar="WHICH",
                  help="truth: the dataset's boxes. people: boxes drawn in a review. Or a file: CSV with "
                  "key,x0,y0,x1,y1, "
@@ -321,7 +326,7 @@ _ladders = options(
     click.option("--context", callback=_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
                  help="Size of a crop relative to its box, in width and height."),
     click.option("--fit", type=click.Choice(["squash", "pad"]), default="squash", show_default=True,
-                 help="squash: each model resizes the whole rung. pad: it is placed in a grey square first."),
+                 help="squash: each model resizes the whole rung. pad: the rung is placed in a grey square first."),
     click.option("--rungs", multiple=True, callback=_kinds, metavar="LIST",
                  help="The rungs to make, separated by commas (see --list). Default: all that can be made."),
     click.option("--store", is_flag=True,
@@ -342,25 +347,25 @@ _ladders = options(
 @click.argument("src", type=folder())
 @click.argument("dst", type=folder(exists=False))
 @_ladders
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_say_rungs,
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_rungs,
               help="List the rungs and exit.")  # fmt: skip
 @loading_options
 @quiet_option
 @json_option
 def background(
-    src: Path, dst: Path, wanted: "VaryBackgroundOptions", load: "LoadOptions", quiet: bool, as_json: bool
+    src: Path, dst: Path, ladder_options: "VaryBackgroundOptions", load: "LoadOptions", quiet: bool, as_json: bool
 ) -> None:
     """Make background ladders from the anchors of the dataset SRC: photos, or one frame per set. DST becomes a dataset.
 
-    Each image and rung gives one set. Rungs are the image zoomed, cropped to its box, with its background greyed,
-    blurred or replaced, the object alone, and the background alone. Models resize every rung as a whole, so that rungs
-    differ in nothing else. Rungs that cannot be made are recorded with the reason in DST/ladder.parquet.
-    DST/ladders.png shows a few ladders. The same command again does only the missing work.
+    Each image and rung gives one set. The rungs are the zoomed image, the crop to its box, the image with a grey,
+    blurred or replaced background, the object alone, and the background alone. Models resize every rung without
+    cropping, so that rungs differ in nothing else. Rungs that cannot be made are recorded with the reason in
+    DST/ladder.parquet. DST/ladders.png shows a few ladders. Running the same command again does only the missing work.
     """
     from strobe.core.ladders import LADDER
     from strobe.workflows.vary_background import vary_background
 
-    done = vary_background(src, dst, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    done = vary_background(src, dst, ladder_options, load=load, progress=progress(quiet=quiet or as_json))
     rungs, absent = done.counts(), done.absent()
     if as_json:
         about = {key: done.dataset.info.provenance[key] for key in ("boxes", "masks")}
@@ -368,9 +373,9 @@ def background(
         return
     left_out(done.problems)
     for rung, reasons in absent.items():
-        what = "left out" if rung == LADDER else f"without {rung}"
-        for reason, many in reasons.items():
-            click.echo(f"{what}: {counted(many, 'image')}: {printable(reason)}", err=True)
-    was = " (it was there)" if done.was_there else ""
+        what = "skipped" if rung == LADDER else f"without {rung}"
+        for reason, count in reasons.items():
+            click.echo(f"{what}: {counted(count, 'image')}: {printable(reason)}", err=True)
+    was = " (existed before)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
-    click.echo(f"rungs: {', '.join(f'{name} {many:,}' for name, many in rungs.items())}; {printable(done.sources())}")
+    click.echo(f"rungs: {', '.join(f'{name} {count:,}' for name, count in rungs.items())}; {printable(done.sources())}")

@@ -22,7 +22,7 @@ _REASON_OF = {
     "problematic": "other",
     "dissimilar": "",
 }
-"""The reference terms for a pair that is not similar, and the reason each stands for."""
+"""The reference terms for a pair that is not similar, with the reason that each means."""
 
 _PAIR_WORDS = {*_REASON_OF, "similar", "correct", "incorrect", "dont know", "bad-anchor"}
 _ANCHOR_WORDS = {"good", "bad", "unsure"}
@@ -30,7 +30,7 @@ _ANCHOR_WORDS = {"good", "bad", "unsure"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One entry of an annotation file: the normalised keys (one for an anchor, two for a pair) and its terms."""
+    """One entry of an annotation file: its normalised keys (one for an anchor, two for a pair) and its terms."""
 
     keys: tuple[str, ...]
     words: frozenset[str]
@@ -47,7 +47,7 @@ def normalise_key(key: str) -> str:
 
 
 def parse_annotations(data: Any, path: Path) -> list[Annotation]:
-    """Return the annotations in a file's JSON; raise a one-line InvalidFile that names the invalid entry."""
+    """Return the annotations in a file's JSON. An invalid entry raises a one-line InvalidFile that names it."""
     if not isinstance(data, dict) or not isinstance(data.get("annotations"), list) or "labels" not in data:
         raise InvalidFile(path, 'expected {"annotations": […], "labels": […]}')
     names = data["labels"]
@@ -57,13 +57,13 @@ def parse_annotations(data: Any, path: Path) -> list[Annotation]:
         try:
             keys = tuple(normalise_key(part) for part in entry["key"].split(","))
             if any(label < 0 for label in entry["labels"]):
-                raise IndexError  # Python would count from the end
+                raise IndexError  # Python would count a negative index from the end
             words = frozenset(str(names[label]) for label in entry["labels"])
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidFile(path, "expected an object with key and labels", where=where) from error
         except IndexError as error:
             raise InvalidFile(
-                path, f"a label number outside the {len(names)} names in {printable(entry['labels'])}", where=where
+                path, f"{printable(entry['labels'])} has a number outside the {len(names)} names", where=where
             ) from error
         if len(keys) not in (1, 2):
             raise InvalidFile(
@@ -81,8 +81,8 @@ def _verdict_id(source: str, annotation: Annotation) -> str:
 def pair_verdict(annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str) -> Verdict:
     """Convert a pair's terms to one vote.
 
-    Similar counts only without any contrary term: dissimilar, problematic, incorrect, dont know, deformation,
-    background-change, occlusion-increased, blur-increase, bad-anchor.
+    The pair counts as similar only if it has none of these contrary terms: dissimilar, problematic, incorrect, dont
+    know, deformation, background-change, occlusion-increased, blur-increase, bad-anchor.
     """
     words = annotation.words
     against = [word for word in _REASON_OF if word in words]
@@ -106,7 +106,7 @@ def pair_verdict(annotation: Annotation, *, annotator: str, at: str, set_id: str
 def anchor_verdict(
     annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str, given: tuple[str, ...]
 ) -> Verdict:
-    """Convert an anchor's terms to one vote of the label stage; `given` are its previous label names.
+    """Convert an anchor's terms to one vote of the label stage; `given` holds its previous label names.
 
     A good anchor needs the term good and neither bad nor unsure. Terms that are class names are added to the labels.
     """

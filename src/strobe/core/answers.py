@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Floats, Ints, are_pixels, blocks
+from strobe.core.box_order import in_order, order_of
 from strobe.core.errors import expect
-from strobe.core.labels import check_scores, confidence_of, top_confidence
+from strobe.core.labels import check_scores, confidence_of, log_sum_and_lead
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 
@@ -25,6 +26,8 @@ __all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "ScoreRows", "Sta
 Scores = NDArray[np.float64] | NDArray[np.float32]
 _BLOCK = 2**16
 """The number of scores processed at once, so that memory does not grow with the dataset."""
+_FINE, _LEAST = 2**-10, 2**-23
+"""The relative and absolute amounts by which a lead is lowered: more than rounding to 16 bits can add to it."""
 
 
 class ScoreRows(Protocol):
@@ -48,7 +51,9 @@ _NO_REASONS: Mapping[int, str] = MappingProxyType({})
 
 
 class State(IntEnum):
-    """How a row was answered. `OUTSIDE` is an answer outside the dataset's classes; it is scored, and wrong.
+    """How a row was answered.
+
+    `OUTSIDE` is an answer outside the dataset's classes, which is scored and counts as wrong.
 
     `SKIPPED` rows were left out on purpose, because their set was decided without them (--stop-early). `MISSING` rows
     have no answer.
@@ -62,7 +67,7 @@ class State(IntEnum):
 
 
 def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REASONS) -> States:
-    """Return the state of `n` rows: answered if `scored` (None: all rows), unreadable if there is a reason."""
+    """Return the state of `n` rows: answered if `scored` (None: all rows), unreadable if a reason is given."""
     state = np.zeros(n, dtype=np.uint8)
     if scored is not None:
         state[~np.asarray(scored, dtype=bool)] = State.MISSING
@@ -72,10 +77,10 @@ def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REA
 
 @dataclass(frozen=True, kw_only=True)
 class ClassAnswers:
-    """A classifier's answers for every row (a dataset's frames, or some of them), as columns of equal length.
+    """A classifier's answers as columns of equal length, with one row per frame of a dataset or of a selection.
 
     `label` is −1 for rows without a label. `scores` (N, C) are the model's scores over the dataset's classes, or None
-    if only labels were given. With `shares`, they are probabilities computed earlier and are used unchanged.
+    if only labels were given. With `shares`, the scores are probabilities computed earlier and are used unchanged.
     `own_label` and `own_confidence` are the model's best class before any projection, if known. `reasons` explains
     the unreadable rows.
     """
@@ -119,9 +124,12 @@ class ClassAnswers:
         own_confidence: NDArray[np.float32] | None = None,
         reasons: Mapping[int, str] = _NO_REASONS,
     ) -> "ClassAnswers":
-        """Build answers from scores (N, C) over the dataset's classes; rows where `scored` is False are ignored.
+        """Build answers from scores (N, C) over the dataset's classes. Ties go to the lowest class index.
 
-        Ties go to the lowest class index. `outside` rows have an answer outside these classes and need no scores.
+        Args:
+            scored: The rows that have an answer, (N,); by default every row.
+            outside: The rows whose answer is outside these classes; they need no scores.
+            names: The name of each row for error messages.
 
         >>> import numpy as np
         >>> ClassAnswers.from_scores("m", np.array([[1.0, 1.0], [0.0, 2.0]]), kind="logits").label.tolist()
@@ -147,7 +155,11 @@ class ClassAnswers:
 
     @classmethod
     def from_labels(cls, model: str, label: Ints, *, scored: Bools | None = None) -> "ClassAnswers":
-        """Build answers from one class per row; −1 is an answer outside the dataset's classes (scored, and wrong)."""
+        """Build answers from one class per row; −1 is an answer outside the dataset's classes, which counts as wrong.
+
+        >>> ClassAnswers.from_labels("m", np.array([1, -1])).state.tolist() == [State.ANSWERED, State.OUTSIDE]
+        True
+        """
         known = np.asarray(label).astype(np.int64)
         state = states_of(len(known), scored)
         state[(state == State.ANSWERED) & (known < 0)] = State.OUTSIDE
@@ -173,15 +185,19 @@ class ClassAnswers:
         For an answer outside the classes, every class has probability zero.
         """
         if self.scores is None:
-            raise ValueError("labels alone have no shares")
-        scores, state = self.scores[rows], self.state[rows]
+            raise ValueError("the answers are labels without scores, so they have no shares")
+        scores, state = _rows_of(self.scores, rows), self.state[rows]
         if self.shares:
-            return scores.astype(np.float64, copy=False)
-        found = np.full(scores.shape, np.nan)
-        found[state == State.OUTSIDE] = 0.0
+            return scores
         seen = state == State.ANSWERED
-        found[seen] = confidence_of(scores[seen].astype(np.float64), kind=self.kind)
-        return found
+        if seen.all():
+            known = self.__dict__.get("_scale_and_lead")
+            log_sum = None if known is None else known[0].take(rows)
+            return np.asarray(confidence_of(scores, kind=self.kind, log_sum=log_sum), dtype=np.float64)
+        shares = np.full(scores.shape, np.nan)
+        shares[state == State.OUTSIDE] = 0.0
+        shares[seen] = confidence_of(scores[seen], kind=self.kind)
+        return shares
 
     def share_of(self, rows: Ints, labels: Ints) -> Floats:
         """Return the probability of one class for each of these rows, (R,); NaN if unknown."""
@@ -193,20 +209,47 @@ class ClassAnswers:
 
     @property
     def probability(self) -> Floats | None:
-        """Return `shares_of` all rows, (N, C), or None if only labels are known."""
+        """Return `shares_of` for all rows, (N, C), or None if only labels are known."""
         return self.shares_of(np.arange(len(self))) if self.has_shares else None
 
     @cached_property
     def confidence(self) -> Floats:
         """The probability of the predicted class, NaN if unknown."""
-        out = np.full(len(self), np.nan)
-        if self.scores is not None:
-            for rows in _blocks(np.arange(len(self)), self.scores.shape[1]):
-                out[rows] = self._top_share(rows)
-        return out
+        return self.confidence_at(np.arange(len(self)))
+
+    def confidence_at(self, rows: Ints) -> Floats:
+        """Return the largest probability in each of these rows, without computing the other probabilities."""
+        scale = self._scale_and_lead[0].take(rows)
+        return scale if self.shares else np.exp(0.0 - scale)
+
+    @property
+    def lead(self) -> NDArray[np.float16]:
+        """A lower bound on the lead of the predicted class over the next best class, in probability. NaN if unknown."""
+        return self._scale_and_lead[1]
+
+    @cached_property
+    def _scale_and_lead(self) -> tuple[Floats, NDArray[np.float16]]:
+        """Return each row's log softmax sum (with `shares`, its largest share), and the lead of each row's label."""
+        scale, lead = np.full(len(self), np.nan), np.full(len(self), np.nan, dtype=np.float16)
+        if self.scores is None:
+            return scale, lead
+        if not self.shares:
+            scale[self.state == State.OUTSIDE] = np.inf
+        known = np.flatnonzero((self.state == State.ANSWERED) | self.shares)
+        for rows in _blocks(known, self.scores.shape[1]):
+            scores, label = _rows_of(self.scores, rows), self.label[rows]
+            if self.shares:
+                scale[rows], every = scores.max(axis=1), np.arange(len(rows))
+                own = scores[every, label]
+                scores[every, label] = 0.0
+                ahead = own - scores.max(axis=1)
+            else:
+                scale[rows], ahead = log_sum_and_lead(scores, label, kind=self.kind)
+            lead[rows] = ahead - _FINE * np.abs(ahead) - _LEAST
+        return scale, lead
 
     def ties(self, rows: Ints) -> tuple[int, int]:
-        """Count the rows in which several classes share the highest score, and those in which all scores are equal.
+        """Count the rows in which several classes share the highest score, and the rows in which all scores are equal.
 
         >>> import numpy as np
         >>> answers = ClassAnswers.from_scores("m", np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), kind="logits")
@@ -216,7 +259,8 @@ class ClassAnswers:
         tied = blank = 0
         if self.scores is None:
             return 0, 0
-        for part in _blocks(rows, self.scores.shape[1]):
+        near = rows[~(self.lead[rows] > 0)]
+        for part in _blocks(near, self.scores.shape[1]):
             scores, label = self.scores[part], self.label[part]
             shared = np.count_nonzero(scores == scores[np.arange(len(part)), label][:, None], axis=1)
             some = np.flatnonzero(shared > 1)
@@ -224,15 +268,11 @@ class ClassAnswers:
             blank += int((shared[some] == np.isfinite(scores[some]).sum(axis=1)).sum())
         return tied, blank
 
-    def _top_share(self, rows: Ints) -> Floats:
-        """Return the largest value of `shares_of` in each row, without computing the others."""
-        if self.scores is None or self.shares:
-            return np.asarray(self.shares_of(rows).max(axis=1))
-        state = self.state[rows]
-        found = np.where(state == State.OUTSIDE, 0.0, np.nan)
-        seen = state == State.ANSWERED
-        found[seen] = top_confidence(self.scores[rows[seen]].astype(np.float64), kind=self.kind)
-        return found
+
+def _rows_of(scores: Scores | ScoreRows, rows: Ints) -> Floats:
+    """Return a copy of these rows; np.take is twice as fast as indexing."""
+    found = scores.take(rows, axis=0) if isinstance(scores, np.ndarray) else scores[rows]
+    return found.astype(np.float64, copy=False)
 
 
 def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
@@ -243,11 +283,11 @@ def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxAnswers:
-    """A detector's boxes, one row each, sorted by frame, then score (highest first), then label: `BoxAnswers.of`.
+    """A detector's boxes, one per row, sorted by frame, then score (highest first), then label; see `BoxAnswers.of`.
 
     This order resolves all ties. `state` (F,) is per frame: an answered frame without rows is an empty answer, and an
-    unanswered frame is missing. `reasons` explains the unreadable frames. A box whose class is not in the dataset has
-    the `label` −1 − its index among the detector's own classes. Such boxes are stored but not scored.
+    unanswered frame is missing. `reasons` explains the unreadable frames. If the dataset lacks the detector's class
+    number i, boxes of that class have the `label` −1 − i. Such boxes are stored but not scored.
     """
 
     frame: Ints
@@ -266,9 +306,9 @@ class BoxAnswers:
         known = np.maximum(self.label, 0)
         check_places("BoxAnswers", self.frame, known, n_frames=self.n_frames, n_classes=self.n_classes)
         expect(bool(np.isfinite(self.score).all()), "BoxAnswers.score", "finite numbers", "NaN or infinity")
-        expect(bool(are_pixels(self.xyxy).all()), "BoxAnswers.xyxy", "finite numbers, at most 1e9", "others")
+        expect(bool(are_pixels(self.xyxy).all()), "BoxAnswers.xyxy", "finite numbers, at most 1e9", "other values")
         expect(
-            _in_order(self.frame, self.score, self.label),
+            in_order(self.frame, self.score, self.label),
             "BoxAnswers",
             "rows sorted by frame, then score from the highest, then label",
             "another order",
@@ -295,7 +335,7 @@ class BoxAnswers:
         return np.asarray(self.state <= State.OUTSIDE)
 
     def starts(self) -> NDArray[np.int64]:
-        """The first row of each frame, and the end of the last one, (F + 1,)."""
+        """The first row of each frame, followed by the number of rows, (F + 1,)."""
         return np.asarray(np.searchsorted(self.frame, np.arange(self.n_frames + 1)), dtype=np.int64)
 
     @classmethod
@@ -312,7 +352,7 @@ class BoxAnswers:
         model: str = "",
         reasons: Mapping[int, str] = _NO_REASONS,
     ) -> "BoxAnswers":
-        """Build answers from columns in any order; boxes with equal frame, score and label keep their order.
+        """Build answers from columns in any order; boxes with the same frame, score and label keep their order.
 
         Without `scored`, every frame counts as answered.
 
@@ -325,8 +365,8 @@ class BoxAnswers:
         frame, label = np.asarray(frame), np.asarray(label)
         score = np.asarray(score, dtype=np.float64)
         boxes = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
-        if not _in_order(frame, score, label):
-            order = _order(frame, score, label)
+        if not in_order(frame, score, label):
+            order = order_of(frame, score, label)
             # np.take is nine times faster than boxes[order] for rows of four.
             frame, label, boxes, score = frame[order], label[order], np.take(boxes, order, axis=0), score[order]
         state = states_of(n_frames, scored, reasons)
@@ -346,12 +386,12 @@ class BoxAnswers:
     ) -> "BoxAnswers":
         """Build answers from the detections in each frame; None marks an unanswered frame."""
         sizes = [0 if one is None else len(one) for one in found]
-        some = [one for one in found if one is not None and len(one)]
+        nonempty = [one for one in found if one is not None and len(one)]
         return cls.of(
             np.repeat(np.arange(len(found)), sizes),
-            np.concatenate([one.label for one in some]) if some else np.zeros(0, dtype=np.int64),
-            np.concatenate([one.xyxy for one in some]) if some else np.zeros((0, 4)),
-            np.concatenate([one.score for one in some]) if some else np.zeros(0),
+            np.concatenate([one.label for one in nonempty]) if nonempty else np.zeros(0, dtype=np.int64),
+            np.concatenate([one.xyxy for one in nonempty]) if nonempty else np.zeros((0, 4)),
+            np.concatenate([one.score for one in nonempty]) if nonempty else np.zeros(0),
             n_frames=len(found),
             n_classes=n_classes,
             scored=np.array([one is not None for one in found], dtype=bool),
@@ -367,7 +407,7 @@ class BoxAnswers:
         )  # fmt: skip
 
     def as_classes(self) -> ClassAnswers:
-        """Return the class of each frame's most confident box; a frame without boxes is `OUTSIDE`, and wrong."""
+        """Return the class of each frame's most confident box; a frame without boxes gets `OUTSIDE`, which is wrong."""
         starts = self.starts()
         has_box = starts[1:] > starts[:-1]
         best = np.full(self.n_frames, -1, dtype=np.int64)
@@ -391,43 +431,3 @@ def check_places(name: str, frame: Ints, label: Ints, *, n_frames: int, n_classe
         expect(low >= 0 and high < n_frames, f"{name}.frame", f"0–{n_frames - 1}", (low, high))
         low, high = int(label.min()), int(label.max())
         expect(low >= 0 and high < n_classes, f"{name}.label", f"0–{n_classes - 1}", (low, high))
-
-
-def _in_order(frame: Ints, score: Floats, label: Ints) -> bool:
-    step = np.diff(frame)
-    if (step < 0).any():
-        return False
-    same = step == 0
-    if (same & (score[1:] > score[:-1])).any():
-        return False
-    return not (same & (score[1:] == score[:-1]) & (label[1:] < label[:-1])).any()
-
-
-_SMALL = 256  # frames with more detections are sorted one by one
-
-
-def _order(frame: Ints, score: Floats, label: Ints) -> NDArray[np.int64]:
-    """Return the stable order by frame, score from the highest, label.
-
-    np.lexsort gives this order. If the rows are already grouped by frame, sorting short matrix rows is ten times
-    faster.
-    """
-    if not len(frame) or (np.diff(frame) < 0).any() or np.isnan(score).any():
-        return np.asarray(np.lexsort((label, -score, frame)), dtype=np.int64)
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(frame) > 0)))
-    sizes = np.diff(np.append(starts, len(frame)))
-    order = np.arange(len(frame))
-    small = np.flatnonzero(sizes <= _SMALL)
-    for width in np.unique(sizes[small]):
-        rows = starts[small[sizes[small] == width]][:, None] + np.arange(width)
-        order[rows] = np.take_along_axis(rows, np.argsort(-score[rows], axis=1), axis=1)
-    for place in np.flatnonzero(sizes > _SMALL):
-        rows = np.arange(starts[place], starts[place] + sizes[place])
-        order[rows] = rows[np.argsort(-score[rows])]
-    # That sort is not stable for equal scores, so frames with ties are sorted again by all keys.
-    ordered = score[order]
-    tied = np.flatnonzero((ordered[1:] == ordered[:-1]) & (frame[1:] == frame[:-1]))
-    if len(tied):
-        again = np.flatnonzero(np.isin(frame, frame[tied]))
-        order[again] = again[np.lexsort((label[again], -score[again], frame[again]))]
-    return order

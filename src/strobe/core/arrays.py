@@ -30,7 +30,7 @@ BLOCK = 2**20
 
 
 def narrow_type(low: int, high: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest integer type that holds both.
+    """Return the smallest integer type that can represent both numbers.
 
     >>> narrow_type(-2, 29).__name__, narrow_type(0, 40_000).__name__
     ('int8', 'int32')
@@ -40,7 +40,9 @@ def narrow_type(low: int, high: int) -> type[np.signedinteger[Any]]:
 
 
 def narrow(values: Ints) -> Ints:
-    """Return the same numbers in the smallest type: for comparing and indexing, not for sums.
+    """Return the same numbers in the smallest type.
+
+    Use them for comparisons and indexing only, because sums could overflow.
 
     >>> narrow(np.array([3, 500])).dtype.name
     'int16'
@@ -62,7 +64,7 @@ FARTHEST = 1e9
 
 
 def are_pixels(values: NDArray[Any]) -> Bools:
-    """Return which numbers can be image coordinates: neither NaN nor infinite, and at most a thousand million.
+    """Return which numbers can be image coordinates: finite numbers of at most a thousand million.
 
     >>> are_pixels(np.array([3.5, -1e308, np.nan])).tolist()
     [True, False, False]
@@ -71,7 +73,7 @@ def are_pixels(values: NDArray[Any]) -> Bools:
 
 
 def counts(values: Ints, n: int) -> NDArray[np.int64]:
-    """Count each number below `n` in `values`, like np.bincount but without a wide copy.
+    """Count how often each number below `n` occurs in `values`, like np.bincount but without a wide copy.
 
     >>> counts(np.array([2, 0, 2], dtype=np.int8), 3).tolist()
     [1, 0, 2]

@@ -19,23 +19,23 @@ MERGERS = ("max", "sum", "noisyor")
 """How the scores of a class's boxes are combined: the highest, their sum, or 1 − ∏(1 − s)."""
 
 PICKS = ("best", "largest", "label", "centre")
-"""Which box is chosen: the most confident, the largest, the most confident of a right class, the most central.
+"""Ways to choose a box: the most confident, the largest, the most confident of a right class, the most central.
 
 Among true boxes, `label` chooses the largest. The most central box is the nearest to the image's centre.
 """
 
 _FAINT = 1e-12
-"""The weight of a box of score 0, which is a detection all the same."""
+"""The weight of a box with score 0, which still counts as a detection."""
 
 
 def classes_of(
     boxes: BoxAnswers, rows: NDArray[np.int64], *, merge: str = "max", every_class: bool = False
 ) -> ClassAnswers:
-    """Return class answers to these frames from their boxes; a frame without a box is *outside*.
+    """Return class answers for these frames from their boxes; a frame without a box is *outside*.
 
-    The score of a class combines those of its boxes. With `every_class`, boxes of classes outside the dataset compete
-    too; if one wins, the answer is *outside*. Ties go to the lowest class, and to the dataset's classes before
-    others.
+    The score of a class combines the scores of its boxes. With `every_class`, boxes of classes outside the dataset
+    compete too; if such a box wins, the answer is *outside*. Ties go to the dataset's classes before other classes, and
+    then to the lowest class.
     """
     expect(merge in MERGERS, "boxes", f"one of {', '.join(MERGERS)}", merge)
     n, width = len(rows), boxes.n_classes
@@ -72,7 +72,7 @@ def classes_of(
 
 
 def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merge: str) -> Floats:
-    """Return the scores as a matrix, −inf if there is none."""
+    """Return the scores as a matrix, with −inf where a class has no score."""
     out = np.full(shape, -np.inf)
     if merge == "max":
         np.maximum.at(out, (row, column), score)
@@ -86,7 +86,10 @@ def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxChoice:
-    """Which box of a frame is chosen, and how far around it to crop; boxes below `score` or too small are ignored."""
+    """The rule that chooses a frame's box, and the margin of the crop.
+
+    Boxes below `score` and boxes that are too small are ignored.
+    """
 
     pick: str
     context: float = 1.0
@@ -101,10 +104,10 @@ class BoxChoice:
 def picked(
     found: Boxes | BoxAnswers, how: BoxChoice, *, sizes_wh: NDArray[np.int64], labels: Mapping[int, Collection[int]]
 ) -> Floats:
-    """Return the box chosen on every frame, (F, 4), NaN if there is none.
+    """Return the box chosen in each frame, (F, 4); NaN if the rule chooses no box.
 
-    `sizes_wh` (F, 2) are the frames' sizes, `labels` their right classes. A box counts if part of it is inside its
-    frame and the crop around it has at least LEAST_SIDE pixels per side; crowds do not count.
+    `sizes_wh` (F, 2) holds the frames' sizes, and `labels` their right classes. A box counts if part of it is inside
+    its frame and the crop around it has at least LEAST_SIDE pixels per side; crowds do not count.
     """
     score = found.score if isinstance(found, BoxAnswers) else np.zeros(len(found.frame))
     use = score >= how.score if isinstance(found, BoxAnswers) else ~found.crowd

@@ -31,7 +31,7 @@ def written(name: str) -> str:
         name.encode()
     except UnicodeEncodeError as error:
         shown = printable(name.encode(errors="replace").decode())
-        raise InvalidValue(f"{shown}: its name is no UTF-8 text; rename it") from error
+        raise InvalidValue(f"{shown}: the file name is not UTF-8 text; rename the file") from error
     return name
 
 
@@ -88,7 +88,10 @@ class DatasetBuilder:
         recipe: Mapping[str, Any] | None = None,
         labels: Iterable[int] = (),
     ) -> int:
-        """Add a frame with its labels and return its row. `time_s` given as two numbers is stored unreduced."""
+        """Add a frame with its labels and return its row.
+
+        A fraction `time_s`, given as two numbers, is stored unreduced.
+        """
         cooked = "" if recipe is None else json.dumps(dict(recipe), sort_keys=True, allow_nan=False)
         num, den = time_s.as_integer_ratio() if isinstance(time_s, Fraction) else time_s or (0, 0)
         row = len(self._frames)
@@ -115,7 +118,7 @@ class DatasetBuilder:
     def check_boxes(self) -> tuple[str, ...]:
         """Check all boxes against the sizes of their frames; return notes on scaled, clipped and dropped boxes.
 
-        Dataset makers call this once for external boxes, after adding the last one.
+        Dataset makers call this once for external boxes, after adding the last box.
         """
         if not len(self._boxes):
             return ()
@@ -148,7 +151,7 @@ class DatasetBuilder:
         reach: float | None = None,
         margin: float | None = None,
     ) -> None:
-        """Add a set: the anchor's frame row, and (frame row, distance) of each member except the anchor.
+        """Add a set, given its anchor's frame row and a pair (frame row, distance) for every other member.
 
         `group` joins the sets of one image. `status`, `reach` and `margin` are set by a search.
         """
@@ -170,7 +173,7 @@ class DatasetBuilder:
     ) -> Dataset:
         """Return the dataset. `with_boxes` keeps an empty box table if no frame has boxes.
 
-        `hints` are in the order of sets, and by distance within each set.
+        `hints` follow the order of the sets and, within a set, the distance.
         """
         return Dataset(
             info=info,
@@ -187,7 +190,7 @@ class DatasetBuilder:
 
 
 class _GrowingTable:
-    """Buffered rows of a table, with values in column order (all columns if none are named)."""
+    """Buffered rows of a table. Values are in the order of the named columns, or of all columns if none are named."""
 
     def __init__(self, table: type[Any], names: Sequence[str] | None = None) -> None:
         self._types = {name: _DTYPES[table.__annotations__[name]] for name in names or table.__slots__}

@@ -1,4 +1,4 @@
-"""Class names as people and tools spell them: one key per class, regardless of case, spaces or synonym."""
+"""Map the spellings of class names to one key per class, regardless of case, spaces and synonyms."""
 
 import re
 
@@ -16,7 +16,7 @@ NO_CLASS = frozenset({"", "na", "background", "bg"})
 
 
 def spelling_key(name: str) -> str:
-    """Return the name without case, spaces and punctuation; letters of every script are kept.
+    """Return the name in one case, without spaces and punctuation; letters of every script are kept.
 
     >>> spelling_key("Potted_Plant"), spelling_key("pottedplant"), spelling_key("Katze, Größe 2")
     ('pottedplant', 'pottedplant', 'katzegrösse2')
@@ -25,7 +25,7 @@ def spelling_key(name: str) -> str:
 
 
 def class_key(name: str) -> str:
-    """Return the same, with one key for synonyms of a class.
+    """Return the name's `spelling_key`, with one key for all synonyms of a class.
 
     >>> class_key("motorbike") == class_key("Motorcycle"), class_key("TV/monitor"), class_key("hound")
     (True, 'tv', 'hound')

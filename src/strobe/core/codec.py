@@ -109,7 +109,10 @@ def encode(value: object) -> Any:
 
 
 class _Wrong(Exception):
-    """A mismatch of expected and actual value; its path is built while it propagates, so valid data reads fast."""
+    """A mismatch between the expected and the actual value.
+
+    The path to the value is built while the error propagates, so that reading valid data is fast.
+    """
 
     def __init__(self, rule: str, got: object, *, problem: str = "") -> None:
         super().__init__(problem or f"expected {rule}, got {printable(repr(got), limit=80)}")
@@ -123,11 +126,11 @@ def decode(cls: type[T], data: object, *, where: str = "") -> T:
     """
     kind: Any = cls
     try:
-        found: T = _reader(kind)(data)
+        record: T = _reader(kind)(data)
     except _Wrong as error:
         path = (where + error.path).removeprefix(".")
         raise InvalidValue(f"{printable(path)}: {error}" if path else str(error)) from None
-    return found
+    return record
 
 
 @cache
@@ -136,6 +139,8 @@ def _reader(hint: Any) -> Reader:
     origin, args = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         return _plain(hint)
+    if hint is Any:  # a record of another package, which validates it
+        return lambda data: data
     if is_dataclass(hint):
         return _record(hint)
     if origin is Annotated:
@@ -169,7 +174,8 @@ def _object(data: object) -> dict[str, object]:
 
 
 def _plain(kind: type) -> Reader:
-    # A whole float is written as an int if it counts frames, so both are accepted as numbers and kept unchanged.
+    # A float that counts frames is written as an int, so ints and floats are both accepted as numbers and kept
+    # unchanged.
     kinds = (int, float) if kind is float else (kind,)
 
     def read(data: object) -> Any:
@@ -213,22 +219,22 @@ def _record(cls: Any) -> Reader:
     readers = [(part.name, part.key, part.needed, _reader(part.hint)) for part in _parts(cls)]
 
     def read(data: object) -> Any:
-        found, values, at = _object(data), {}, ""
+        fields_found, values, at = _object(data), {}, ""
         try:
             for name, key, needed, reader in readers:
-                if key in found:
+                if key in fields_found:
                     at = f".{key}"
-                    values[name] = reader(found[key])
+                    values[name] = reader(fields_found[key])
                 elif needed:
                     at = ""
-                    raise _Wrong(f"the key {key}", list(found))
+                    raise _Wrong(f"the key {key}", list(fields_found))
         except _Wrong as error:
             error.path = at + error.path
             raise
         try:
             return cls(**values)
         except InvalidValue as error:
-            raise _Wrong(cls.__name__, found, problem=str(error)) from None
+            raise _Wrong(cls.__name__, fields_found, problem=str(error)) from None
 
     return read
 
@@ -256,7 +262,7 @@ def _union(args: Sequence[Any]) -> Reader:
 
 
 def _best(records: tuple[Any, ...], data: Mapping[str, object]) -> Any:
-    """Return the record whose tag is present, else the one with the most required keys present."""
+    """Return the record whose tag is present, else the record with the most required keys present."""
     if len(records) == 1:
         return records[0]
     tags, needs = _told_apart(records)
@@ -273,7 +279,7 @@ def _best(records: tuple[Any, ...], data: Mapping[str, object]) -> Any:
 
 @cache
 def _told_apart(records: tuple[Any, ...]) -> tuple[dict[str, dict[object, Any]], dict[Any, list[str]]]:
-    """Return the tags of records by their key, and the required keys of each record."""
+    """Return the records' tags by key, and the required keys of each record."""
     tags: dict[str, dict[object, Any]] = {}
     for cls in records:
         for part in _parts(cls):
@@ -309,6 +315,8 @@ def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dic
     origin, args = get_origin(hint), get_args(hint)
     if hint in _PLAIN:
         return {"type": _PLAIN[hint][0]}
+    if hint is Any:
+        return {}
     if is_dataclass(hint):
         name = getattr(hint, "__name__", "")
         if name not in known:
@@ -328,7 +336,7 @@ def _schema(hint: Any, known: dict[str, Any], part: _Field | None = None) -> dic
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _schema(args[1], known)}
     if origin in (Union, UnionType):
-        # A key that is omitted for null never holds null.
+        # A key that is omitted if its value is null never has the value null.
         never_null = part is not None and part.left_out
         choices = [_schema(arg, known) for arg in args if not (never_null and arg is NoneType)]
         return choices[0] if len(choices) == 1 else {"anyOf": choices}

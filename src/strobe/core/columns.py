@@ -1,7 +1,8 @@
 """Convert Arrow columns to numpy and back, by their bytes.
 
-pyarrow's own functions (`pa.array`, `pa.scalar`, `to_numpy`, `np.asarray`) import pandas if it is installed, which
-takes a quarter of the time of one score. This module does not import pyarrow; callers pass it.
+The functions of pyarrow (`pa.array`, `pa.scalar`, `to_numpy`, `np.asarray`) import pandas if it is installed. This
+import would take a quarter of the time of one scoring run. This module does not import pyarrow; callers pass the module
+as an argument.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,9 @@ __all__ = ["arrow_of", "numbers_of"]
 
 
 def numbers_of(column: Any) -> NDArray[Any]:
-    """Return an Arrow column, in one or more chunks, of numbers or booleans; values at nulls are undefined.
+    """Return an Arrow column of numbers or booleans as a numpy array; values at nulls are undefined.
+
+    The column may have several chunks.
 
     A single chunk of numbers is not copied and is read-only.
     """
@@ -32,7 +35,7 @@ def _dtype(column: Any) -> np.dtype[Any]:
     name = str(column.type)
     found = np.dtype(_NAMES.get(name, name))
     if found.kind not in "biuf":
-        raise TypeError(f"a column of {name}, not of numbers")
+        raise TypeError(f"expected a column of numbers, got {name}")
     return found
 
 
@@ -47,7 +50,10 @@ def _numbers(chunk: Any) -> NDArray[Any]:
 
 
 def arrow_of(pa: Any, values: "NDArray[Any] | Sequence[str]", missing: Bools | None = None) -> Any:
-    """Return an Arrow array from numpy numbers or booleans, null where `missing`, or from texts; `pa` is pyarrow."""
+    """Return an Arrow array of texts, or of numpy numbers or booleans.
+
+    It is null where `missing` is true; `pa` is pyarrow.
+    """
     if not isinstance(values, np.ndarray):
         coded = [value.encode() for value in values]
         ends = np.cumsum([0, *map(len, coded)], dtype=np.int32)

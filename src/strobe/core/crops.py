@@ -1,4 +1,4 @@
-"""Select an image's object box and the integer pixels of a crop around it, in the same way for every command."""
+"""Select the box of an image's object, and the pixels of a crop around this box, in the same way for every command."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -24,9 +24,9 @@ Cut = tuple[int, int, int, int]
 
 
 def object_of(boxes: Sequence[Box], labels: Collection[int]) -> Box | None:
-    """Return the largest box of one of these classes, the first of equals, ignoring crowds; None if there is none.
+    """Return the largest box of one of these classes, or None; ties go to the first box, and crowds are ignored.
 
-    Several objects of a class are not merged, because a crop around all of them would be mostly background.
+    Several objects of a class are not merged, because a crop around them would be mostly background.
     """
     own = [box for box in boxes if box.label in labels and not box.crowd]
     return max(own, key=_area, default=None)
@@ -40,7 +40,7 @@ def _area(box: Box) -> float:
 def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 1.0) -> Cut | None:
     """Return the pixels that the box touches, scaled by `context` about its centre and clipped to the image.
 
-    The far corner is exclusive. None if the box is outside the image or has no area.
+    The far corner is exclusive. The result is None if the box is outside the image or has no area.
 
     >>> cut_of((10, 20, 30, 60), (100, 80)), cut_of((10, 20, 30, 60), (100, 80), context=2.0)
     ((10, 20, 30, 60), (0, 0, 40, 80))
@@ -60,7 +60,7 @@ def cut_of(xyxy: Sequence[float], size_wh: tuple[int, int], *, context: float = 
 
 
 def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
-    """Return the share of the image that a cut covers.
+    """Return the share of the image that a crop covers.
 
     >>> share_of((10, 20, 30, 60), (100, 80))
     0.1

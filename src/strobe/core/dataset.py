@@ -15,7 +15,7 @@ from strobe.core.arrays import Bools, Ints, blocks, narrow, narrow_type
 from strobe.core.digests import digest_of, frames_digest_of
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.people import BoxAnswer, NameAnswer
+from strobe.core.people import PEOPLE, BoxAnswer, NameAnswer
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Unreviewed, Verdict, frame_id
 from strobe.core.tables import (
     KINDS,
@@ -39,12 +39,12 @@ __all__ = ["Dataset", "DatasetInfo", "joined"]
 class DatasetInfo:
     """The metadata of a dataset, as in dataset.json.
 
-    `label_source` selects the labels that score a member: its own (`frame`) or its anchor's (`anchor`). `reviewed` is
-    `release` if the sets were reviewed before import, `votes` if verdicts in the folder decide, and `none` if nobody
-    reviewed them. `unreviewed` then selects whether sets without any vote are scored as built (`keep`) or not at all
-    (`exclude`). With variants, `k` is the largest number of levels of a variant, and `axis` is their shared axis (or
-    `mixed`). `combine` is `worst` if a worst case over all variants is meaningful; otherwise each is reported
-    separately.
+    `label_source` selects the labels by which a member is scored: its own (`frame`) or its anchor's (`anchor`).
+    `reviewed` is `release` if the sets were reviewed before import, `votes` if votes in the folder decide, and `none`
+    if nobody reviewed them. With `votes`, `unreviewed` selects whether sets without any vote are scored as built
+    (`keep`) or not at all (`exclude`). With variants, `k` is the largest number of levels that any variant has, and
+    `axis` is the variants' shared axis (or `mixed`). `combine` is `worst` if a worst case over all variants is
+    meaningful; otherwise each variant is reported separately.
     """
 
     name: str
@@ -73,12 +73,12 @@ class DatasetInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Candidate or reviewed sets and all data on their frames. `root` is the folder it was read from.
+    """Candidate or reviewed sets, with all data on their frames. `root` is the folder that the dataset was read from.
 
-    `variants` is None if all sets are of one unnamed kind, such as those of a video. Their levels are then the whole
-    numbers up to k. `names` and `drawn` hold people's answers about single images. They change no figure of a model
-    and are not part of the digest. If the dataset was filtered by votes, `unseen` holds the pairs without a vote, by
-    set. `unvoted` then holds the sets without any vote and the row of their video, whether or not these sets are
+    `variants` is None if all sets are of one unnamed kind, such as sets from videos; the levels are then the whole
+    numbers up to k. `names` and `drawn` hold people's answers about single images. These answers change no figure of a
+    model and are not part of the digest. If the dataset was filtered by votes, `unseen` holds the pairs without a vote,
+    by set. `unvoted` then holds the sets without any vote and the row of their video, whether or not these sets are
     still included.
     """
 
@@ -99,14 +99,14 @@ class Dataset:
 
     def __post_init__(self) -> None:
         n_frames, n_classes = len(self.frames), len(self.info.label_space)
-        expect(bool((self.frames.video < len(self.videos)).all()), "frames.video", "a row of videos", None)
-        expect(bool((self.sets.frame < n_frames).all()), "sets.frame", "a row of frames", None)
+        expect(bool((self.frames.video < len(self.videos)).all()), "frames.video", "rows of the videos table", None)
+        expect(bool((self.sets.frame < n_frames).all()), "sets.frame", "rows of the frames table", None)
         once = self.frames.is_later("key") or len(set(self.frames.key)) == n_frames
-        expect(once, "frames.key", "each key once", None)
-        expect(pairs_differ(self.frames.video, self.frames.index), "frames.index", "each place in a video once", None)
+        expect(once, "frames.key", "each key to appear once", None)
+        expect(pairs_differ(self.frames.video, self.frames.index), "frames.index", "each index once per video", None)
         for name, table in (("labels", self.labels), ("boxes", self.boxes)):
             if table is not None and len(table.frame):
-                expect(int(table.frame.max()) < n_frames, f"{name}.frame", "a row of frames", None)
+                expect(int(table.frame.max()) < n_frames, f"{name}.frame", "rows of the frames table", None)
                 top = int(table.label.max())
                 expect(int(table.label.min()) >= 0 and top < n_classes, f"{name}.label", f"0–{n_classes - 1}", top)
         if self.hints is not None:
@@ -115,22 +115,23 @@ class Dataset:
 
     def _check_variants(self) -> None:
         variants, sets, info = self.variants, self.sets, self.info
-        expect(int(sets.variant.max()) < (1 if variants is None else len(variants)), "sets.variant", "a variant", None)
+        n_variants = 1 if variants is None else len(variants)
+        expect(int(sets.variant.max()) < n_variants, "sets.variant", "rows of the variants table", None)
         if variants is None:
-            expect(info.combine == "each", "dataset.combine", "each where there are no variants", info.combine)
+            expect(info.combine == "each", "dataset.combine", "each in a dataset without variants", info.combine)
             return
         expect(
             info.axis == variants.common_axis,
             "dataset.axis",
-            f"that of the variants, {variants.common_axis}",
+            f"the axis of the variants, {variants.common_axis}",
             info.axis,
         )
-        expect(info.k == variants.k, "dataset.k", f"the most levels of a variant, {variants.k}", info.k)
+        expect(info.k == variants.k, "dataset.k", f"the largest number of levels of a variant, {variants.k}", info.k)
         if info.combine == "worst":
-            rule = "each where variants differ in axis, unit or levels"
+            rule = "each, because the variants differ in axis, unit or levels"
             expect(variants.have_one_scale, "dataset.combine", rule, info.combine)
         _, place = np.unique(sets.group.astype(str), return_inverse=True)
-        expect(pairs_differ(place, sets.variant), "sets.group", "each variant once per group", None)
+        expect(pairs_differ(place, sets.variant), "sets.group", "each variant at most once per group", None)
         beyond = self.row_levels() > np.array([len(levels) for levels in variants.levels])[sets.variant[sets.set]]
         if beyond.any():
             row = int(np.flatnonzero(beyond)[0])
@@ -212,7 +213,7 @@ class Dataset:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Count the sources that have sets by kind, in the order of KINDS.
+        """Count by kind the sources that have sets, in the order of KINDS.
 
         A video of one frame counts as an image. If every source contributes just one image, all of them count as
         images.
@@ -226,15 +227,15 @@ class Dataset:
 
     @property
     def judged_frame(self) -> Ints:
-        """The frame whose labels apply to each set row, (R,): its own or its anchor's."""
+        """The frame whose labels apply to each set row, (R,): the row's own frame or its anchor's frame."""
         sets = self.sets
         return sets.frame if self.info.label_source == "frame" else sets.anchor_frame[sets.set]
 
     def row_levels(self) -> Ints:
-        """The level of each set row, (R,): the smallest k at which it counts, 0 for anchors.
+        """The level of each set row, (R,): the smallest k at which the row counts, which is 0 for anchors.
 
-        Without variants it is ⌈|distance|⌉. With variants it is the index of the smallest level that includes the
-        row.
+        Without variants it is ⌈|distance|⌉. With variants, the level is the index of the smallest level that includes
+        the row.
         """
         sets = self.sets
         if self.variants is None:
@@ -251,7 +252,7 @@ class Dataset:
 
     @cached_property
     def right_labels(self) -> Ints:
-        """The labels that apply to each set row, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
+        """The labels that apply to each set row, (most labels of a frame, R), padded with −2 (never predicted)."""
         frame, label = self.labels.frame, self.labels.label
         has, kind = np.zeros(len(self.frames), dtype=bool), narrow_type(-2, len(self.info.label_space))
         has[frame] = True
@@ -267,15 +268,15 @@ class Dataset:
         table[frame, np.arange(len(frame)) - first[frame]] = label
         return np.ascontiguousarray(table[self.judged_frame].T)
 
-    def right(self, label_of_row: Ints, rows: slice = slice(None)) -> Bools:
-        """Return whether each class is right for its set row by the label rule; −1 (no class) is never right."""
+    def right(self, label_of_row: Ints, rows: slice | Ints = slice(None)) -> Bools:
+        """Return, by the label rule, whether each class is right for its set row; −1 (no class) is never right."""
         right = self.right_labels[0, rows] == label_of_row
         for labels in self.right_labels[1:, rows]:
             right |= labels == label_of_row
         return np.asarray(right)
 
     def right_rows(self, predicted: Ints) -> Bools:
-        """Return whether the class predicted for each set row's frame is right; `predicted` (F,) has one per frame."""
+        """Return whether the class predicted for each set row's frame is right; `predicted` (F,) is per frame."""
         right = np.empty(len(self.sets.frame), dtype=bool)
         for rows in blocks(len(right)):
             right[rows] = self.right(predicted[self.sets.frame[rows]], rows)
@@ -302,7 +303,7 @@ class Dataset:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def keep_rows(self, keep: Bools) -> "Dataset":
-        """Return only these set rows; a set without its anchor is dropped. Frames are kept, so rows do not move."""
+        """Keep only these set rows; drop sets without an anchor. All frames are kept, so frame rows do not change."""
         anchored = np.zeros(self.n_sets, dtype=bool)
         anchored[self.sets.set[self.sets.is_anchor & keep]] = True
         keep = keep & anchored[self.sets.set]
@@ -326,17 +327,24 @@ class Dataset:
         return self.keep_rows(~shown[self.sets.set]) if shown.any() else self
 
     def labelled_sets(self) -> "Dataset":
-        """Return the dataset without unlabelled sets, which cannot be scored. Raises StrobeError if none is left."""
+        """Return the dataset without unlabelled sets, which cannot be scored. Raises StrobeError if no set is left."""
         if not self.labelled.any():
             raise StrobeError(
-                f"{printable(self.name)}: none of its {self.n_sets} sets has a label on every frame, so accuracy "
-                "cannot be measured; add labels and build it again, or have people label the anchors: strobe "
+                f"{printable(self.name)}: none of the {self.n_sets} sets has a label on every frame, so accuracy "
+                "cannot be measured; add labels and build it again, or let people label the anchors: strobe "
                 "review serve --labels"
             )
         return self if self.labelled.all() else self.keep_rows(self.labelled[self.sets.set])
 
     def only_videos(self, names: Collection[str]) -> "Dataset":
-        """Return the sets of the named videos (by name or id); every name must exist."""
+        """Return the sets of these videos.
+
+        Args:
+            names: Names or ids of videos.
+
+        Raises:
+            InvalidValue: One of these names matches no video of the dataset.
+        """
         wanted = set(self.ids_of_videos(names))
         chosen = np.array([video in wanted for video in self.videos.video_id], dtype=bool)
         unvoted = {name: video for name, video in self.unvoted.items() if chosen[video]}
@@ -344,16 +352,18 @@ class Dataset:
 
     def ids_of_videos(self, names: Collection[str]) -> list[str]:
         """Return the ids of the videos with these names or ids, in dataset order; every name must exist."""
-        wanted, known = set(names), list(zip(self.videos.name, self.videos.video_id, strict=True))
-        missing = sorted(wanted - {text for both in known for text in both})
+        requested, known = set(names), list(zip(self.videos.name, self.videos.video_id, strict=True))
+        missing = sorted(requested - {text for both in known for text in both})
         if missing:
-            raise InvalidValue(f"subset: {len(missing)} video(s) are not in {self.name}, first {printable(missing[0])}")
-        return [video for name, video in known if name in wanted or video in wanted]
+            raise InvalidValue(
+                f"subset: {len(missing)} video(s) are not in {self.name}; the first is {printable(missing[0])}"
+            )
+        return [video for name, video in known if name in requested or video in requested]
 
     # -- digests -------------------------------------------------------------------------------------------------
 
     def frames_digest(self) -> str:
-        """Digest that changes exactly when the frames' identity or pixels do; cached predictions depend on it."""
+        """Digest that changes exactly when the frames' identity or pixels change; cached predictions depend on it."""
         return self._frames_digest
 
     @cached_property
@@ -361,13 +371,13 @@ class Dataset:
         return frames_digest_of(self)
 
     def vouch(self, *, digest: str | None, frames_digest: str) -> None:
-        """Reuse these digests, which were computed earlier from the same content."""
+        """Set the digests to these values, which were computed earlier from the same content."""
         self.__dict__["_frames_digest"] = frames_digest
         if digest is not None:
             self.__dict__["_digest"] = digest
 
     def digest(self) -> str:
-        """Digest that changes exactly when the content does, not with file order, encoding, compression or path."""
+        """Digest of the content alone; file order, encoding, compression and path do not affect it."""
         return self._digest
 
     @cached_property
@@ -382,7 +392,10 @@ class Dataset:
 
 
 def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = None) -> Dataset:
-    """Merge datasets of one label space; no video or set may repeat. Boxes and hints are kept if all have them."""
+    """Merge datasets of one label space; no video or set may repeat.
+
+    Boxes and hints are kept if all datasets have them.
+    """
     expect(len(parts) > 0, "joined", "at least one dataset", 0)
     for part in parts:
         expect(part.info.label_space == info.label_space, "joined", "one label space", part.info.label_space.name)
@@ -404,6 +417,7 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
             columns[name] = np.concatenate(found)
         return cls(**columns)
 
+    answers: dict[str, Any] = {table: tuple(one for part in parts for one in getattr(part, table)) for table in PEOPLE}
     return Dataset(
         info=info,
         videos=stack("videos", Videos),
@@ -412,9 +426,7 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
         labels=stack("labels", Labels, frame=frame0),
         boxes=stack("boxes", Boxes, frame=frame0),
         hints=stack("hints", Hints),
-        verdicts=tuple(one for part in parts for one in part.verdicts),
-        names=tuple(one for part in parts for one in part.names),
-        drawn=tuple(one for part in parts for one in part.drawn),
+        **answers,
         variants=variants,
         root=root,
     )
@@ -425,12 +437,12 @@ def _joined_variants(parts: Sequence[Dataset]) -> tuple[Variants | None, Ints]:
     tables = [part.variants for part in parts if part.variants is not None]
     if not tables:
         return None, np.concatenate([part.sets.variant for part in parts])
-    expect(len(tables) == len(parts), "joined", "variants in all parts or in none", len(tables))
+    expect(len(tables) == len(parts), "joined", "variants in all parts or in no part", len(tables))
     known = {variant.variant: variant for table in tables for variant in table}
     place = {name: row for row, name in enumerate(known)}
     for variant in (variant for table in tables for variant in table):
         same = known[variant.variant].described() == variant.described()
-        expect(same, "joined", "one meaning for each variant", variant.variant)
+        expect(same, "joined", "the same definition of each variant", variant.variant)
     rows = [np.array([place[name] for name in table.variant]) for table in tables]
     where = [row[part.sets.variant] for row, part in zip(rows, parts, strict=True)]
     return Variants.of(list(known.values())), np.concatenate(where)

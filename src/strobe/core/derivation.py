@@ -3,16 +3,17 @@
 The rules:
 
 - Each annotator's latest vote on a pair counts, regardless of the round.
-- A neighbour is similar iff more than half of those votes are similar. Unsure is in the denominator; ties are not
-  similar.
-- Its label is right iff more than half of the votes that answer that question say so (a tie is not right).
+- A neighbour is similar iff more than half of those votes are similar. Unsure votes are in the denominator; ties are
+  not similar.
+- Its label is right iff more than half of the votes on the label call it right (a tie is not right).
 - A vote of `bad_anchor` on any of a set's pairs drops the set, unless more than half of the votes on that pair, one per
   annotator, disagree with it.
 - Votes on the anchor alone: the set is kept iff more than half say it is a good anchor (`similar`). A label belongs to
-  the anchor iff more than half of the votes that list labels list it, and it is carried to the neighbours.
-- An anchor whose neighbours are all rejected is kept, alone. A pair without a vote is not kept. A set without a vote is
-  not kept, unless it has no candidates to vote on, or the dataset has `unreviewed: keep`; then all of it is kept.
-- Votes on frames that are not candidates of the set (hidden control pairs) never decide anything.
+  the anchor iff more than half of the votes with labels list it. Such a label also applies to the neighbours.
+- An anchor whose neighbours are all rejected is kept as a set of one. A pair without a vote is not kept. A set without
+  a vote is not kept, unless it has no candidates to vote on, or the dataset has `unreviewed: keep`; in these two cases
+  the whole set is kept.
+- Votes on frames that are not candidates of the set (hidden control pairs) have no effect.
 """
 
 from collections import defaultdict
@@ -53,21 +54,21 @@ def is_clean(verdict: Verdict) -> bool:
 
 
 def latest_votes(verdicts: Iterable[Verdict], *, anchors: bool = False) -> dict[Pair, dict[str, Verdict]]:
-    """Return each annotator's latest vote per pair; with `anchors`, the votes on anchors alone instead.
+    """Return each annotator's latest vote per pair or, with `anchors`, the latest vote per anchor alone.
 
-    Votes are ordered by `at`. Of two votes at the same instant the greater verdict_id counts, so the order of votes
-    in a file never matters.
+    Votes are ordered by `at`. Of two votes at the same instant, the vote with the greater verdict_id counts. So the
+    order of votes in a file never matters.
     """
-    found: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
+    latest: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in sorted(verdicts, key=lambda vote: (vote.at, vote.verdict_id)):
         if (verdict.stage == "anchor") == anchors:
-            found[verdict.set_id, verdict.frame_id][verdict.annotator] = verdict
-    return dict(found)
+            latest[verdict.set_id, verdict.frame_id][verdict.annotator] = verdict
+    return dict(latest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The counts of the latest votes on one pair (or one anchor)."""
+    """Counts of the latest votes on one pair or one anchor."""
 
     n: int
     similar: int
@@ -98,7 +99,7 @@ class Tally:
 
     @property
     def is_label_right(self) -> bool:
-        """Whether a strict majority of those asked said that the label is right; True if no one was asked."""
+        """Whether a strict majority of the annotators asked voted that the label is right; True if no one was asked."""
         asked = self.label_right + self.label_wrong
         return asked == 0 or 2 * self.label_right > asked
 
@@ -117,8 +118,8 @@ class Tally:
 class Derivation:
     """The outcome of the votes. Masks have one entry per row of `dataset.sets`; `labels` are the labels after review.
 
-    `kept` rows are the reviewed sets. `voted` rows are candidates with a vote. `pending` rows are candidates without
-    one in sets that are not dropped. `kept_set`, `voted_set` and `unvoted_set` (with candidates, but without any
+    `kept` rows are the reviewed sets. `voted` rows are candidates with a vote. `pending` rows are candidates without a
+    vote, in sets that are not dropped. `kept_set`, `voted_set` and `unvoted_set` (with candidates, but without any
     vote) have one entry per set.
     """
 
@@ -138,7 +139,7 @@ class Derivation:
         return dict(zip(map(str, names.tolist()), videos.tolist(), strict=True))
 
     def unseen(self, dataset: Dataset) -> dict[str, Unreviewed]:
-        """The pairs without a vote, which are excluded for this reason, by kept set."""
+        """The pairs of each kept set that are excluded because they have no vote."""
         sets, n = dataset.sets, len(self.kept_set)
         waiting = np.bincount(sets.set[self.pending & ~self.kept & self.kept_set[sets.set]], minlength=n)
         bare = np.bincount(sets.set[self.voted], minlength=n) == 0
@@ -148,7 +149,7 @@ class Derivation:
         }
 
     def counts(self, dataset: Dataset) -> dict[str, int]:
-        """The table of the papers: anchors and pairs reviewed and accepted, and those still to do."""
+        """The counts in the papers' table: anchors and pairs reviewed, accepted, and still to be reviewed."""
         members = ~dataset.sets.is_anchor
         return {
             "anchors": len(self.kept_set),
@@ -163,7 +164,7 @@ class Derivation:
 
 
 def derive(dataset: Dataset) -> Derivation:
-    """Return the outcome of the dataset's votes, by the rules at the top of this module."""
+    """Apply the rules at the top of this module to the dataset's votes, and return the outcome."""
     if not dataset.verdicts:
         raise InvalidValue(f"{dataset.name}: there are no votes yet; strobe review serve collects them")
     sets, ids = dataset.sets, dataset.frame_ids()
@@ -218,16 +219,17 @@ def derive(dataset: Dataset) -> Derivation:
 
 
 def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset[int]:
-    """Return the classes listed by more than half of the annotators who listed labels; may be empty."""
+    """Return the classes listed by more than half of the annotators who listed labels; the result may be empty."""
     lists = [{dataset.info.label_space.index(label) for label in vote.labels} for vote in votes.values() if vote.labels]
     seen = set().union(*lists)
     return frozenset(label for label in seen if 2 * sum(label in one for one in lists) > len(lists))
 
 
 def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[int]) -> frozenset[int]:
-    """Return a frame's labels after the same additions and removals as its anchor's, from `before` to `after`.
+    """Change a frame's labels in the same way as its anchor's labels changed from `before` to `after`.
 
-    A frame without any label, before or after this, takes the anchor's labels; otherwise every answer would be wrong.
+    A frame that has no label, before or after this change, takes the anchor's labels; otherwise every answer would be
+    wrong.
 
     >>> sorted(relabelled(frozenset({1, 5}), before=frozenset({1, 2}), after=frozenset({2, 3})))
     [3, 5]
@@ -238,7 +240,7 @@ def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[
 
 
 def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
-    """Return the labels with those of the re-labelled anchors, and the same changes applied to the neighbours."""
+    """Re-label the anchors, apply the same changes to their neighbours, and return all labels."""
     if not chosen:
         return dataset.labels
     sets = dataset.sets
@@ -259,7 +261,7 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
     """Return the dataset reduced to the rows that the votes keep, with the labels after review. Votes are kept."""
     derivation = derivation or derive(dataset)
     if not derivation.kept_set.any():
-        raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
+        raise InvalidValue(f"{dataset.name}: the votes reject every set; strobe review status lists the votes")
     whole = replace(
         dataset, labels=derivation.labels, unseen=derivation.unseen(dataset), unvoted=derivation.unvoted(dataset)
     )
@@ -267,7 +269,7 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
 
 
 def unreviewed(dataset: Dataset) -> Unreviewed:
-    """Return the parts without votes of the sets that a reviewed dataset still has."""
+    """Count the unvoted pairs of the sets that a reviewed dataset still has."""
     found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
     return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
 
@@ -275,19 +277,19 @@ def unreviewed(dataset: Dataset) -> Unreviewed:
 def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     """The three datasets whose comparison shows the effect of review.
 
-    They are all candidates with the labels before densification (A), the kept anchors with all their candidates (B),
-    and the kept anchors and members (C). Review is credited only with what people voted on. So sets without any vote,
-    and pairs still pending, are in none of the three. Sets without a label at A are excluded too, because they cannot
-    be scored there.
+    Dataset A has all candidates, with the labels before densification. Dataset B has the kept anchors with all their
+    candidates. Dataset C has the kept anchors and the kept members. Review is credited only with the pairs that people
+    voted on. So sets without any vote, and pairs still pending, are in none of the three datasets. Sets without a label
+    in A are excluded too, because A cannot score them.
     """
     derivation, sets = derive(dataset), dataset.sets
     seen = ~derivation.pending & ~derivation.unvoted_set[sets.set]
     if not (derivation.kept & seen).any():
-        raise InvalidValue(f"{dataset.name}: the votes keep no set at all, so there is nothing to compare")
+        raise InvalidValue(f"{dataset.name}: the votes reject every set, so there is nothing to compare")
     before = dataset.keep_rows(seen).labelled_sets()
     seen &= np.isin(sets.set_id.astype(str), before.sets.set_id.astype(str))[sets.set]
     after = replace(dataset, labels=derivation.labels)
     kept_sets, kept_rows = derivation.kept_set[sets.set] & seen, derivation.kept & seen
     if not kept_rows.any():
-        raise InvalidValue(f"{dataset.name}: no set that the votes keep had a label before, so nothing can be compared")
+        raise InvalidValue(f"{dataset.name}: no kept set had a label before review, so nothing can be compared")
     return before, after.keep_rows(kept_sets).labelled_sets(), after.keep_rows(kept_rows).labelled_sets()

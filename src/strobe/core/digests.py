@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["digest_of", "frames_digest_of"]
 
 _LINES = 2**18
-"""The number of lines sorted at once; more lines go through a file, one part of the alphabet at a time."""
+"""The number of lines sorted in memory. More lines are sorted through a file, one alphabetical range at a time."""
 
 Rows = Ints | slice
 Part = Callable[[Rows], Sequence[Any]]
@@ -31,7 +31,7 @@ Part = Callable[[Rows], Sequence[Any]]
 
 
 def frames_digest_of(dataset: "Dataset") -> str:
-    """Return a digest that changes exactly when the frames' identity or pixels do."""
+    """Return a digest that changes exactly when the frames' identity or pixels change."""
     hasher = hashlib.sha256()
     sha256 = dataset.frames.sha256
     for text in _sorted(len(sha256), lambda rows: (dataset.frame_ids(rows), sha256[rows])):
@@ -63,7 +63,7 @@ def _plain(value: object) -> Any:
 
 
 def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Yield every table as lines; paths are not content, because they only give a location."""
+    """Yield every table as lines; paths are left out, because they give a location and are not content."""
     frames, sets, labels, ids = dataset.frames, dataset.sets, dataset.labels, dataset.frame_ids
     videos = [getattr(dataset.videos, name) for name in Videos.__slots__ if name not in ("path", "kind")]
     yield "videos", _sorted(len(dataset.videos), lambda rows: [column[rows] for column in videos])
@@ -88,7 +88,7 @@ def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Yield the additions of schema 2 that are used, so that a dataset without any keeps its digest."""
+    """Yield the features of schema 2 that the dataset uses; a dataset without such features thus keeps its digest."""
     videos, sets, variants = dataset.videos, dataset.sets, dataset.variants
     if (videos.kind != "video").any():
         yield "kinds", _sorted(len(videos), lambda rows: (videos.video_id[rows], videos.kind[rows]))
@@ -111,7 +111,7 @@ def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _how_read(dataset: "Dataset") -> Iterator[bytes]:
-    """Return the marks that change a model's view of a frame; empty if no frame has one."""
+    """Return the frame marks that change a model's input; the result is empty if no frame has a mark."""
     frames = dataset.frames
     marked = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
 
@@ -127,12 +127,12 @@ def _how_read(dataset: "Dataset") -> Iterator[bytes]:
 
 
 def _sorted(n: int, part: Part) -> Iterator[bytes]:
-    """Yield the rows of a table as sorted lines of JSON, in which tabs and line breaks are unambiguous, in pieces."""
+    """Yield the rows of a table in pieces, as sorted lines of JSON, in which tabs and line breaks are unambiguous."""
     if n <= _LINES:
         yield "".join(sorted(_lines(part(slice(0, n))))).encode()
         return
-    # Lines at even steps give the cuts of the alphabet. Every sorted block of rows is split at the cuts, and the
-    # lines between two cuts are gathered from all blocks, sorted and yielded.
+    # Lines at even steps give the bounds of alphabetical ranges. Every sorted block of rows is split at these bounds.
+    # The lines between two bounds are gathered from all blocks, sorted and yielded.
     many = 2 * n // _LINES + 1
     sample = sorted(_lines(part(np.linspace(0, n - 1, 32 * many).astype(np.int64))))
     cuts = sample[32::32]

@@ -1,4 +1,4 @@
-"""The tree of errors. A message names what is wrong, where, and what to do about it."""
+"""The error classes. A message names the fault, its place, and the action to take."""
 
 import difflib
 import errno
@@ -27,15 +27,15 @@ __all__ = [
 ]
 
 _REFUSED = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission; ask its owner, or name another place"),
-    errno.ENAMETOOLONG: "the name is too long; name another place",
-    errno.EROFS: "the file system is read-only; name another place",
-    errno.ENOSPC: "the disk is full; make room and give the same command again",
-    errno.EDQUOT: "the disk quota is used up; make room and give the same command again",
-    errno.EIO: "the disk or the network gave an error; look at it and give the same command again",
-    errno.ESTALE: "the network folder went away; give the same command again when it is back",
-    errno.EMFILE: "too many files are open; allow more (ulimit -n)",
-    errno.ENFILE: "too many files are open on this machine; end what holds them",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission; ask its owner, or choose another location"),
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    errno.EROFS: "the file system is read-only; choose another location",
+    errno.ENOSPC: "the disk is full; free some space and run the same command again",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
+    errno.EIO: "the disk or the network failed; check it and run the same command again",
+    errno.ESTALE: "the network folder is not available; run the same command again when it is",
+    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine; close some programs",
 }
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -90,7 +90,7 @@ class InvalidFile(StrobeError):
 
 @contextmanager
 def in_file(path: Path | str, *, where: str | None = None, hint: str | None = None) -> Iterator[None]:
-    """Turn an error about a value into one about the file that contains it."""
+    """Turn an error about a value into an error about the file that contains the value."""
     try:
         yield
     except StrobeError as error:
@@ -100,11 +100,11 @@ def in_file(path: Path | str, *, where: str | None = None, hint: str | None = No
 
 
 class CannotWrite(StrobeError):
-    """A write failed (no permission, no space); the previous content is untouched."""
+    """A write failed, for example without permission or space; the previous content is untouched."""
 
 
 class CannotDownload(StrobeError):
-    """A required download failed; the message names it and the alternative."""
+    """A required download failed; the message names the file and the alternative."""
 
 
 class ModelFailed(StrobeError):
@@ -119,10 +119,10 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def refused(error: OSError) -> str | None:
-    """Return one line for an error of the operating system; None for an error that strobe should have prevented.
+    """Return one line for an error of the operating system, or None for an error that strobe should have prevented.
 
     >>> refused(PermissionError(errno.EACCES, "Permission denied", "/data/in"))
-    '/data/in: no permission; ask its owner, or name another place'
+    '/data/in: no permission; ask its owner, or choose another location'
     """
     reason = _REFUSED.get(error.errno or 0)
     return f"{printable(error.filename)}: {reason}" if reason and error.filename is not None else reason
@@ -130,7 +130,7 @@ def refused(error: OSError) -> str | None:
 
 @contextmanager
 def fitting(name: str, n: int) -> Iterator[None]:
-    """Return one line with a batch size to try, if a batch of `n` did not fit into memory."""
+    """Return one line that suggests a batch size, for a batch of `n` images that did not fit into memory."""
     try:
         yield
     except Exception as error:
@@ -142,7 +142,7 @@ def fitting(name: str, n: int) -> Iterator[None]:
 
 
 class UnknownName(StrobeError):
-    """An unknown name, with the nearest known ones."""
+    """An unknown name, with the most similar known names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
         near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
@@ -164,7 +164,7 @@ class MissingExtra(StrobeError):
 
 
 def expect(ok: bool, field: str, rule: str, got: object) -> None:
-    """Raise InvalidValue unless ok; used instead of assert, which -O removes.
+    """Raise InvalidValue unless `ok`. This replaces assert, which -O removes. If `got` is None, it is not printed.
 
     >>> expect(-1 >= 0, "Frame.index", ">= 0", -1)
     Traceback (most recent call last):
@@ -172,4 +172,14 @@ def expect(ok: bool, field: str, rule: str, got: object) -> None:
     strobe.core.errors.InvalidValue: Frame.index: expected >= 0, got -1
     """
     if not ok:
-        raise InvalidValue(f"{field}: expected {rule}, got {printable(repr(got))}")
+        raise invalid(field, rule, got)
+
+
+def invalid(field: str, rule: str, got: object) -> InvalidValue:
+    """Return the error that `expect` raises.
+
+    >>> str(invalid("Frame.index", ">= 0", -1))
+    'Frame.index: expected >= 0, got -1'
+    """
+    got_text = "" if got is None else f", got {printable(repr(got))}"
+    return InvalidValue(f"{field}: expected {rule}{got_text}")

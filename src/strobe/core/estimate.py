@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from strobe.core.codec import LEFT_OUT, Count
-from strobe.core.errors import expect
+from strobe.core.errors import invalid
 
 __all__ = ["Estimate", "Missing"]
 
@@ -36,14 +36,17 @@ class Estimate:
     }
 
     def __post_init__(self) -> None:
-        expect(self.n >= 0, "Estimate.n", ">= 0", self.n)
-        expect((self.low is None) == (self.high is None), "Estimate bounds", "both or neither", (self.low, self.high))
-        expect(
-            self.low is not None or self.reason is not None, "Estimate.reason", "a reason where bounds are null", None
-        )
+        # A score has hundreds of estimates, so a message is formatted only if a check fails.
+        if self.n < 0:
+            raise invalid("Estimate.n", ">= 0", self.n)
+        if (self.low is None) != (self.high is None):
+            raise invalid("Estimate bounds", "both or neither", (self.low, self.high))
+        if self.low is None and self.reason is None:
+            raise invalid("Estimate.reason", "a reason, because the bounds are null", None)
         for name in ("value", "low", "high"):
             number = getattr(self, name)
-            expect(number is None or math.isfinite(number), f"Estimate.{name}", "a finite number or None", number)
+            if number is not None and not math.isfinite(number):
+                raise invalid(f"Estimate.{name}", "a finite number or None", number)
 
     def __repr__(self) -> str:
         bounds = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
@@ -52,7 +55,12 @@ class Estimate:
         return f"Estimate({value}{bounds}, n={self.n}{why})"
 
     def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
-        """Return the value and its interval as text, in per cent by default; an em dash if there is no value."""
+        """Return the value and its interval as text, or an em dash if there is no value.
+
+        Args:
+            scale: The factor for all numbers; 100 prints per cent.
+            digits: The number of digits after the decimal point.
+        """
         if self.value is None:
             return "—"
         shown = f"{self.value * scale:.{digits}f}"
@@ -63,6 +71,6 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why this part is absent; it replaces the object."""
+    """The reason why a part is absent, stored in place of the part."""
 
     reason: str

@@ -1,6 +1,6 @@
 """Atomic file writes, and file reads that raise one-line errors.
 
-A reader sees the old file or the new one, never a partial one. `strobe.core.swaps` replaces several files together.
+A reader sees either the old or the new file, never a partial file. `strobe.core.swaps` replaces several files together.
 """
 
 import csv
@@ -51,7 +51,7 @@ _REASONS = {
     errno.ENOTDIR: "a parent is a file, not a folder",
     errno.EISDIR: "it is a folder",
     errno.ENAMETOOLONG: "the name is too long",
-    errno.EEXIST: "a file of that name is in the way",
+    errno.EEXIST: "a file with that name already exists",
 }
 
 STAGING = ".staging-"
@@ -78,7 +78,7 @@ def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
 
 
 def why_not_written(error: OSError) -> str:
-    """Return the reason of a failed write in words."""
+    """Return the reason for a failed write in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
@@ -93,7 +93,9 @@ def make_folder(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; on exit it is synced and replaces `path`, on an error it is removed.
+    """Yield a temporary path next to `path`.
+
+    On exit, the temporary file is synced and replaces `path`; on an error, it is removed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -122,10 +124,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _beside(path: Path) -> tuple[Path, int | None]:
-    """Return a new, empty file next to `path` and its handle, locked while this process lives.
+    """Create an empty file next to `path`, lock it while this process lives, and return its path and handle.
 
     An unlocked file was left behind by a killed process. The name is fixed per `path`, so the next writer reuses that
-    file. If another process holds the name, or it is not a regular file of ours, a unique name is used.
+    file. If another process uses the name, or the file is a link or not a regular file, a unique name is used.
     """
     name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
     usual = path.with_name(f".{name}{_USUAL}")
@@ -151,7 +153,7 @@ def _beside(path: Path) -> tuple[Path, int | None]:
 
 
 def is_at(path: Path, about: os.stat_result) -> bool:
-    """Return whether the file is still at the path: it may have been renamed between opening and locking."""
+    """Return whether the file is still at the path, because it may have been renamed between opening and locking."""
     try:
         now = path.lstat()
     except OSError:
@@ -182,7 +184,7 @@ def hold(handle: int, *, wait: bool) -> None:
 
 
 def release(handle: int) -> None:
-    """Release the lock of an open file, also for processes forked in the meantime."""
+    """Release the lock of an open file, including the copies of the lock in processes forked in the meantime."""
     from filelock import unlock_descriptor
 
     unlock_descriptor(handle)
@@ -219,7 +221,7 @@ def json_text(content: Any) -> str:
 
 
 def regular(path: Path) -> Path:
-    """Return the path if it is a readable regular file; a pipe or device could be endless.
+    """Return the path if it is a readable regular file. A pipe or a device is refused, because it could be endless.
 
     >>> regular(Path("/dev/zero"))
     Traceback (most recent call last):
@@ -227,7 +229,8 @@ def regular(path: Path) -> Path:
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InvalidFile(path, "not a regular file")
-    if path.exists() and not os.access(path, os.R_OK):  # checked first, because a library would report damage instead
+    # This is checked first, because a library would report a damaged file instead.
+    if path.exists() and not os.access(path, os.R_OK):
         raise InvalidFile(path, "no permission to read it", hint="ask its owner")
     return path
 
@@ -258,7 +261,7 @@ def read_json(path: Path, *, hint: str | None = None) -> Any:
         raise InvalidFile(path, f"not JSON ({error.msg})", where=where, hint=hint or "is it truncated?") from error
     except RecursionError as error:
         raise InvalidFile(path, "JSON nested too deep", hint=hint) from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", hint=hint) from error
 
 

@@ -21,7 +21,7 @@ LATENT = "latent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorStep:
-    """One step, and the granularity of the features that a change of its output affects."""
+    """One step of the generator, and the granularity of the features that change with its output."""
 
     name: str
     granularity: Granularity
@@ -36,9 +36,9 @@ class GeneratorStep:
 class GeneratorSpec:
     """A generator's description of itself: everything that can change its images.
 
-    `weights` is the digest of its weights. `settings` is plain JSON (truncation and the like). Latents are drawn from
-    N(0, `spread`²), truncated at ± `cut` standard deviations if given. `steps` lead from the latent to the image; only
-    the last one returns pixels.
+    `weights` is the digest of its weights. `settings` is plain JSON and holds settings such as the truncation. Latents
+    are drawn from N(0, `spread`²), truncated at ± `cut` standard deviations if given. `steps` lead from the latent to
+    the image; only the last one returns pixels.
     """
 
     name: str
@@ -60,14 +60,22 @@ class GeneratorSpec:
             len(self.image_hw) == 2 and min(self.image_hw) >= 1, "GeneratorSpec.image_hw", ">= 1 each", self.image_hw
         )
         names = [LATENT, *(step.name for step in self.steps)]
-        expect(len(set(names)) == len(names), "GeneratorSpec.steps", f"names of their own, none {LATENT}", names)
+        expect(len(set(names)) == len(names), "GeneratorSpec.steps", f"distinct names other than {LATENT}", names)
         pixels = [step.granularity == "pixel" for step in self.steps]
-        expect(pixels == [*[False] * (len(pixels) - 1), True], "GeneratorSpec.steps", "pixel the last alone", names)
+        expect(
+            pixels == [*[False] * (len(pixels) - 1), True],
+            "GeneratorSpec.steps",
+            "granularity pixel for the last step only",
+            names,
+        )
         expect(math.isfinite(self.spread) and self.spread > 0, "GeneratorSpec.spread", "above 0", self.spread)
         expect(self.cut is None or self.cut > 0, "GeneratorSpec.cut", "above 0", self.cut)
         expect(self.batch_size >= 1, "GeneratorSpec.batch_size", ">= 1", self.batch_size)
 
     @property
     def places(self) -> tuple[tuple[str, Granularity], ...]:
-        """Where activations can be changed, by name and granularity: the latent, then each step's output."""
+        """The places where activations can be changed: the latent, then each step's output.
+
+        Each has a name and a granularity.
+        """
         return ((LATENT, "latent"), *((step.name, step.granularity) for step in self.steps))

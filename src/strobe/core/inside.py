@@ -1,7 +1,8 @@
-"""Access to the files of a folder through one function, so that no name and no link can lead out of it.
+"""Access the files of a folder through one function, so that no name and no link can lead out of the folder.
 
 A dataset, run or training folder may come from a stranger. Its files name other files, and any of its entries may be a
-link. Every path read from or written to such a folder passes `inside` first, or `matching` if names are searched.
+link. Every path in such a folder is checked before it is read or written: by `inside`, or by `matching` if names are
+searched.
 """
 
 import os
@@ -21,21 +22,23 @@ WRITTEN = (
 
 
 def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Path:
-    """Return the path of `name` in the folder, whether or not it exists.
+    """Return the path of `name` in the folder, whether or not the file exists.
 
     Raises InvalidFile if the name is absolute or contains `..`, if a link on the path leads out of the folder, or if
-    it is a pipe or a device. The folder itself may be a link, because the user named it. An entry to be `replaced` by
-    a rename, or removed, may be anything; only the path to it is checked.
+    the path is a pipe or a device. The folder itself may be a link, because the user named it. An entry to be
+    `replaced` by a rename, or removed, may be of any kind; only the path to it is checked.
 
     >>> inside(Path("/data/set"), "media/a.png").as_posix()
     '/data/set/media/a.png'
     >>> inside(Path("/data/set"), "../secret")
     Traceback (most recent call last):
-    strobe.core.errors.InvalidFile: /data/set: '../secret' is no file of this folder; it is not opened
+    strobe.core.errors.InvalidFile: /data/set: '../secret' is not a file in this folder; strobe did not open it
     """
     text, relative = str(name), PurePath(name)
     if not relative.parts or relative.anchor or ".." in relative.parts or "\0" in text:
-        raise InvalidFile(folder, f"{printable(text, limit=80)!r} is no file of this folder", hint="it is not opened")
+        raise InvalidFile(
+            folder, f"{printable(text, limit=80)!r} is not a file in this folder", hint="strobe did not open it"
+        )
     path = folder
     try:
         for part in relative.parts[:-1] if replaced else relative.parts:
@@ -54,11 +57,11 @@ def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Pat
 
 def matching(folder: Path, pattern: str) -> list[Path]:
     """Return the matches of the pattern in the folder, sorted; each part of the path is checked before it is listed."""
-    found = [folder]
+    paths = [folder]
     for part in pattern.split("/"):
-        names = (path for parent in found if parent.is_dir() for path in sorted(parent.glob(part)))
-        found = [inside(folder, path.relative_to(folder)) for path in names]
-    return found
+        names = (path for parent in paths if parent.is_dir() for path in sorted(parent.glob(part)))
+        paths = [inside(folder, path.relative_to(folder)) for path in names]
+    return paths
 
 
 def refuse_links(folder: Path, names: Iterable[str] = WRITTEN) -> None:
@@ -79,7 +82,7 @@ def others_in(folder: Path) -> Iterator[Path]:
     """Yield everything below a folder that is neither a file nor a folder: links (not followed), pipes and devices."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:  # missing, not a folder, or not readable: a write there fails anyway
+    except OSError:  # missing, not a folder, or not readable: a write into it fails anyway
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
@@ -95,5 +98,7 @@ def _refuse_way_out(folder: Path, link: Path) -> None:
         stays = False
     if not stays:
         raise InvalidFile(
-            link, "a link that leads out of the folder", hint="it is not followed; put the file itself in its place"
+            link,
+            "a link that leads out of the folder",
+            hint="strobe does not follow it; replace the link with the file",
         )

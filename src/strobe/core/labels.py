@@ -38,7 +38,15 @@ _FEW = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSpace:
-    """An ordered list of classes. `ids` are machine names (WordNet ids if available), `names` are for people.
+    """A named, ordered list of classes.
+
+    Args:
+        name: The name of the space.
+        ids: One unique machine name per class, such as a WordNet id.
+        names: One name per class for people, in the same order.
+
+    Raises:
+        InvalidValue: There is no class, an id appears twice, or ids and names differ in number.
 
     >>> LabelSpace(name="pets", ids=("cat", "dog"), names=("cat", "dog")).index("dog")
     1
@@ -58,16 +66,29 @@ class LabelSpace:
 
     @classmethod
     def of_names(cls, name: str, names: Sequence[str]) -> "LabelSpace":
-        """A space whose ids are its names."""
+        """Return a space whose ids are its names.
+
+        Args:
+            name: The name of the space.
+            names: The classes in order, each once.
+
+        >>> LabelSpace.of_names("pets", ["cat", "dog"]).ids
+        ('cat', 'dog')
+        """
         return cls(name=name, ids=tuple(names), names=tuple(names))
 
     def __contains__(self, label: object) -> bool:
         return isinstance(label, str) and _found(self, label) is not None
 
     def index(self, label: str) -> int:
-        """Return the index of a class given by id, name or synonym; raise UnknownName otherwise.
+        """Return the index of a class.
 
-        Case, spaces and underscores are ignored if the match is still unique.
+        Args:
+            label: The id, name or synonym of the class. Case, spaces and underscores are ignored if the match is
+                still unique.
+
+        Raises:
+            UnknownName: No class matches. The message lists similar names.
 
         >>> LabelSpace.of_names("pandas", ["giant panda", "red panda"]).index("red_panda")
         1
@@ -76,17 +97,17 @@ class LabelSpace:
         """
         place = _found(self, label)
         if place is None:
-            hint = f"it has {printable(', '.join(self.names), limit=400)}" if len(self) <= _FEW else None
+            hint = f"its classes: {printable(', '.join(self.names), limit=400)}" if len(self) <= _FEW else None
             raise UnknownName(f"class of {self.name}", label, _lookup(self), hint=hint)
         return place
 
     @property
     def digest(self) -> str:
-        """Digest that changes when a class, a name or the order does."""
+        """A digest that changes whenever a class, a name or the order changes."""
         return hashlib.sha256(json.dumps([self.ids, self.names]).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """Return a plain dict: only the name for shipped spaces, the classes too for others."""
+        """Return a plain dict that contains the name and, unless strobe ships the space, the classes."""
         found: dict[str, Any] = encode(self)
         return found
 
@@ -104,7 +125,7 @@ def _lookup(label_space: LabelSpace) -> dict[str, int]:
 
 @cache
 def _spelled(label_space: LabelSpace) -> dict[str, int | None]:
-    """Return the same by normalised names; None for a name that matches two classes."""
+    """Return each class index by normalised name; None for a name that matches two classes."""
     out: dict[str, int | None] = {}
     for name, place in _lookup(label_space).items():
         key = class_key(name)
@@ -120,12 +141,24 @@ def _found(label_space: LabelSpace, label: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """Maps source classes to target classes.
+    """Maps scores and labels of a source space to a target space.
 
-    `children[t]` are the source indices of target class t. A class without children gets −inf and never wins. The
-    rule `merge` merges the children's scores and answers with the best target class. The rule `argmax` answers with
-    the target of the best source class; if it has none, the answer is outside the target (the protocol of
-    ImageNet-9).
+    Args:
+        source: The classes that the model answers in.
+        target: The classes of the dataset.
+        children: For each target class, the indices of its source classes. A target class without source classes gets
+            −inf and is never the answer.
+        version: The version of the map, which changes its digest.
+        rule: `merge` merges the children's scores and answers with the best target class. `argmax` answers with the
+            target of the best source class. If that class has no target, the answer is outside the target, as in
+            the protocol of ImageNet-9.
+
+    Raises:
+        InvalidValue: The number of children differs from the number of target classes, or an index does not exist.
+
+    >>> pets, animals = LabelSpace.of_names("pets", ["pug", "collie", "cat"]), LabelSpace.of_names("a", ["dog", "cat"])
+    >>> Projection(source=pets, target=animals, children=((0, 1), (2,))).map_labels(np.array([1, 2])).tolist()
+    [0, 1]
     """
 
     source: LabelSpace
@@ -139,7 +172,10 @@ class Projection:
         expect(len(self.children) == len(self.target), "Projection.children", "one list per target class", None)
         flat = [child for group in self.children for child in group]
         expect(
-            all(0 <= child < len(self.source) for child in flat), "Projection.children", "places in the source", None
+            all(0 <= child < len(self.source) for child in flat),
+            "Projection.children",
+            "indices of source classes",
+            None,
         )
 
     @classmethod
@@ -166,7 +202,7 @@ class Projection:
 
     @property
     def digest(self) -> str:
-        """Digest that changes when either space, the map or its rule does."""
+        """A digest that changes whenever either space, the map or its rule changes."""
         own = [] if self.rule == "merge" else [self.rule]
         text = json.dumps([self.source.digest, self.target.digest, self.children, *own])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -179,10 +215,19 @@ class Projection:
         return np.asarray(table[labels])
 
     def apply(self, scores: Floats, *, kind: str = "logits", merge: str = "max") -> Floats:
-        """Return scores (N, source) as scores (N, target).
+        """Return scores over the target classes.
 
-        `max` and `mean` use the scores unchanged. `sum` returns the log of the summed probabilities. The rule
-        `argmax` allows `max` only, and fills a row with −inf if the answer is outside the target.
+        Args:
+            scores: Scores (N, source).
+            kind: `logits` or `probabilities`. It only matters for `merge="sum"`.
+            merge: How the scores of several source classes are merged. `max` and `mean` use the scores unchanged.
+                `sum` returns the log of the summed probabilities. The rule `argmax` allows `max` only.
+
+        Returns:
+            Scores (N, target). With the rule `argmax`, a row is all −inf if its answer is outside the target.
+
+        Raises:
+            InvalidValue: The scores have the wrong shape, or the rule does not allow this `merge`.
         """
         expect(merge in MERGES, "merge", f"one of {', '.join(MERGES)}", merge)
         expect(
@@ -194,7 +239,7 @@ class Projection:
         if self.is_identity and merge != "sum":
             return scores
         if self.rule == "argmax":
-            expect(merge == "max", "merge", f"max: {self.target.name} takes a model's best class first", merge)
+            expect(merge == "max", "merge", f"max, because {self.target.name} uses the model's best class", merge)
         if merge == "sum":
             scores = log_softmax(scores) if kind == "logits" else _log(scores)
         out = np.full((scores.shape[0], len(self.target)), -np.inf, dtype=scores.dtype)
@@ -211,13 +256,19 @@ class Projection:
         return self._first(scores, out) if self.rule == "argmax" else out
 
     def outside(self, projected: Floats) -> NDArray[np.bool_]:
-        """Return which rows of the result of `apply` (N, target) are outside the target, (N,); none for `merge`."""
+        """Return which rows of the result of `apply` are outside the target, (N,).
+
+        With the rule `merge`, no row is outside.
+        """
         if self.rule == "merge":
             return np.zeros(len(projected), dtype=bool)
         return np.asarray(np.isneginf(projected).all(axis=1))
 
     def _first(self, scores: Floats, merged: Floats) -> Floats:
-        """Return the merged scores with the class of each row's best source class on top, or −inf if it has none."""
+        """Return the merged scores.
+
+        In each row, the target of the best source class leads; if that class has no target, the whole row is −inf.
+        """
         label = self.map_labels(scores.argmax(axis=1))
         # If two targets tie, the best source class decides, not the order of the targets.
         tied = (merged == merged.max(axis=1, keepdims=True)) & (np.arange(len(self.target)) != label[:, None])
@@ -232,27 +283,55 @@ def _log(probabilities: Floats) -> Floats:
 
 def log_softmax(scores: Floats) -> Floats:
     """Log-probabilities along the last axis; −inf stays −inf."""
-    top = scores.max(axis=-1, keepdims=True)
-    shifted = scores - top
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+    shifted = scores - scores.max(axis=-1)[..., None]
+    shifted -= np.log(np.exp(shifted).sum(axis=-1))[..., None]
+    return np.asarray(shifted)
 
 
-def confidence_of(scores: Floats, *, kind: str) -> Floats:
-    """Return probabilities (N, C) over the target classes: softmax of logits, renormalised probabilities."""
-    return np.asarray(np.exp(log_softmax(_log(scores) if kind == "probabilities" else scores)))
+def confidence_of(scores: Floats, *, kind: str, log_sum: Floats | None = None) -> Floats:
+    """Return probabilities (…, C) over the target classes: the softmax of logits, or renormalised probabilities.
 
-
-def top_confidence(scores: Floats, *, kind: str) -> Floats:
-    """Return the largest value of `confidence_of` in each row, (N,), in half the work."""
+    With `log_sum` (…,) by `log_sum_and_lead`, the result is the same in less time.
+    """
     logits = _log(scores) if kind == "probabilities" else scores
-    rest = np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
-    return np.asarray(np.exp(0.0 - np.log(rest)))
+    if log_sum is None:
+        shifted = log_softmax(logits)
+    else:
+        shifted = logits - logits.max(axis=-1)[..., None]
+        shifted -= log_sum[..., None]
+    return np.exp(shifted, out=shifted)
+
+
+def log_sum_and_lead(scores: Floats, label: NDArray[np.int64], *, kind: str) -> tuple[Floats, Floats]:
+    """Return the number that `confidence_of` subtracts in each row, and the lead of the row's `label`, both (N,).
+
+    The number is s = log Σ exp(score − largest score), so the largest probability is exp(−s). The lead, a difference of
+    probabilities, is correct to rounding, and negative if another class is better.
+
+    >>> log_sum, lead = log_sum_and_lead(np.log([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3]]), np.array([1, 0]), kind="logits")
+    >>> np.exp(-log_sum).round(9).tolist(), lead.round(9).tolist()
+    ([0.5, 0.5], [0.2, -0.3])
+    """
+    logits, rows = _log(scores) if kind == "probabilities" else scores, np.arange(len(scores))
+    with np.errstate(over="ignore", invalid="ignore"):  # a label that is far behind is handled below
+        odds = logits - logits[rows, label][:, None]
+        log_sum = np.log(np.exp(odds, out=odds).sum(axis=1))
+        odds[rows, label] = 0.0
+        other = odds[rows, odds.argmax(axis=1)]
+        lead = np.exp(-log_sum) * (1.0 - other)
+    behind = np.flatnonzero(~(other <= 1.0))
+    if len(behind):
+        best = logits[behind].argmax(axis=1)
+        own = confidence_of(scores[behind], kind=kind)[np.arange(len(behind)), label[behind]]
+        log_sum[behind], _ = log_sum_and_lead(scores[behind], best, kind=kind)
+        lead[behind] = own - np.exp(-log_sum[behind])
+    return log_sum, lead
 
 
 def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
     """Raise InvalidValue unless every row can be ranked: no NaN, no +inf, not all −inf.
 
-    `names` name the rows in the message. A single −inf is valid: the class cannot be predicted.
+    `names` name the rows in the message. A single −inf is valid: it marks a class that cannot be predicted.
     """
     rules = (
         ("NaN", np.isnan(scores).any(axis=1)),
@@ -263,14 +342,24 @@ def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
         if bad.any():
             first = names[int(np.flatnonzero(bad)[0])]
             raise InvalidValue(
-                f"{what}: {problem} in the scores of {int(bad.sum())} frame(s), first {first}; "
-                "every score must be a finite number or −inf, and one at least finite"
+                f"{what}: {problem} in the scores of {int(bad.sum())} frame(s); the first is {first}. "
+                "Every score must be a finite number or −inf, with at least one finite score per frame"
             )
 
 
 @cache
 def space(name: str) -> LabelSpace:
-    """Return a label space shipped with strobe: ilsvrc-2012, imagenet-vid, youtube-bb, coco-80 and others."""
+    """Return a label space that strobe ships.
+
+    Args:
+        name: Its name, such as ilsvrc-2012, imagenet-vid, youtube-bb or coco-80.
+
+    Raises:
+        UnknownName: strobe ships no space of this name. The message lists similar names.
+
+    >>> len(space("coco-80")), space("coco-80").names[:2]
+    (80, ('person', 'bicycle'))
+    """
     data = _shipped("spaces")
     if name not in data:
         raise UnknownName("label space", name, data)
@@ -279,7 +368,9 @@ def space(name: str) -> LabelSpace:
 
 
 def other_names(classes: LabelSpace) -> list[list[str]]:
-    """Return the synonyms of each class: the parts of a comma-separated name, and WordNet's for shipped classes.
+    """Return the synonyms of each class.
+
+    They are the parts of a comma-separated name and, for shipped classes, WordNet's synonyms.
 
     >>> other_names(LabelSpace(name="mine", ids=("n01440764", "x"), names=("tench", "box, carton")))
     [['Tinca tinca'], ['box', 'carton']]
@@ -295,11 +386,22 @@ def other_names(classes: LabelSpace) -> list[list[str]]:
 
 @cache
 def projection(source: str, target: str) -> Projection:
-    """Return the shipped projection between two shipped spaces, e.g. ilsvrc-2012 → imagenet-vid."""
+    """Return the projection that strobe ships between two of its label spaces.
+
+    Args:
+        source: The name of the space to map from, such as ilsvrc-2012.
+        target: The name of the space to map to, such as imagenet-vid.
+
+    Raises:
+        UnknownName: strobe ships no projection between the two. The message lists the projections.
+
+    >>> projection("ilsvrc-2012", "imagenet-vid").target.name
+    'imagenet-vid'
+    """
     data = _shipped("projections")
     key = f"{source}->{target}"
     if key not in data:
-        raise UnknownName("label projection", key, data, hint=f"shipped: {', '.join(sorted(data))}")
+        raise UnknownName("label projection", key, data, hint=f"strobe ships {', '.join(sorted(data))}")
     entry = data[key]
     source_space, target_space = space(source), space(target)
     children = tuple(
@@ -316,9 +418,9 @@ def projection(source: str, target: str) -> Projection:
 def _shipped(name: str) -> Any:
     """Return the package's data files in one folder (spaces, projections, synonyms), by name."""
     folder = resources.files("strobe.core") / "data" / name
-    found = {}
+    files = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".json"):
             content = json.loads(entry.read_text(encoding="utf-8"))
-            found[content["name"]] = content["classes"] if name == "spaces" else content
-    return found
+            files[content["name"]] = content["classes"] if name == "spaces" else content
+    return files

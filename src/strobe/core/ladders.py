@@ -1,4 +1,4 @@
-"""The names of the rungs of a background ladder, and the record of each of its images."""
+"""The names of the rungs of a background ladder, and the record of an image in a ladder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,23 +10,23 @@ __all__ = ["CALLED", "CONTEXTS", "CONTROLS", "LADDER", "NEEDS_BOX", "NEEDS_MASK"
 
 RUNGS: Mapping[str, str] = {
     "zoom": "centre, as large as the box",
-    "random": "anywhere, as large as the box",
+    "random": "random place, as large as the box",
     "crop": "the box",
     "grey": "background grey",
     "blur": "background blurred",
     "plain": "background one colour",
-    "same": "ground of its own class",
-    "other": "ground of another class",
+    "same": "background of its own class",
+    "other": "background of another class",
     "object": "object alone, on black",
     "tight": "the box, background grey",
     "removed": "object removed",
-    "ground": "ground alone",
-    "usual": "as the model usually takes it",
+    "ground": "background alone",
+    "usual": "usual preprocessing",
 }
 """All rungs that strobe makes, and their descriptions for people; see docs/background.md."""
 
 CALLED: Mapping[str, str] = {
-    ANCHOR: "the whole image", **RUNGS, "next": "ground of the next class", "box": "object under a black box"
+    ANCHOR: "the whole image", **RUNGS, "next": "background of the next class", "box": "object under a black box"
 }  # fmt: skip
 """Descriptions of all rungs, including the common anchor and those made by others (ImageNet-9)."""
 
@@ -45,10 +45,13 @@ LADDER = "ladder"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPicture:
-    """One image of a ladder. `picture` is its key and the group of its sets; `xyxy` is None if it has no box.
+    """One image of a ladder.
 
-    `area_share` is the box's share of the image, `mask_share` the object's. `boxes` and `masks` record their origin
-    (`true`, or `estimated:` and the model; empty: none). `absent` gives the reason for every rung it lacks.
+    `picture` is the key of the image and the group of its sets; `xyxy` is None if it has no box.
+
+    `area_share` is the share of the image that the box covers, and `mask_share` is the share that the object covers.
+    `boxes` and `masks` record their origin (`true`, or `estimated:` and the model; empty: none). `absent` gives the
+    reason for every rung that the image lacks.
     """
 
     picture: str
@@ -70,5 +73,5 @@ class LadderPicture:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it has no rung at all."""
+        """Whether the image has no rung at all."""
         return LADDER in self.absent

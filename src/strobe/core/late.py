@@ -38,40 +38,41 @@ def installed_version(package: str = "strobe-vision") -> str | None:
 
 
 def too_old() -> dict[str, str]:
-    """Return installed packages older than required, by lower-case name, with the required version."""
+    """Return the installed packages that are older than required: their lower-case names with the required versions."""
     from importlib import metadata
 
     try:
         declared = metadata.requires("strobe-vision") or []
     except metadata.PackageNotFoundError:
         return {}
-    found = {}
+    outdated = {}
     for line in declared:
         bound = re.match(r"([\w.-]+)[^>]*>=([\d.]+)", line)
         have = installed_version(bound[1]) if bound else None
         if bound and have and _release(have) < _release(bound[2]):
-            found[bound[1].lower()] = bound[2]
-    return found
+            outdated[bound[1].lower()] = bound[2]
+    return outdated
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version for comparison; three are enough for a lower bound."""
+    """Return the leading numbers of a version for comparison; three numbers are enough to check a lower bound."""
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     parts = [int(part) for part in numbers[0].split(".")] if numbers else []
     return tuple([*parts, 0, 0, 0][:3])
 
 
 def load(reference: str) -> Any:
-    """Import and return the object of "package.module:name"."""
+    """Import and return the object that "package.module:name" refers to."""
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def spin_briefly() -> None:
-    """Make torch's CPU threads, if torch is imported after this, sleep soon when they wait for each other.
+    """Make torch's CPU threads sleep early when they wait for each other. Call it before torch is imported.
 
-    By default they spin for milliseconds first. On a busy machine they then take the core from the thread they wait
-    for. Call it only in strobe's own processes; child processes inherit it. The user's setting takes precedence.
+    By default a waiting thread spins for milliseconds before it sleeps. On a busy machine, a spinning thread takes the
+    core from the very thread that it waits for. Call it only in strobe's own processes; child processes inherit the
+    setting. The user's setting takes precedence.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = _SPINS

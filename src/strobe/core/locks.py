@@ -38,8 +38,9 @@ class Lock:
     def check(self) -> None:
         """Refuse the file system if this process could take the lock although another process holds it.
 
-        This happens on another machine if locks only work on one machine (NFS with `nolock`, FUSE, …). A machine that
-        does not see the file, or sees another one under its name, cannot decide.
+        This happens if the other process is on another machine and locks do not reach across machines (NFS with
+        `nolock`, FUSE, …). The check has no effect on a machine that does not see the file, or sees another file under
+        its name.
         """
         try:
             with self.path.open("rb+") as file:
@@ -49,8 +50,9 @@ class Lock:
         except OSError:
             return
         raise CannotWrite(
-            f"cannot write {printable(self.path.parent)}: locks of its file system hold on one machine only, so that "
-            "another could write there at once; use another one, or mount it with locks (docs/scale.md)"
+            f"cannot write {printable(self.path.parent)}: locks on its file system work on one machine only, so "
+            "another machine could write at the same time; use another file system, or mount it with locks "
+            "(docs/scale.md)"
         )
 
 
@@ -99,9 +101,9 @@ def writes(argument: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
     """Lock a file; if another process holds it, raise StrobeError `busy`, or wait if `busy` is None.
 
-    The system frees the lock when the process ends, and the file is removed on release. A file left by a killed
-    process is reused. A file system without locks is refused, and no file is left there; a caller that would wait
-    continues.
+    The system frees the lock when the process ends, and the file is removed on release. A file left by a killed process
+    is reused. A file system without locks is refused, and no file is left on it. A caller with `busy` None continues
+    without a lock.
     """
     missing = [one for one in path.parents if not one.exists()]
     make_folder(path.parent)
@@ -116,19 +118,19 @@ def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
             raise cannot_write(path, error) from error
         yield held
     finally:
-        if os.name != "nt":  # while locked: a waiting process sees that it is gone and creates a new one
+        if os.name != "nt":  # removed while locked: a waiting process sees that the file is gone and creates a new one
             path.unlink(missing_ok=True)
         with suppress(OSError):
-            release(handle)  # processes forked in the meantime have it open too
+            release(handle)  # processes forked in the meantime also have the file open
         os.close(handle)
         with suppress(OSError):
-            if os.name == "nt":  # Windows cannot remove an open file, neither ours before nor another's now
+            if os.name == "nt":  # only now, because Windows cannot remove an open file
                 path.unlink(missing_ok=True)
         _take_away(missing)
 
 
 def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
-    """Return the open file, locked, and still at its path."""
+    """Open and lock the file, make sure that it is still at its path, and return it."""
     while True:
         try:
             handle = os.open(path, _OPEN, 0o666)
@@ -138,7 +140,7 @@ def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode) or path.is_symlink():
             os.close(handle)
-            raise InvalidFile(path, "not a lock file of strobe", hint="remove it")
+            raise InvalidFile(path, "not one of strobe's lock files", hint="remove it")
         try:
             hold(handle, wait=busy is None)
         except OSError as error:
@@ -151,11 +153,11 @@ def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
             _take_away(missing)
             raise CannotWrite(
                 f"cannot write {printable(path.parent)}: its file system cannot lock ({error.strerror}), so two "
-                "commands could write there at once; use another one, or mount it with locks (docs/scale.md)"
+                "commands could write at the same time; use another file system, or mount it with locks (docs/scale.md)"
             ) from error
         if is_at(path, about):
             return handle
-        os.close(handle)  # another process held and removed it while we waited
+        os.close(handle)  # another process held the lock and removed the file while this process waited
 
 
 def _take_away(made: list[Path]) -> None:

@@ -10,7 +10,7 @@ __all__ = ["short_models", "short_names", "shown_models"]
 def short_names(names: Sequence[str]) -> list[str]:
     """Return each name without unneeded folders and image suffix; equal names stay equal.
 
-    A name keeps as many of its last parts as make it unique, joined by a middle dot.
+    A name keeps the last parts that make it unique, joined by a middle dot.
 
     >>> short_names(["val/clip1/000010.JPEG", "val/clip1/000020.JPEG", "dog@7"])
     ['000010', '000020', 'dog@7']
@@ -19,23 +19,23 @@ def short_names(names: Sequence[str]) -> list[str]:
     """
     if not any(mark in name for name in names for mark in "/\\."):  # each is short, and there may be a million
         return list(names)
-    whole = list(dict.fromkeys(names))
-    parts = {name: _parts(name) for name in whole}
-    taken = dict.fromkeys(whole, 1)
+    distinct = list(dict.fromkeys(names))
+    parts = {name: _parts(name) for name in distinct}
+    taken = dict.fromkeys(distinct, 1)
     while True:
-        shown = {name: "·".join(parts[name][-taken[name] :]) for name in whole}
-        many = Counter(shown.values())
-        unclear = [name for name in whole if many[shown[name]] > 1 and taken[name] < len(parts[name])]
+        shown = {name: "·".join(parts[name][-taken[name] :]) for name in distinct}
+        uses = Counter(shown.values())
+        unclear = [name for name in distinct if uses[shown[name]] > 1 and taken[name] < len(parts[name])]
         if not unclear:
             break
         for name in unclear:
             taken[name] += 1
     # Names that no folder distinguishes (`a.png` and `a.jpg`) keep their suffix.
-    return [shown[name] if many[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
+    return [shown[name] if uses[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
 
 
 def short_models(names: Sequence[str]) -> list[str]:
-    """Return names of models, with files in them without unneeded folders; other names are unchanged.
+    """Return the names of models, without unneeded folders if a name is a file path; other names are unchanged.
 
     >>> short_models(["py:/data/nets/mine.py:make", "timm:resnet18@tuned/model.pt", "hf:microsoft/resnet-50"])
     ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
@@ -50,7 +50,7 @@ def short_models(names: Sequence[str]) -> list[str]:
         (head if front is None else head[front.end() :]).partition(":")
         for head, front in zip(heads, fronts, strict=True)
     ]
-    is_file = [bool(mark) and (scheme in _FILES or rest[:1] in tuple("/\\.~")) for scheme, mark, rest in apart]
+    is_file = [bool(mark) and (rest[:1] in tuple("/\\.~") or _FILE.search(rest) is not None) for _, mark, rest in apart]
     files = iter(short_names([rest for (*_, rest), one in zip(apart, is_file, strict=True) if one]))
     shown = [
         (f"{front[0] if front else ''}{scheme}:{next(files)}" if one else head) + mark + file
@@ -72,15 +72,15 @@ def shown_models(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(every, short_models(every), strict=True))
 
 
-_FILES = ("onnx", "pt2", "py")
-"""Providers whose models are files."""
+_FILE = re.compile(r"\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$")
+"""The end of a model that is a file."""
 
-_TWO = re.compile(rf"(?:boxes[a-z-]*|crop):(?:.*:)?(?=(?:{'|'.join(_FILES)}):)")
-"""Prefixes of a model that is a file, in a name that combines two models."""
+_TWO = re.compile(r"(?:boxes[a-z-]*|crop):(?:.*:)?(?=[\w.-]+:[^:]*\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$)")
+"""Prefixes that a name can have in front of a model file, as in `boxes:py:mine.py:make`."""
 
 
 def _at_weights(name: str) -> tuple[str, str, str]:
-    """Return the model, the separator and the file of weights after it, if any."""
+    """Return the model, the separator, and the weights file after the separator, if any."""
     head, mark, file = name.rpartition("@")
     return (head, mark, file) if head else (name, "", "")
 

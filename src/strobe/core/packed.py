@@ -1,8 +1,8 @@
 """A frame as a file that is fast to read: a NumPy array of differences between rows, compressed with zstd.
 
-Decompressed by any zstd (`zstd -d 000012.zst -o 000012.npy`) it is a .npy file, and `np.cumsum(np.load("000012.npy"),
-axis=0, dtype=np.uint8)` gives the pixels. A zstd skippable frame precedes the array. It holds height and width, and a
-seal that ties the file to the digest of its original pixels.
+Any zstd program decompresses it to a .npy file (`zstd -d 000012.zst -o 000012.npy`), and
+`np.cumsum(np.load("000012.npy"), axis=0, dtype=np.uint8)` gives the pixels. A zstd skippable frame precedes the array.
+The skippable frame contains the height, the width, and a seal that ties the file to the digest of its original pixels.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ __all__ = ["PACKED_SUFFIX", "is_packed", "is_sealed", "packed", "packed_size", "
 PACKED_SUFFIX = ".zst"
 
 _LEVEL = 3
-"""The zstd level: smaller than PNG in half its time; higher levels take many times as long for a tenth less."""
+"""The zstd level. Files are smaller than PNG in half the time; higher levels save a tenth in many times as long."""
 
-_HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then our content
+_HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then strobe's content
 _START = struct.pack("<II8s", 0x184D2A5E, _HEAD.size - 8, b"strobe 1")
 
 _BLOCK = 16
@@ -47,7 +47,7 @@ def is_packed(data: bytes) -> bool:
 
 
 def is_sealed(data: bytes, sha256: str) -> bool:
-    """Return whether a packed file is, byte for byte, one made of pixels with this digest."""
+    """Return whether a packed file was made from pixels with this digest and has not changed by a byte."""
     return data[_HEAD.size - 32 : _HEAD.size] == _seal(sha256, memoryview(data)[_HEAD.size :])
 
 
@@ -69,10 +69,12 @@ def unpacked(data: bytes) -> NDArray[np.uint8]:
     width, height = packed_size(data)
     header = _npy_header(height, width)
     content = memoryview(data)[_HEAD.size :]
-    # No copy: the decompressed array is ours alone, so sums can be computed in place.
+    # No copy is needed: nothing else uses the decompressed array, so sums can be computed in place.
     found = load("pyarrow:Codec")("zstd").decompress(content, len(header) + height * width * 3)
     flat = np.frombuffer(found, dtype=np.uint8)
-    expect(flat[: len(header)].tobytes() == header, "packed frame", "an array of its height and width", "another")
+    expect(
+        flat[: len(header)].tobytes() == header, "packed frame", "an array of the recorded height and width", "another"
+    )
     rows = flat[len(header) :].reshape(height, width * 3)
     if not rows.flags.writeable:
         rows = rows.copy()
@@ -95,7 +97,10 @@ def _npy_header(height: int, width: int) -> bytes:
 
 
 def _sum_down(rows: NDArray[np.uint8]) -> None:
-    """Replace every row by the sum of the rows up to it, modulo 256; ten times faster than np.cumsum."""
+    """Replace every row by the sum of all rows up to and including it, modulo 256.
+
+    This is ten times faster than np.cumsum.
+    """
     even = len(rows) // _BLOCK * _BLOCK
     blocks = rows[:even].reshape(-1, _BLOCK, rows.shape[1])
     for place in range(1, _BLOCK):

@@ -1,7 +1,7 @@
-"""Parquet files with a size limit before reading: a kilobyte can expand to gigabytes, and the footer may hide it.
+"""Read Parquet files up to a size limit, because a kilobyte can expand to gigabytes, and the footer may hide this.
 
-The footer and every page header are parsed here (Thrift's compact protocol), because readers decompress what a page
-declares. Texts are read as dictionaries, and expanded only if the result also fits.
+The footer and every page header are parsed here (Thrift's compact protocol), because readers decompress as many bytes
+as a page declares. Texts are read as dictionaries, which are expanded only if the result also stays below the limit.
 """
 
 import mmap
@@ -36,10 +36,10 @@ Content = bytes | mmap.mmap
 def open_bounded(
     path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
 ) -> tuple[Any, int]:
-    """Return a pyarrow ParquetFile with texts as dictionaries, and an upper bound of the bytes to read these columns.
+    """Return a pyarrow ParquetFile with texts as dictionaries, and an upper bound on the bytes that these columns need.
 
-    Raises InvalidFile if that is far more than a file of its size can hold, or if it is not a Parquet file. `listed`
-    is the size of a number in a list. `content` is the file's content, if it is already in memory.
+    Raises InvalidFile if the bound is far more than a file of this size can hold, or if the file is not a Parquet file.
+    `listed` is the size of a number in a list. `content` is the file's content, if it is already in memory.
     """
     arrow = load("pyarrow:ArrowException")
     try:
@@ -58,14 +58,14 @@ def open_bounded(
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
     twice = [name for name, many in Counter(names).items() if many > 1 and (columns is None or name in columns)]
     if twice:
-        raise InvalidFile(path, f"the column {twice[0]} is there twice", hint="remove one of them")
+        raise InvalidFile(path, f"the column {twice[0]} appears twice", hint="remove one of them")
     return file, cost
 
 
 def read_bounded(
     path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
 ) -> tuple[Any, list[str]]:
-    """Return the file's columns among `columns` as a pyarrow Table, and the names of all columns; by default all."""
+    """Return the requested columns that the file has (by default all) as a pyarrow Table, and all column names."""
     file, cost = open_bounded(path, columns, listed=listed, content=content)
     try:
         with file:
@@ -76,32 +76,34 @@ def read_bounded(
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
 
 
-def _read(file: Any, wanted: list[str]) -> Any:
+def _read(file: Any, names: list[str]) -> Any:
     """Return the columns; lists of texts are read by row group, as pyarrow has no dictionaries for them."""
     types, schema = load("pyarrow:types"), file.schema_arrow
-    if file.num_row_groups < 2 or not any(types.is_nested(schema.field(name).type) for name in wanted):
-        return file.read(columns=wanted)
-    parts = [file.read_row_group(number, columns=wanted) for number in range(file.num_row_groups)]
+    if file.num_row_groups < 2 or not any(types.is_nested(schema.field(name).type) for name in names):
+        return file.read(columns=names)
+    parts = [file.read_row_group(number, columns=names) for number in range(file.num_row_groups)]
     return load("pyarrow:concat_tables")(parts)
 
 
 def written_out(path: Path, table: Any, cost: int = 0) -> Any:
-    """Return the table with its text dictionaries expanded; refuse it if that takes too much on top of the cost."""
+    """Return the table with its text dictionaries expanded; refuse a table that would take too much memory."""
     types = load("pyarrow:types")
-    for place, found in enumerate(table.schema):
-        is_list = types.is_list(found.type) and types.is_dictionary(found.type.value_type)
-        if types.is_dictionary(found.type) or is_list:
+    for place, field in enumerate(table.schema):
+        is_list = types.is_list(field.type) and types.is_dictionary(field.type.value_type)
+        if types.is_dictionary(field.type) or is_list:
             column = table.column(place)
             cost += sum(_text_bytes(chunk) for chunk in column.chunks)
             _bound(path, cost)
-            kind = load("pyarrow:list_")(found.type.value_type.value_type) if is_list else found.type.value_type
-            table = table.set_column(place, found.name, column.cast(kind))
+            kind = load("pyarrow:list_")(field.type.value_type.value_type) if is_list else field.type.value_type
+            table = table.set_column(place, field.name, column.cast(kind))
     return table
 
 
 def _bound(path: Path, cost: int) -> None:
     if cost > max(_MOST, 256 * path.stat().st_size):
-        raise InvalidFile(path, f"would unpack to {cost / 2**30:.1f} GiB, far more than its size; it is not read")
+        raise InvalidFile(
+            path, f"would unpack to {cost / 2**30:.1f} GiB, far more than its size allows; strobe did not read it"
+        )
 
 
 def _text_bytes(chunk: Any) -> int:
@@ -116,17 +118,20 @@ def _text_bytes(chunk: Any) -> int:
 
 
 def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, bool, int, int]]:
-    """Yield each leaf column of each row group: its path, whether it is text, its values, its decompressed bytes."""
+    """Yield the leaf columns of each row group.
+
+    Each has a path, whether it is text, a value count and a decompressed size.
+    """
     if content is None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             yield from _leaves(path, mapped)
         return
     size = len(content)
     if size < 12 or content[-4:] != _MAGIC:
-        raise ValueError("no Parquet file")
+        raise ValueError("not a Parquet file")
     begin = size - 8 - int.from_bytes(content[-8:-4], "little")
     if begin < 4:
-        raise ValueError("a footer longer than the file")
+        raise ValueError("the footer is longer than the file")
     footer, _ = _struct(content[begin : size - 8], 0)
     for group in footer.get(4, ()):
         for column in group[1]:
@@ -137,7 +142,7 @@ def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, b
 
 
 def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
-    """Return the values and the decompressed bytes of a column's consecutive pages, from their headers."""
+    """Return the value count and the decompressed size of a column's consecutive pages, from their headers."""
     place, first = facts[9], facts.get(11) or 0
     if 0 < first < place:
         place = first
@@ -153,7 +158,7 @@ def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
 
 
 def _struct(content: Content, place: int) -> tuple[dict[int, Any], int]:
-    """Return a struct of Thrift's compact protocol by field number, and its end."""
+    """Return the fields of a struct in Thrift's compact protocol by number, and the place where the struct ends."""
     out: dict[int, Any] = {}
     number = 0
     while (head := content[place]) != 0:
@@ -176,7 +181,7 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
     if kind == 8:
         length, place = read_varint(content, place)
         if place + length > len(content):
-            raise ValueError("a text longer than the file")
+            raise ValueError("a text is longer than the file")
         return bytes(content[place : place + length]), place + length
     if kind in (9, 10):
         return _list(content, place)
@@ -186,16 +191,16 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
         return content[place], place + 1
     if kind == 7:
         return None, place + 8
-    raise ValueError("no footer of Parquet")  # maps and other types do not occur
+    raise ValueError("not a Parquet footer")  # maps and other types do not occur
 
 
 def _list(content: Content, place: int) -> tuple[list[Any], int]:
     head = content[place]
-    many, place = (head >> 4, place + 1) if head >> 4 < 15 else read_varint(content, place + 1)
-    if many > len(content) - place:  # each takes at least a byte
-        raise ValueError("a list longer than the file")
+    n_items, place = (head >> 4, place + 1) if head >> 4 < 15 else read_varint(content, place + 1)
+    if n_items > len(content) - place:  # each takes at least a byte
+        raise ValueError("a list is longer than the file")
     out = []
-    for _ in range(many):
+    for _ in range(n_items):
         one, place = _value(content, place, head & 15)
         out.append(one)
     return out, place

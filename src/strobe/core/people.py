@@ -1,16 +1,17 @@
-"""People's answers about one image: what is it (`NameAnswer`), where is it (`BoxAnswer`).
+"""People's answers about one image: the class of its object (`NameAnswer`) and the object's location (`BoxAnswer`).
 
-Answers are appended and never changed; each person's latest answer on an image counts.
+Answers are appended and never changed; each person's latest answer about an image counts.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from strobe.core.errors import expect
+from strobe.core.records import Verdict
 
-__all__ = ["DISCARDS", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
+__all__ = ["DISCARDS", "PEOPLE", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
 
 SAID = ("class", "none", "unsure", "late")
 """The possible answers for an image: a class, none of these, cannot tell, or too late (after the time limit)."""
@@ -21,10 +22,10 @@ DISCARDS = ("absent", "several", "whole", "unclear", "other")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameAnswer:
-    """One person's name for one image.
+    """The class that one person named for one image.
 
-    `label` is the id of the class if `said` is `class`. If it is `late`, it is the class chosen too late, or empty.
-    `condition` is how the image was shown: its variant, `anchor`, or `control`.
+    `label` is the id of the class if `said` is `class`. If `said` is `late`, `label` is the class chosen after the time
+    limit, or empty. `condition` is how the image was shown: its variant, `anchor`, or `control`.
     """
 
     answer_id: str
@@ -44,7 +45,7 @@ class NameAnswer:
         if self.said == "class":
             expect(bool(self.label), "NameAnswer.label", "a class", self.label)
         elif self.said != "late":
-            expect(not self.label, "NameAnswer.label", f"empty with {self.said}", self.label)
+            expect(not self.label, "NameAnswer.label", f"empty if the answer is {self.said}", self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +53,8 @@ class BoxAnswer:
     """One person's location of the object of class `label` in one image.
 
     `stage` is `draw` (round one) or `verify` (disagreements, shown again). `xyxy` are pixels of the stored image, far
-    corner exclusive. An image to be discarded has a `reason` and may have no box. `suggested` means that the box is a
-    detector's, unchanged.
+    corner exclusive. An image to be discarded has a `reason` and may have no box. `suggested` means that a detector
+    proposed the box and the person did not change it.
     """
 
     answer_id: str
@@ -76,16 +77,23 @@ class BoxAnswer:
         expect(bool(self.label), "BoxAnswer.label", "a class", self.label)
         expect(self.decision in ("keep", "discard"), "BoxAnswer.decision", "keep or discard", self.decision)
         if self.decision == "keep":
-            expect(self.xyxy is not None, "BoxAnswer.xyxy", "a box where the image is kept", self.xyxy)
-            expect(not self.reason, "BoxAnswer.reason", "empty where the image is kept", self.reason)
+            expect(self.xyxy is not None, "BoxAnswer.xyxy", "a box, because the image is kept", self.xyxy)
+            expect(not self.reason, "BoxAnswer.reason", "empty, because the image is kept", self.reason)
         else:
-            expect(bool(self.reason), "BoxAnswer.reason", "a reason where the image is discarded", self.reason)
+            expect(bool(self.reason), "BoxAnswer.reason", "a reason, because the image is discarded", self.reason)
         if self.xyxy is not None:
             expect(len(self.xyxy) == 4, "BoxAnswer.xyxy", "four numbers", self.xyxy)
             x0, y0, x1, y1 = self.xyxy
             expect(all(_is_finite(value) for value in self.xyxy), "BoxAnswer.xyxy", "finite numbers", self.xyxy)
             expect(x0 >= 0 and y0 >= 0, "BoxAnswer.xyxy", "inside the image", self.xyxy)
             expect(x1 > x0 and y1 > y0, "BoxAnswer.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
+
+
+PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
+"""The tables of people's answers, which grow separately, and the record type of each table's rows.
+
+A table is a field of `Dataset`, a Parquet file in its folder and a table of the review store.
+"""
 
 
 def _check(record: str, annotator: str, frame_id: str, seconds: float | None) -> None:
@@ -102,7 +110,7 @@ Answer = TypeVar("Answer", NameAnswer, BoxAnswer)
 
 
 def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
-    """Return the answer that counts, by frame and person: the latest, regardless of file order."""
+    """Return the latest answer of each person about each frame, regardless of file order; only this answer counts."""
     latest: dict[str, dict[str, Answer]] = {}
     for answer in sorted(answers, key=lambda one: (one.at, one.answer_id)):
         latest.setdefault(answer.frame_id, {})[answer.annotator] = answer

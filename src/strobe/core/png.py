@@ -1,4 +1,7 @@
-"""The PNG encoder of images made by strobe. Frames of video have their own, as fast as the decoder (build.store)."""
+"""The PNG encoder for images made by strobe.
+
+Video frames have an encoder of their own (build.store), which is as fast as the decoder.
+"""
 
 import io
 
@@ -11,7 +14,7 @@ __all__ = ["png_bytes"]
 
 
 def png_bytes(pixels: NDArray[np.uint8], *, compress_level: int = 3) -> bytes:
-    """Return the image as a PNG, lightly compressed, because storing must not take longer than making it."""
+    """Return the image as a PNG, lightly compressed, because storing an image must not take longer than making it."""
     buffer = io.BytesIO()
     load("PIL.Image:fromarray")(pixels).save(buffer, format="png", compress_level=compress_level)
     return buffer.getvalue()

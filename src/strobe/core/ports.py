@@ -15,6 +15,8 @@ __all__ = [
     "AnswerStore",
     "Classifier",
     "Detector",
+    "DeviceModel",
+    "DeviceSource",
     "Differentiable",
     "EncodedClassifier",
     "Executor",
@@ -46,7 +48,7 @@ class Preparation(Protocol):
         """Return the input of the model's `forward`: 8-bit pixels (height, width, 3), or a tuple with small values."""
 
     def prepare_input(self, image: Image) -> Any:
-        """Return the same for an image that is already a model's own input, as `Model.prepare_input` does."""
+        """Return the `forward` input for an image that is a model's own input, as `Model.prepare_input` does."""
 
 
 @runtime_checkable
@@ -67,7 +69,7 @@ class Model(Protocol):
 
     @property
     def preparation(self) -> Preparation | None:
-        """All of `prepare` as data that another process can execute; None if it cannot be expressed that way."""
+        """The whole of `prepare` as data that another process can execute; None if this is not possible."""
 
     def prepare(self, image: Image) -> Any:
         """Return one image after the model's own preprocessing, ready for `forward`. Thread-safe."""
@@ -100,12 +102,12 @@ class EncodedClassifier(Protocol):
 class Differentiable(Model, Protocol):
     """A classifier whose scores have gradients with respect to its input pixels, as attacks and searches need.
 
-    Pixels are those of the model's own input before normalisation, so nothing is resized or cropped in between.
+    The pixels are the model's own input before normalisation, so they are neither resized nor cropped.
     """
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
-        """Height and width of that input; None if this model has no gradients after all."""
+        """Height and width of that input; None if this model has no gradients."""
 
     def input_pixels(self, image: Image) -> Image:
         """Return one image resized and cropped to the model's input, 8 bits, RGB."""
@@ -113,8 +115,8 @@ class Differentiable(Model, Protocol):
     def input_scores(self, pixels: Any) -> Any:
         """Return scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
 
-        For 8-bit pixels divided by 255, they equal those of `forward`. Gradients flow from the scores to the pixels
-        only.
+        For 8-bit pixels divided by 255, the scores equal the scores of `forward`. Gradients flow from the scores to the
+        pixels only.
         """
 
 
@@ -134,10 +136,10 @@ class LayeredGenerator(Protocol):
         """Where it runs: cpu, cuda, cuda:1, mps."""
 
     def condition(self, latents: Any, classes: Any) -> Any:
-        """Return the input of every step other than the activation, from latents (N, latent_size) and classes (N,).
+        """Return the condition, an input of every step, from latents (N, latent_size) and classes (N,).
 
-        The latents are those of the first step, changed or not. If later steps also use the latent, a change of it
-        reaches them too.
+        The latents are the latents of the first step, changed or unchanged. If later steps also use the latent, a
+        change of the latent affects them too.
         """
 
     def run(self, step: int, activation: Any, condition: Any) -> Any:
@@ -150,7 +152,7 @@ class LayeredGenerator(Protocol):
 
 @runtime_checkable
 class Detector(Model, Protocol):
-    """An object detector. It returns boxes in pixels of its input image."""
+    """An object detector. Boxes are in pixels of the input image."""
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
         """Return the detections in each image, highest score first."""
@@ -171,7 +173,41 @@ class SendableSource(FrameSource, Protocol):
     """A source that other processes can read: its parts are small enough to send."""
 
     def only(self, rows: Sequence[int]) -> FrameSource:
-        """Return a source of these rows alone, small enough to send with every task."""
+        """Return a source that contains only these rows and is small enough to send with every task."""
+
+
+@runtime_checkable
+class DeviceSource(FrameSource, Protocol):
+    """A source whose frames are made on the models' device, with the same bits as on the CPU."""
+
+    threads: int
+    """The number of threads that call `batches`. Many of them wait."""
+
+    handed_over: dict[int, str]
+    """Videos that the CPU reads instead, with the reason."""
+
+    def tasks(self, rows: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the rows in the groups that are fastest to read."""
+
+    def batches(self, rows: Sequence[int]) -> Iterator[tuple[list[int], Any]]:
+        """Yield rows and their frames, a tensor (N, height, width, 3) in the thread's current stream.
+
+        Frames are None if their rows must be read with `read`. The streams of the iterator are idle when it ends.
+        """
+
+    def close(self) -> None:
+        """Release what is held on the device."""
+
+
+@runtime_checkable
+class DeviceModel(Protocol):
+    """A model that prepares frames on its own device."""
+
+    def prepare_on_device(self, frames: Any) -> Sequence[Any] | None:
+        """Return the result of `prepare` for each frame of a tensor (N, height, width, 3), bit for bit.
+
+        The result is None if the device cannot do this.
+        """
 
 
 class Executor(Protocol):
@@ -185,17 +221,17 @@ class AnswerStore(Protocol):
     """Stores a model's answers during a run and reports which frames already have one."""
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Return which frames have an answer, (F,), and how many of these are recorded as unreadable."""
+        """Return which frames have an answer, (F,), and the number of these that are recorded as unreadable."""
 
     def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
         """Store the answers to these frames atomically; `device` is the kind of device that computed them."""
 
 
 class Progress(Protocol):
-    """Progress of long work for a waiting user. The command line supplies a bar or plain lines."""
+    """Shows the progress of long work to the user. The command line supplies a bar or plain lines."""
 
     def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
-        """Start a task and return a function to call with the number of units just done."""
+        """Start a task, and return a function that the caller calls with the number of units just done."""
 
     def note(self, text: str) -> None:
         """Print one line."""

@@ -10,12 +10,12 @@ __all__ = ["projection_between", "shipped_between"]
 
 
 def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
-    """Return the projection from scores of `source` to scores of `target`.
+    """Return the projection from scores over `source` to scores over `target`.
 
     It is the identity if the ids are equal, and the shipped map if both spaces are shipped. Otherwise classes are
-    matched by id, then by name (ignoring case, spaces and punctuation), then by synonym (motorbike is motorcycle). A
-    list of a shipped space's names uses its shipped map if that reaches more classes. Classes of the dataset without a
-    match get −inf.
+    matched by id, then by name (ignoring case, spaces and punctuation), then by synonym (motorbike is motorcycle). If
+    all names are names of a shipped space, the map of that space is used if it matches more classes. Classes of the
+    dataset without a match get −inf.
     """
     if source.ids == target.ids:
         return Projection(source=source, target=target, children=tuple((place,) for place in range(len(target))))
@@ -27,9 +27,9 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
     )
     if not any(children):
         raise StrobeError(
-            f"no class of the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) is a class of the "
-            f"dataset ({target.name}, e.g. {target.names[0]}); give the model's classes names the dataset uses, "
-            "or make the dataset with --label-space ilsvrc-2012, imagenet-vid, youtube-bb or coco-80"
+            f"the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) and the dataset "
+            f"({target.name}, e.g. {target.names[0]}) have no class in common; rename the model's classes to the "
+            "dataset's, or make the dataset with --label-space ilsvrc-2012, imagenet-vid, youtube-bb or coco-80"
         )
     return Projection(source=source, target=target, children=children)
 
@@ -37,15 +37,18 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
 def shipped_between(source: LabelSpace, target: LabelSpace) -> Projection | None:
     """Return the shipped map between two shipped spaces, if there is one."""
     try:
-        found = projection(source.name, target.name)
+        shipped = projection(source.name, target.name)
     except UnknownName:
         return None
-    same = found.source.ids == source.ids and found.target.ids == target.ids
-    return found if same else None  # a space that only shares a shipped name is matched by its classes
+    same = shipped.source.ids == source.ids and shipped.target.ids == target.ids
+    return shipped if same else None  # a space that only shares a shipped name is matched by its classes
 
 
 def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
-    """Return, per target class, the source classes with its id, else its name, else an unused synonym."""
+    """Return the source classes of each target class.
+
+    They are the classes with its id, else its name, else an unused synonym.
+    """
     by_id = {label_id: place for place, label_id in enumerate(source.ids)}
     named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
     out: list[tuple[int, ...]] = []
@@ -64,20 +67,20 @@ def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], .
 
 
 def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
-    """Return the same by a shipped map, if every class of the source is in a shipped space; empty otherwise.
+    """Return the matches of `_matched` through a shipped map; empty if a source class is in no shipped space.
 
-    A list of COCO's names in any order, or some of them, maps to ImageNet-Vid's classes as coco-80 does.
+    Any selection of COCO's names, in any order, maps to ImageNet-Vid's classes as coco-80 does.
     """
     for name in _LISTED:
-        known, found = space(name), shipped_between(space(name), target)
-        if found is None or found.rule != "merge":
+        known, shipped = space(name), shipped_between(space(name), target)
+        if shipped is None or shipped.rule != "merge":
             continue
         by_id = name == "ilsvrc-2012"  # its names are not unique: crane is a bird and a machine
         words = [(one, class_key(one)) for one in source.ids]
         if not all(key in NO_CLASS or (one in known.ids if by_id else one in known) for one, key in words):
             continue
         own = {known.index(one): place for place, (one, key) in enumerate(words) if key not in NO_CLASS}
-        return tuple(tuple(own[child] for child in group if child in own) for group in found.children)
+        return tuple(tuple(own[child] for child in group if child in own) for group in shipped.children)
     return ()
 
 
@@ -86,14 +89,14 @@ _LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
 
 
 def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for place, (label_id, name) in enumerate(zip(source.ids, source.names, strict=True)):
         for word in _words(label_id, name, key):
-            found.setdefault(word, []).append(place)
-    return found
+            places.setdefault(word, []).append(place)
+    return places
 
 
 def _words(label_id: str, name: str, key: Callable[[str], str]) -> list[str]:
-    """Return the distinct, non-empty keys of a class: of its id, its name, and the parts of a comma-separated name."""
+    """Return the distinct, non-empty keys of a class: of its id, its name, and the parts of a name with commas."""
     keys = (key(word) for word in (label_id, name, *name.split(",")))
     return [word for word in dict.fromkeys(keys) if word]

@@ -50,8 +50,11 @@ class Frame:
     """One frame of one video, identified by its content and not by its path.
 
     `video_id` is the digest of the video or of its frame list. `key` is the frame's name in its source, which
-    prediction files use. `time_s` is exact. If `as_input` is set, the pixels already are a model's input and are
-    neither resized nor cropped. `recipe` describes how to render a frame that is not stored.
+    prediction files use. The time `time_s` is exact. If `as_input` is set, the pixels already are a model's input and
+    are neither resized nor cropped. `recipe` describes how to render a frame that is not stored.
+
+    >>> Frame(video_id="3f9a", index=12, key="dog/12.png").id
+    '3f9a:12'
     """
 
     video_id: str
@@ -87,7 +90,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerturbationSet:
-    """An anchor and the images that a person would call the same. `members` does not include the anchor.
+    """An anchor and the images that a person would consider the same. `members` does not include the anchor.
 
     `axis` is the meaning of the members' distance. `variant` is the change made to the anchor (empty in a dataset
     without variants). `group` joins the sets of one image. `status`, `reach` and `margin` are set by a search
@@ -130,7 +133,20 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detections:
-    """The detections in one image: `xyxy` (N, 4) in pixels, `label` (N,), `score` (N,)."""
+    """The detections in one image.
+
+    Args:
+        xyxy: The corners of the boxes (N, 4) in pixels of the image.
+        label: The class of each box (N,).
+        score: The score of each box (N,).
+
+    Raises:
+        InvalidValue: The shapes differ, or a number is not finite.
+
+    >>> box = Detections(xyxy=np.array([[0.0, 0, 4, 4]]), label=np.array([2], np.int32), score=np.array([0.9]))
+    >>> len(box)
+    1
+    """
 
     xyxy: NDArray[np.float64]
     label: NDArray[np.int32]
@@ -140,7 +156,7 @@ class Detections:
         n = self.score.shape[0] if self.score.ndim == 1 else -1
         expect(self.xyxy.shape == (n, 4), "Detections.xyxy", f"shape ({n}, 4)", self.xyxy.shape)
         expect(self.label.shape == (n,), "Detections.label", f"shape ({n},)", self.label.shape)
-        expect(bool(are_pixels(self.xyxy).all()), "Detections.xyxy", "finite numbers, at most 1e9", "others")
+        expect(bool(are_pixels(self.xyxy).all()), "Detections.xyxy", "finite numbers, at most 1e9", "other values")
         expect(bool(np.isfinite(self.score).all()), "Detections.score", "finite numbers", "NaN or infinity")
 
     def __len__(self) -> int:
@@ -152,9 +168,9 @@ class Verdict:
     """One vote, as it was cast. Votes are appended and never changed; each annotator's latest vote counts.
 
     `stage` is `pair` (round one), `verify` (round two), `joint` (decided together) or `anchor` (labels of the anchor
-    alone). In an `anchor` vote, `frame_id` is the anchor's, `decision` rates the anchor (`similar` = good,
-    `dissimilar` = bad), and `labels` holds the full names of the labels seen. `bad_anchor` drops the whole set.
-    `seconds` is this pair's share of the time its page was open. `page_version` identifies that page.
+    alone). In an `anchor` vote, `frame_id` is the anchor's, `decision` rates the anchor (`similar` = good, `dissimilar`
+    = bad), and `labels` holds the full names of the labels seen. `bad_anchor` drops the whole set. `seconds` is this
+    pair's share of the time during which its page was open. `page_version` identifies that page.
     """
 
     verdict_id: str
@@ -185,7 +201,7 @@ class Verdict:
 
     @property
     def at_once(self) -> int:
-        """The number of pairs on the page of the vote: `1f0c.set20` had 20, a version without a suffix had one."""
+        """The number of pairs on the voting page: 20 for version `1f0c.set20`, 1 for a version without a suffix."""
         _, _, pairs = self.page_version.rpartition(".set")
         return int(pairs) if pairs.isdecimal() and int(pairs) else 1
 
@@ -195,7 +211,11 @@ class ModelSpec:
     """A model's description of itself: everything that can change its predictions.
 
     `kind` is the type of its scores (`logits` or `probabilities`). `weights` is the digest of its weights.
-    `preprocessing` is plain JSON; it is printed, and stored with the predictions.
+    `preprocessing` is plain JSON; it is printed, and stored with the predictions. `batch_size` is the default.
+
+    >>> from strobe.core.labels import space
+    >>> ModelSpec(name="net", provider="py", task="classification", label_space=space("coco-80"), weights="3f9a").kind
+    'logits'
     """
 
     name: str
@@ -214,7 +234,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreviewed:
-    """Counts of unvoted pairs in kept sets, which count as rejected, and of sets reduced to their anchor by this."""
+    """The number of unvoted pairs in kept sets and the number of sets reduced to their anchor.
+
+    Unvoted pairs count as rejected.
+    """
 
     pairs: int
     sets: int

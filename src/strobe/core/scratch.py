@@ -12,7 +12,7 @@ __all__ = ["making_room"]
 
 @contextmanager
 def making_room() -> Iterator[None]:
-    """Turn errors with temporary files into one line that explains where to provide more space."""
+    """Turn an error about a temporary file into one line that explains where to provide more space."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,11 @@
-"""Replace several files of a folder together: a kill at any moment leaves either all old or all new files.
+"""Replace several files of a folder together.
 
-They are written to a hidden folder with a list of moves (`swapping`). Renaming that folder to `.committed` is the
-commit. If a kill interrupts the moves after that, the next command that opens the folder completes them (`settle`). A
-folder may come from a stranger: nothing in `.committed` may be a link, and no name in its list may lead out of it.
+If the process is killed at any moment, either all old or all new files remain.
+
+The new files are written to a hidden folder with a list of moves (`swapping`). Renaming that folder to `.committed` is
+the commit. If the process is killed during the moves after the commit, the next command that opens the folder completes
+the moves (`settle`). A folder may come from a stranger, so nothing in `.committed` may be a link, and no listed name
+may lead out of the folder.
 """
 
 import errno
@@ -58,7 +61,7 @@ class Staged:
         """Move everything into place; `swapping` does this on exit."""
         try:
             put = sorted(path for path in self.root.rglob("*") if path.is_file())
-            with ThreadPoolExecutor(8) as pool:  # synced together they take hardly longer than one
+            with ThreadPoolExecutor(8) as pool:  # syncing all files together takes hardly longer than syncing one
                 list(pool.map(make_lasting, put))
             listing = self.aside / _LIST
             names = [path.relative_to(self.root).as_posix() for path in put]
@@ -91,7 +94,7 @@ def _refuse_blocked(folder: Path, names: list[str]) -> None:
 
 @contextmanager
 def swapping(folder: Path) -> Iterator[Staged]:
-    """Replace files together on exit: a kill at any moment leaves either all old or all new files.
+    """Replace files together on exit. If the process is killed at any moment, either all old or all new files remain.
 
     On an error nothing is changed. Readers of the folder call `settle` first.
 
@@ -124,7 +127,7 @@ def swapping(folder: Path) -> Iterator[Staged]:
 def settle(folder: Path, *, sweep: bool = False) -> None:
     """Complete the committed moves of a killed process in this folder; `sweep` also removes its uncommitted files.
 
-    Only leftovers that no living process holds are removed. If there are none, this is a single lookup.
+    Only leftovers that no running process has locked are removed. If there are no leftovers, this is a single lookup.
     """
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
@@ -167,7 +170,7 @@ def _open_folder(folder: Path) -> int | None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Prevent other processes from swapping files in the folder in the meantime."""
+    """Prevent other processes from swapping files in the folder while the context is open."""
     handle = _open_folder(folder)
     try:
         yield
@@ -177,36 +180,35 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _finish(folder: Path) -> None:
-    """Move the files of a commit into place; repeating it has the same result."""
+    """Move the files of a commit into place; repeating the moves has the same result."""
     committed = folder / _COMMITTED
     listing = committed / _LIST
     if not os.path.lexists(committed):
         return
     _refuse_foreign(committed)
     try:
-        if listing.is_file():  # otherwise all was moved, and only the empty folder is left
+        if listing.is_file():  # otherwise all files were moved, and only the empty folder is left
             _move(folder, *_listed(folder, listing))
             _sync_folder(folder)
             listing.unlink()
         shutil.rmtree(committed)
     except OSError as error:
         raise StrobeError(
-            f"{printable(folder)}: a write was interrupted and has to be finished first, but cannot be: "
-            f"{why_not_written(error)}"
+            f"{printable(folder)}: strobe cannot finish an interrupted write: {why_not_written(error)}"
         ) from error
 
 
 def _refuse_foreign(committed: Path) -> None:
-    """Raise InvalidFile if it is not a folder of plain files: strobe puts no link, pipe or device there."""
+    """Raise InvalidFile unless the folder contains plain files only: strobe puts no link, pipe or device there."""
     found = committed if committed.is_symlink() or not committed.is_dir() else next(others_in(committed), None)
     if found is not None:
         raise InvalidFile(
-            found, "not a file of an interrupted write", hint=f"nothing is moved; remove {committed.name}"
+            found, "not a file of an interrupted write", hint=f"strobe moved nothing; remove {committed.name}"
         )
 
 
 def _listed(folder: Path, listing: Path) -> tuple[list[str], list[str]]:
-    """Return the files to put and to remove; refuse a list that points out of the folder."""
+    """Return the files to write and to remove; refuse a list that points out of the folder."""
     content = read_json(listing)
     try:
         put, gone = list(content["put"]), list(content["gone"])
@@ -230,7 +232,7 @@ def _move(folder: Path, put: list[str], gone: list[str]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make renames in the folder survive a power cut, if the system supports it."""
+    """Make renames in the folder survive a power cut, if the system can do so."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

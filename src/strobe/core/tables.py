@@ -46,7 +46,7 @@ KINDS = tuple(SOURCES)
 
 @dataclass(frozen=True, slots=True)
 class LazyColumn:
-    """A column of `n` rows that is read on first use. The caller has already validated its content."""
+    """A column of `n` rows that is read on first use. The caller has already validated the content of the column."""
 
     read: Callable[[], NDArray[Any]]
     n: int
@@ -143,7 +143,7 @@ class Frames:
     pixels (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the
     folder. `as_input` marks images stored as a model's own input, which are neither resized nor cropped. `recipe` is
     a JSON object (kind, severity, seed …) for a frame that is rendered on reading, else empty. Any column may be a
-    `LazyColumn`, which is read on first use, because scoring mostly needs just two of them.
+    `LazyColumn`, which is read on first use, because scoring mostly needs just two columns.
     """
 
     video: Ints
@@ -179,7 +179,7 @@ class Frames:
         return value
 
     def passing(self, name: str) -> NDArray[Any]:
-        """Return a column for temporary use: a large column that is not loaded yet is read but not kept."""
+        """Return a column for temporary use. A large column that is not loaded yet is read but not kept in memory."""
         value = object.__getattribute__(self, name)
         return value.read() if type(value) is LazyColumn and len(value) > BLOCK else getattr(self, name)
 
@@ -219,8 +219,8 @@ class Sets:
 
     `set` is a row of `set_id`; `frame` is a row of Frames. Like `set_id`, the following columns have one entry per
     set. `variant` is a row of the dataset's Variants (0 if it has none). `group` joins the sets of one image and
-    defaults to the set's own name. `status` is one of STATUSES. `reach` is how far the set or search went (NaN: as
-    far as its members). `margin` is the margin by which a finding holds (NaN: unknown).
+    defaults to the set's own name. `status` is one of STATUSES. `reach` is the largest distance that the set or search
+    covered (NaN: the largest distance of its members). `margin` is the margin of the search's result (NaN: unknown).
     """
 
     set_id: Texts
@@ -254,13 +254,15 @@ class Sets:
         expect(bool(in_order.all()), "sets", "rows sorted by set, then distance", None)
         expect(pairs_differ(self.set, self.frame), "sets", "each frame once per set", None)
         _one_of(self.status, STATUSES, "sets.status")
-        expect(bool((self.variant >= 0).all()), "sets.variant", "a row of variants", None)
+        expect(bool((self.variant >= 0).all()), "sets.variant", "rows of the variants table", None)
         expect(not (np.isinf(self.reach) | (self.reach < 0)).any(), "sets.reach", "finite and >= 0, or unknown", None)
         expect(not np.isinf(self.margin).any(), "sets.margin", "finite, or unknown", None)
         lost = self.is_searched & np.isnan(self.reach)
         if lost.any():
             row = int(np.flatnonzero(lost)[0])
-            raise InvalidValue(f"sets: set {printable(self.set_id[row])} is {self.status[row]} and has no reach")
+            raise InvalidValue(
+                f"sets: set {printable(self.set_id[row])} has the status {self.status[row]} but no reach"
+            )
 
     def __len__(self) -> int:
         return len(self.set_id)
@@ -298,7 +300,7 @@ class Labels:
         expect(pairs_differ(self.frame, self.label), "labels", "each label once per frame", None)
 
     def by_frame(self) -> dict[int, list[int]]:
-        """The labels of every labelled frame, in table order."""
+        """The labels of every labelled frame, in the order of the table."""
         found: dict[int, list[int]] = {}
         for frame, label in zip(self.frame.tolist(), self.label.tolist(), strict=True):
             found.setdefault(frame, []).append(label)
@@ -336,7 +338,7 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """Hints computed from the pixels for each row of Sets (same order and length); a hint never decides alone.
+    """Hints computed from the pixels, in the order of the rows of Sets; a hint alone never decides about a pair.
 
     `cut` is the scene-cut score in [0, 1]. `blur` is the log2 ratio of sharpness, member over anchor. `motion` is the
     mean displacement in per cent of the frame's diagonal. `exposure` is the change of mean luma in [−1, 1].

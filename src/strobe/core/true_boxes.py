@@ -22,7 +22,7 @@ _HALF_PIXEL = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedBoxes:
-    """Boxes (N, 4) in pixels and inside their images, which of them are kept (N,), and notes on changes."""
+    """Boxes (N, 4) in pixels and inside their images, with a mask of the kept boxes (N,) and notes on the changes."""
 
     xyxy: Floats
     keep: Bools
@@ -30,7 +30,9 @@ class FittedBoxes:
 
 
 def are_shares(xyxy: Floats, wh: Floats) -> Bools:
-    """Return which boxes (N, 4) end within a pixel of the corner of an image of `wh` (N, 2), zero if unknown.
+    """Return which boxes (N, 4) end within a pixel of their image's far corner.
+
+    Image sizes `wh` (N, 2) are 0 if unknown.
 
     >>> are_shares(np.array([[0.1, 0.2, 0.5, 0.9], [1.0, 2, 30, 40]]), np.array([[640.0, 480], [640, 480]])).tolist()
     [True, False]
@@ -44,10 +46,10 @@ def fit_boxes(
 ) -> FittedBoxes:
     """Return the boxes (N, 4) in pixels of the stored images; raise InvalidValue if their meaning is unclear.
 
-    `real_wh` (N, 2) is the size of each box's image, `declared_wh` the size its annotation gives; 0 if unknown.
-    `source` (N,) numbers the videos, `name` gives a box's frame in words. Fractions of the image are refused. Boxes
-    for another size of the same shape are scaled. Boxes that extend beyond the image are clipped. Boxes outside it are
-    dropped if they are few, else refused.
+    `real_wh` (N, 2) is the size of each box's image, and `declared_wh` is the size that its annotation gives; 0 if
+    unknown. `source` (N,) is the number of each box's video, and `name` returns the name of a box's frame. Fractions of
+    the image are refused. Boxes for another image size with the same aspect ratio are scaled. Boxes that extend beyond
+    the image are clipped. Boxes outside the image are dropped if they are few, else refused.
     """
     if not len(xyxy):
         return FittedBoxes(xyxy=xyxy, keep=np.zeros(0, dtype=bool), notes=())
@@ -62,8 +64,7 @@ def fit_boxes(
         xyxy = np.where(other[:, None], xyxy * np.tile(wh / np.maximum(declared_wh, 1), 2), xyxy)
         a, b = _size(declared_wh[rows[0]]), _size(real_wh[rows[0]])
         notes.append(
-            f"{len(rows)} box(es) were made for images of another size (the first for {a}, the image has {b}): "
-            "they were scaled"
+            f"{len(rows)} box(es) were made for images of another size and were scaled (the first: from {a} to {b})"
         )
     inside, keep, more = _cut(xyxy, wh, name)
     return FittedBoxes(xyxy=inside, keep=keep, notes=(*notes, *more))
@@ -80,37 +81,37 @@ def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Cal
     if len(bad):
         first = int(bad[0])
         raise InvalidValue(
-            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the corner, as every box of its "
-            f"video does ({len(bad)} in all): they look like shares of the image; write boxes in pixels, x times the "
+            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the corner, as do all boxes of its "
+            f"video ({len(bad)} in all); they look like fractions of the image; write boxes in pixels, x times the "
             "width and y times the height"
         )
 
 
 def _refuse_size(xyxy: Floats, real: Floats, declared: Floats, name: Callable[[int], str]) -> None:
-    """Refuse boxes of another size than their image's if they cannot be scaled, or need not be."""
+    """Refuse boxes made for another image size if they cannot be scaled, or if they already fit without scaling."""
     scale = real / declared
     skewed = np.abs(scale[:, 0] / scale[:, 1] - 1) > 0.02 + 1 / real.min(axis=1)
     if skewed.any():
         first = int(np.flatnonzero(skewed)[0])
         turned = bool((declared[first] == real[first][::-1]).all())
         raise InvalidValue(
-            f"{name(first)}: its boxes were made for an image of {_size(declared[first])}, the image has "
-            f"{_size(real[first])}: {'it was turned' if turned else 'another shape'}, so they cannot be scaled; make "
-            "the annotation again for these images"
+            f"{name(first)}: its boxes were made for an image of {_size(declared[first])}, but the image is "
+            f"{_size(real[first])}, {'rotated' if turned else 'another shape'}, so they cannot be scaled; annotate "
+            "these images again"
         )
     beyond = (xyxy[:, 2:] > declared * 1.02 + 1).any(axis=1)
     smaller = (declared > _SMALLER * real).all(axis=1)
     within = (xyxy[:, 2:] <= real + 1).all(axis=1)
     if beyond.mean() > _MOST_BEYOND or (smaller.all() and within.all()):
         raise InvalidValue(
-            f"{name(0)}: the annotation gives a size of {_size(declared[0])}, the image has {_size(real[0])}, and the "
-            f"boxes (first {_corners(xyxy[0])}) fit the image as they are: correct the size in the annotation, or the "
-            "boxes"
+            f"{name(0)}: the annotation gives the size {_size(declared[0])}, but the image is {_size(real[0])} and "
+            f"the boxes (first {_corners(xyxy[0])}) fit it without scaling; correct the size in the annotation, or "
+            "the boxes"
         )
 
 
 def _cut(xyxy: Floats, wh: Floats, name: Callable[[int], str]) -> tuple[Floats, Bools, list[str]]:
-    """Return boxes clipped to their images, those inside them, and notes on both."""
+    """Return boxes clipped to their images, a mask of the boxes inside their image, and notes on all changes."""
     known = (wh > 0).all(axis=1, keepdims=True)
     inside = np.where(known, np.clip(xyxy, 0.0, np.tile(wh, 2)), xyxy)
     keep = np.asarray(((inside[:, 2:] - inside[:, :2]) > 0).all(axis=1))
@@ -118,24 +119,24 @@ def _cut(xyxy: Floats, wh: Floats, name: Callable[[int], str]) -> tuple[Floats, 
     if len(outside) > _FEW_OUTSIDE * len(xyxy):
         first = int(outside[0])
         raise InvalidValue(
-            f"{name(first)}: the box {_corners(xyxy[first])} lies outside the image ({_size(wh[first])}), as "
-            f"{len(outside)} of {len(xyxy)} do; boxes are x0, y0, x1, y1 in pixels of the upright image"
+            f"{name(first)}: the box {_corners(xyxy[first])} is outside the image ({_size(wh[first])}), as "
+            f"{len(outside)} of {len(xyxy)} are; boxes must be x0, y0, x1, y1 in pixels of the upright image"
         )
     moved = np.abs(inside - xyxy)
     far = np.flatnonzero(keep & (moved > 0.02 * np.tile(wh, 2) + 1).any(axis=1))
     if len(xyxy) >= 5 and len(far) > _MOST_BEYOND * len(xyxy):
         first = int(far[0])
         raise InvalidValue(
-            f"{name(first)}: the box {_corners(xyxy[first])} reaches beyond the image ({_size(wh[first])}), as "
-            f"{len(far)} of {len(xyxy)} do: they look made for another size; boxes are x0, y0, x1, y1 in pixels of the "
-            "upright image"
+            f"{name(first)}: the box {_corners(xyxy[first])} extends beyond the image ({_size(wh[first])}), as "
+            f"{len(far)} of {len(xyxy)} do; they look made for another size; boxes must be x0, y0, x1, y1 in pixels "
+            "of the upright image"
         )
     notes = []
     cut = int((keep & (moved > _HALF_PIXEL).any(axis=1)).sum())
     if cut:
-        notes.append(f"{cut} box(es) reached beyond their image and were cut to it")
+        notes.append(f"{cut} box(es) extended beyond their image and were clipped")
     if len(outside):
-        notes.append(f"{len(outside)} box(es) lie outside their image and were left out; their labels stay")
+        notes.append(f"{len(outside)} box(es) are outside their image and were dropped; their labels are kept")
     return np.asarray(inside), keep, notes
 
 

@@ -14,7 +14,7 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
 
 ROLES = ("same", "control", "shown")
-"""The roles of a variant: `same`, a person would give the same answer; `control`, a comparison, in no worst case.
+"""The roles of a variant: `same`, a person would give the same answer; `control`, excluded from every worst case.
 
 `shown` is for viewing only and in no figure (the path from an image to a finding).
 """
@@ -53,7 +53,9 @@ class Target:
         expect(bool(self.name), "target.name", "not empty", self.name)
 
     def is_model(self, name: str, weights: str = "") -> bool:
-        """Return whether that model is the target: by weights if both are known, else by name.
+        """Return whether that model is the target.
+
+        The weights decide if both digests are known; otherwise the name decides.
 
         >>> Target(name="net", weights="3f").is_model("other", "3f"), Target(name="net").is_model("net", "3f")
         (True, True)
@@ -63,10 +65,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One change made to anchors. `levels` ascend from above 0; `estimated`: it uses boxes or masks nobody drew.
+    """One change made to anchors. The `levels` are positive and ascending.
 
-    `fields` describes it in plain words and numbers (kind, norm, granularity, rung, fit …). Levels that are not
-    `ordered` are names: none of them includes another.
+    `estimated` means that a model, not a person, made the boxes or masks.
+
+    `fields` describes the change in plain words and numbers (kind, norm, granularity, rung, fit …). Levels that are not
+    `ordered` are names, and no level includes another.
     """
 
     variant: str
@@ -93,7 +97,7 @@ class Variant:
             raise InvalidValue(f"variants.fields: expected plain JSON, got {error}") from error
 
     def described(self) -> str:
-        """Return everything about it as one line of JSON, for the digest."""
+        """Return the whole variant as one line of JSON, for the digest."""
         target = self.target and [self.target.name, self.target.weights, dict(self.target.preprocessing)]
         parts = (self.variant, dict(self.fields), target, self.axis, self.unit, self.ordered, self.levels, self.role)
         return json.dumps([*parts, self.estimated], sort_keys=True)
@@ -144,7 +148,7 @@ class Variants:
 
     @property
     def k(self) -> int:
-        """The largest number of levels of a variant, which is k on such data."""
+        """The largest number of levels that any variant has, which is the k of a dataset with variants."""
         return max(len(levels) for levels in self.levels)
 
     @property
@@ -171,9 +175,9 @@ class Variants:
 
 
 def level_numbers(distance: NDArray[np.float64], levels: Sequence[float]) -> NDArray[np.int64]:
-    """Return for each distance the number, from 1, of the smallest level that includes it; 0 at distance 0.
+    """Return, for each distance, the number (from 1) of the smallest level that includes it; 0 for distance 0.
 
-    Beyond the last level it is the number of levels plus one.
+    A distance beyond the last level gives the number of levels plus one.
 
     >>> level_numbers(np.array([0.0, -0.3, 0.5, 2.5]), [0.5, 1.0]).tolist()
     [0, 1, 1, 3]

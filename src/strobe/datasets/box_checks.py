@@ -1,4 +1,4 @@
-"""Check that boxes are what the file declares: corners or sizes, pixels or fractions, finite, and class numbering."""
+"""Check boxes against their file's declaration: corners or sizes, pixels or fractions, class numbering. Refuse NaN."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, mis
 
 __all__ = ["check_boxes", "check_numbering"]
 
-_MUCH = 0.25  # a fraction of boxes beyond the image that no detector produces
+_MUCH = 0.25  # no detector puts this fraction of its boxes beyond the image
 _LITTLE = 0.02
 _SEVERAL = 0.05
 _ENOUGH = 20
@@ -34,23 +34,26 @@ def check_boxes(
 ) -> tuple[Floats, list[str]]:
     """Return the boxes as xyxy (N, 4), and notes about them.
 
-    Refused are NaN, infinity, negative sizes, and boxes that only make sense in another format, order or scale, judged
-    by image sizes or the dataset's own boxes. If both format and unit are given, they are accepted. As in pycocotools,
-    boxes without area and boxes beyond the image are kept and counted. They can only be false positives.
+    NaN, infinity and negative sizes are refused. Boxes that only make sense in another format, order or scale are
+    refused too, unless both format and unit are given. Image sizes, or the dataset's own boxes, show which format fits.
+    As in pycocotools, boxes without area and boxes beyond the image are kept and counted. Such boxes can only be false
+    positives.
     """
     bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
         problem = f"{len(bad)} boxes with NaN or infinity, or numbers above 1e9"
         raise InvalidFile(path, problem, where=f"first {raw.where(int(bad[0]))}")
     box = _in_pixels(path, raw.box, frame, dataset, box_units)
-    said = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
-    xyxy = FORMS[said](box)
+    form = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
+    xyxy = FORMS[form](box)
     sample = _sample(box, raw.score, frame, dataset)
-    wrong = _mixed_up(box, said, sample, frame, dataset) if box_format == "auto" else None
+    wrong = _mixed_up(box, form, sample, frame, dataset) if box_format == "auto" else None
     if wrong is not None:
         likely, why = wrong
         raise InvalidFile(
-            path, f"boxes are read as {said}, but look like {likely}: {why}", hint=f"pass --box-format {likely}"
+            path,
+            f"strobe reads the boxes as {form}, but they look like {likely}: {why}",
+            hint=f"pass --box-format {likely}",
         )
     size = xyxy[:, 2:] - xyxy[:, :2]
     negative = np.flatnonzero((size < 0).any(axis=1))
@@ -60,27 +63,27 @@ def check_boxes(
             path,
             f"{len(negative)} of {len(box)} boxes have a negative width or height, e.g. {raw.box[row].tolist()}",
             where=f"first {raw.where(row)}",
-            hint=f"they are read as {said}; an array of boxes is (N, 4)",
+            hint=f"strobe reads them as {form}; an array of boxes has the shape (N, 4)",
         )
     if "auto" in (box_format, box_units):
-        _refuse_misread(path, sample, said)
+        _refuse_misread(path, sample, form)
     return xyxy, _notes(xyxy, size, frame, dataset)
 
 
-def _refuse_misread(path: Path | str, sample: BoxSample, said: str) -> None:
-    other = misread(sample, said)
+def _refuse_misread(path: Path | str, sample: BoxSample, form: str) -> None:
+    other = misread(sample, form)
     if other is not None:
         raise InvalidFile(
             path,
-            f"boxes are read as {said} in pixels of the image, but fit the objects only when {other.text}: the median "
-            f"overlap is {other.fit:.2f} then, {other.taken:.2f} as read",
-            hint=f"write {said} in pixels of the dataset's images; where they are right as they are, pass "
-            f"--box-format {said} and --box-units pixels",
+            f"strobe reads the boxes as {form} in pixels of the image, but they match the objects only when "
+            f"{other.text}: the median overlap is then {other.fit:.2f}, and {other.taken:.2f} as read",
+            hint=f"write {form} in pixels of the dataset's images; if the boxes are correct, pass "
+            f"--box-format {form} and --box-units pixels",
         )
 
 
 def _sample(box: Floats, score: Floats, frame: NDArray[np.int64], dataset: Dataset) -> BoxSample:
-    """Return boxes on a sample of the frames with objects, with the first object of each."""
+    """Return boxes on a sample of the frames with objects, together with each frame's first object."""
     true_xyxy, true_frame, _ = _objects(dataset)
     wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
     return BoxSample.of(box, frame, score, true_xyxy, true_frame, wh)
@@ -100,37 +103,37 @@ def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset:
     known, wh = _sizes(frame, dataset)
     if units == "normalised":
         if not known[frame >= 0].all():
-            raise InvalidFile(path, "normalised boxes, but the dataset does not know the sizes of its images")
+            raise InvalidFile(path, "the boxes are normalised, but the dataset has no image sizes")
         return np.asarray(box * np.tile(np.maximum(wh, 1), 2))
     truth = dataset.boxes.xyxy if dataset.boxes is not None else np.zeros((0, 4))
     large = bool((wh[known] > 8).any()) or bool((truth > 8).any())
     if units == "auto" and len(box) and large and bool((np.abs(box) <= _CORNER).all()):
         raise InvalidFile(
             path,
-            f"all {len(box)} boxes lie within {_CORNER} pixels of the corner: they look normalised, shares of the "
-            "image's width and height",
+            f"all {len(box)} boxes are within {_CORNER} pixels of the corner; they look like fractions of the image's "
+            "width and height",
             hint="pass --box-units normalised",
         )
     return box
 
 
 def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which boxes are on a frame of known size, and those frames' width and height (N, 2)."""
+    """Return which boxes are on a frame of known size, and the width and height of their frames (N, 2)."""
     place = np.maximum(frame, 0)
     wh = np.stack([dataset.frames.width[place], dataset.frames.height[place]], axis=1).astype(np.float64)
     return (frame >= 0) & (wh > 0).all(axis=1), wh
 
 
 def _mixed_up(
-    box: Floats, said: str, sample: BoxSample, frame: NDArray[np.int64], dataset: Dataset
+    box: Floats, assumed: str, sample: BoxSample, frame: NDArray[np.int64], dataset: Dataset
 ) -> tuple[str, str] | None:
-    """Return a format likelier than the declared one, and why. None if there is none."""
+    """Return a format that is more likely than the declared one, with the reason, or None."""
     if not len(box):
         return None
     known, wh = _sizes(frame, dataset)
 
     def look(form: str) -> tuple[float, float, float]:
-        """Return the fractions of boxes inside out and beyond the image, and their overlap with the dataset's own."""
+        """Return the share of boxes of negative size, the share beyond the image, and the overlap with true boxes."""
         xyxy = FORMS[form](box)
         inside_out = ((xyxy[:, 2:] - xyxy[:, :2]) < 0).any(axis=1).mean()
         margin = 0.02 * wh[known] + 1
@@ -138,22 +141,22 @@ def _mixed_up(
         share = float(beyond.any(axis=1).mean()) if known.any() else 0.0
         return float(inside_out), share, sample.fit(FORMS[form](sample.box))
 
-    inside_out, beyond, fit = look(said)
-    found: list[tuple[float, float, str, str]] = []
+    inside_out, beyond, fit = look(assumed)
+    likelier: list[tuple[float, float, str, str]] = []
     for form in FORMS:
         other_inside_out, other_beyond, other_fit = look(form)
-        if form == said or other_inside_out > 0:
+        if form == assumed or other_inside_out > 0:
             continue
         if inside_out > 0 and (other_fit > fit if sample.n_frames else inside_out > _SEVERAL):
             why = f"{round(inside_out * len(box))} of {len(box)} would have a negative size"
         elif beyond > _MUCH and other_beyond < _LITTLE:
-            why = f"{beyond:.0%} of them would reach beyond the image"
+            why = f"{beyond:.0%} of them would extend beyond the image"
         elif other_fit > 0.5 and fit < 0.75 * other_fit:
-            why = f"they overlap the dataset's boxes by {fit:.2f} as read and by {other_fit:.2f} otherwise (median)"
+            why = f"their median overlap with the dataset's boxes is {fit:.2f} as read and {other_fit:.2f} otherwise"
         else:
             continue
-        found.append((round(other_fit, 2), -other_beyond, form, why))
-    return max(found)[2:] if found else None
+        likelier.append((round(other_fit, 2), -other_beyond, form, why))
+    return max(likelier)[2:] if likelier else None
 
 
 def check_numbering(
@@ -165,11 +168,11 @@ def check_numbering(
     dataset: Dataset,
     taken: str,
 ) -> None:
-    """Refuse classes in another order than assumed, judged by the boxes that match an object.
+    """Refuse classes if the boxes that match an object show that their order is not the assumed order.
 
-    `label` (N,) are the dataset's classes under the reading `taken`, −1 for none. Numbers are compared under every
-    known reading. If each answer consistently matches another class, or hardly any matches its own, no figure would be
-    meaningful.
+    `label` (N,) holds the dataset's classes under the reading `taken`, −1 for none. Numbers are compared under every
+    known reading. If each answer consistently matches another class, or if hardly any answer matches its own class, no
+    figure would be meaningful.
     """
     true_xyxy, true_frame, true_label = _objects(dataset)
     use = np.flatnonzero(frame >= 0)
@@ -177,30 +180,32 @@ def check_numbering(
     if len(boxes) < _ENOUGH:
         return
     rows, true = use[boxes], true_label[objects]
-    found = class_order(raw.label[rows], label[rows], true)
+    order_found = class_order(raw.label[rows], label[rows], true)
     numbers = all(type(word) is int for word in raw.words) and raw.categories is None
     if numbers:
         word = np.array(raw.words, dtype=np.int64)[raw.label[rows]]
         readings = [(float((said == true).mean()), text, hint) for text, hint, said in _number_readings(word, dataset)]
         best = max((share for share, *_ in readings), default=0.0)
-        if best > 0.5 and found.right < 0.5 * best:
+        if best > 0.5 and order_found.right < 0.5 * best:
             fitting = [(text, hint) for share, text, hint in readings if share > 0.95 * best]
             fitting = [one for one in fitting if "alphabet" not in one[0]] or fitting
             raise InvalidFile(
                 path,
-                f"class numbers look like {' or '.join(text for text, _ in fitting)}: of the boxes that fit an object "
-                f"{best:.0%} name its class so, {found.right:.0%} as {taken}",
+                f"class numbers look like {' or '.join(text for text, _ in fitting)}: read that way, {best:.0%} of "
+                f"the boxes that match an object have its class, but {order_found.right:.0%} as {taken}",
                 hint=fitting[0][1] if len(fitting) == 1 else "give categories with id and name",
             )
-    if found.is_other or (numbers and found.is_none):
+    if order_found.is_other or (numbers and order_found.is_none):
         names = dataset.info.label_space.names
-        stands = [f"{printable(raw.words[answer])} is mostly on {printable(names[one])}" for answer, one in found.means]
-        many = f"of {found.n} objects that a box fits {found.right:.0%} are given their class"
-        order = f"; by content {', '.join(stands[:3])}" if found.is_other else ", and no other reading fits"
+        stands = [
+            f"{printable(raw.words[answer])} is mostly on {printable(names[one])}" for answer, one in order_found.means
+        ]
+        share_right = f"a matching box has the right class on {order_found.right:.0%} of {order_found.n} objects"
+        order = f"; {', '.join(stands[:3])}" if order_found.is_other else ", and no other known numbering fits"
         raise InvalidFile(
             path,
-            f"its classes look like another order than {taken}: {many}{order}",
-            hint="give categories with id and name, or each box the name of its class",
+            f"the classes seem to be in another order than {taken}: {share_right}{order}",
+            hint="give categories with id and name, or the class name of each box",
         )
 
 
@@ -224,7 +229,10 @@ def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tu
             )
     by_name = np.array(sorted(range(len(own)), key=lambda place: own.names[place]), dtype=np.int64)
     names = "give categories with id and name"
-    for first, text in ((0, "the dataset's classes by alphabet"), (1, "the dataset's classes by alphabet, from 1")):
+    for first, text in (
+        (0, "the dataset's classes in alphabetical order"),
+        (1, "the dataset's classes in alphabetical order, from 1"),
+    ):
         place = number - first
         there = (place >= 0) & (place < len(own))
         yield text, names, np.where(there, by_name[np.clip(place, 0, len(own) - 1)], -1)
@@ -243,9 +251,11 @@ def _notes(xyxy: Floats, size: Floats, frame: NDArray[np.int64], dataset: Datase
     notes = []
     flat = int((size == 0).any(axis=1).sum())
     if flat:
-        notes.append(f"{flat} boxes without area: kept, as false positives")
+        notes.append(f"{flat} boxes have no area; they are kept and count as false positives")
     known, wh = _sizes(frame, dataset)
     outside = known & ((xyxy[:, :2] >= wh) | (xyxy[:, 2:] <= 0)).any(axis=1)
     if outside.any():
-        notes.append(f"{int(outside.sum())} boxes wholly outside their image: kept, as false positives")
+        notes.append(
+            f"{int(outside.sum())} boxes are entirely outside their image; they are kept and count as false positives"
+        )
     return notes

@@ -1,4 +1,4 @@
-"""Bring image files of a foreign layout into a dataset folder, and hash them."""
+"""Copy or link image files from another layout into a dataset folder, and hash them."""
 
 import filecmp
 import hashlib
@@ -24,10 +24,10 @@ MediaMode = Literal["copy", "link", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """How an import runs: how images are brought, whether hints are computed, where progress is reported.
+    """How an import runs: how images are copied or linked, whether hints are computed, and where progress is reported.
 
-    `look_only` is for a folder that already holds a dataset. Nothing is written, and a file that would be written is an
-    error.
+    `look_only` is for a folder that already contains a dataset. Nothing is written, and a file that would be written is
+    an error.
     """
 
     media: MediaMode = "copy"
@@ -37,36 +37,36 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         if self.hints and self.media == "none":
-            raise InvalidValue("--hints are computed from the images; leave --no-media away")
+            raise InvalidValue("--hints needs the images; remove --no-media")
 
     def files(self, source: Path, target: Path, names: Collection[str]) -> dict[str, tuple[str, tuple[int, int]]]:
         """Put source/NAME at target/media/NAME for every name. Returns sha256 and (width, height) of each.
 
-        Existing files with the same bytes are not copied again, so the same command resumes. Returns nothing if media
-        stay at the source.
+        Existing files with the same bytes are not copied again, so the same command resumes. The result is empty if
+        media stay at the source.
         """
         if self.media == "none":
             return {}
         for name in names:
             if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or "\\" in name:
-                raise StrobeError(f"the frame name {printable(name)!r} leaves the release's folder; it is refused")
+                raise StrobeError(f"the frame name {printable(name)!r} leads out of the release's folder")
         missing = [name for name in names if not (source / name).is_file()]
         if missing:
             raise StrobeError(
                 f"{len(missing)} of {len(names)} images are missing under {printable(source)}, first "
                 f"{printable(missing[0])}; complete the download, or use --no-media"
             )
-        found = {}
+        facts = {}
         with self.progress.task("images", len(names)) as advance:
             for name in names:
                 origin, place = source / name, target / "media" / name
                 self.file(origin, place)
-                found[name] = image_size_and_hash(place)
+                facts[name] = image_size_and_hash(place)
                 advance(1)
-        return found
+        return facts
 
     def file(self, origin: Path, place: Path) -> None:
-        """Put one file in place, unless it is there with the same bytes."""
+        """Put one file in place, unless a file with the same bytes is already there."""
         if place.is_file() and filecmp.cmp(origin, place, shallow=False):
             return
         self.refuse(place)
@@ -77,11 +77,11 @@ class ImportOptions:
     def refuse(self, place: Path) -> None:
         """Raise StrobeError if files may not be written."""
         if self.look_only:
-            raise StrobeError(f"{printable(place)} is not there, or another")
+            raise StrobeError(f"{printable(place)} is missing, or differs from its source")
 
 
 def linked(origin: Path, place: Path) -> bool:
-    """Hard-link the file. Returns False if the disk cannot, and a copy is needed."""
+    """Hard-link the file. Returns False if the disk does not support this, so that a copy is needed."""
     try:
         place.unlink(missing_ok=True)
         os.link(origin, place)
@@ -98,7 +98,7 @@ def _content(path: Path) -> bytes:
 
 
 def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:
-    """Return the sha256 of the file's bytes, and its upright width and height. (0, 0) if it is not a readable image."""
+    """Return the sha256 of the file's bytes, and its upright width and height, (0, 0) if it is not a readable image."""
     from PIL import Image as Pillow
 
     content = path.read_bytes()

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
+from strobe.core.people import PEOPLE
 from strobe.core.tables import NO_PTS, Hints, texts
 from strobe.core.variants import NO_VARIANT
-from strobe.datasets.assemble import PEOPLE
 from strobe.datasets.tables import schemas
 
 __all__ = ["Table", "columns_of", "variant_columns"]
@@ -22,7 +22,7 @@ Column = Callable[[slice], Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The number of rows, and per column a function for some of the values: an array or a list, with None."""
+    """The number of rows and, for each column, a function that returns the values of some rows; null is None."""
 
     n: int
     columns: Mapping[str, Column]
@@ -121,7 +121,7 @@ def _said(records: tuple[Any, ...], name: str, rows: slice) -> list[Any]:
 
 
 def variant_columns(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """Return the tables of variants and of facts about each set, if there are any."""
+    """Return the table of variants and the table of facts about each set, if the dataset has them."""
     sets, variants = dataset.sets, dataset.variants
     out: dict[str, dict[str, Any]] = {}
     if variants is not None:

@@ -1,4 +1,4 @@
-"""Contact sheets: one row per set, its frames by distance, with the anchor marked, labels and boxes."""
+"""Contact sheets with one row per set: its frames by distance, with the anchor marked, and with labels and boxes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +28,8 @@ def choose_sets(dataset: Dataset, how_many: int, *, named: Sequence[str] = ()) -
         missing = [name for name in named if name not in place]
         if missing:
             raise InvalidValue(
-                f"--set: {printable(missing[0])!r} is no set of {printable(dataset.name)}; "
-                f"they are named like {printable(dataset.sets.set_id[0])!r}"
+                f"--set: {printable(missing[0])!r} is not a set of {printable(dataset.name)}; "
+                f"sets are named like {printable(dataset.sets.set_id[0])!r}"
             )
         return [place[name] for name in named]
     expect(how_many >= 1, "--sets", ">= 1", how_many)
@@ -49,8 +49,8 @@ def draw_sheet(
 ) -> int:
     """Draw the sets into an image file, by default PNG. Returns the number of unreadable frames.
 
-    `n_columns` distances are shown, spread evenly. `kept` (one per set row) marks members that review rejected. Sets
-    with only an anchor are shown side by side.
+    `n_columns` distances are shown, spread evenly. `kept` (one entry per set row) is False for members that review
+    rejected. Sets with only an anchor are shown side by side.
     """
     from PIL import Image, ImageDraw
 
@@ -84,7 +84,7 @@ def draw_sheet(
 def _format(path: Path) -> str:
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if path.suffix.lower() not in formats:
-        raise StrobeError(f"cannot draw {printable(path)}: unknown ending; use .png")
+        raise StrobeError(f"cannot draw {printable(path)}: unknown file name extension; use .png")
     return formats[path.suffix.lower()]
 
 
@@ -106,13 +106,13 @@ def _tile_height(dataset: Dataset, sets: Sequence[int]) -> int:
 
 
 def _columns(dataset: Dataset, sets: Sequence[int], n_columns: int) -> list[float]:
-    """Return the distances to show: all, or an even selection that includes the anchor's."""
-    found = [float(value) for value in np.unique(dataset.sets.distance[np.isin(dataset.sets.set, sets)])]
+    """Return the distances to show: all of them, or an even selection that includes the anchor's distance 0."""
+    distances = [float(value) for value in np.unique(dataset.sets.distance[np.isin(dataset.sets.set, sets)])]
     expect(1 <= n_columns <= 101, "--columns", "1 to 101", n_columns)
-    if len(found) <= n_columns:
-        return found
-    places = np.linspace(0, len(found) - 1, n_columns).round().astype(int).tolist()
-    return sorted({found[place] for place in places} | {0.0})
+    if len(distances) <= n_columns:
+        return distances
+    places = np.linspace(0, len(distances) - 1, n_columns).round().astype(int).tolist()
+    return sorted({distances[place] for place in places} | {0.0})
 
 
 def _legend(dataset: Dataset, n: int, columns: list[float], kept: NDArray[np.bool_] | None) -> str:

@@ -1,4 +1,4 @@
-"""Parse files of detections, COCO results and Parquet, into columns without judging them."""
+"""Parse files of detections (COCO results or Parquet) into columns, without validating the boxes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -131,7 +131,9 @@ def _read_parquet(path: Path) -> RawDetections:
     key = next((name for name in ("frame", "frame_id", "image_id") if name in names), None)
     if key is None or "label" not in names or "score" not in names:
         raise InvalidFile(
-            path, f"columns {', '.join(names)}", hint="expected frame, label, score and x0, y0, x1, y1 or xyxy"
+            path,
+            f"found the columns {', '.join(names)}",
+            hint="expected frame, label, score and x0, y0, x1, y1 or xyxy",
         )
     frames = table.column(key).to_pylist()
     answered = None
@@ -150,9 +152,11 @@ def _read_parquet(path: Path) -> RawDetections:
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise InvalidFile(path, f"its columns cannot be read as boxes ({printable(error, limit=120)})") from error
     if not len(frames) == len(labels) == len(box) == len(score):
-        raise InvalidFile(path, f"{len(box)} boxes, {len(labels)} labels and {len(score)} scores; they must be as many")
+        raise InvalidFile(
+            path, f"{len(box)} boxes, {len(labels)} labels and {len(score)} scores; the three numbers must be equal"
+        )
     if len(set(answered or ())) != len(answered or ()):
-        raise InvalidFile(path, "a frame stands twice", hint="one row per frame")
+        raise InvalidFile(path, "a frame appears twice", hint="write one row per frame")
     image, word = _Coder(), _Coder()
     for frame in answered or ():
         image(frame)

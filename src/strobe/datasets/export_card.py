@@ -1,4 +1,4 @@
-"""A dataset card: README.md with the front matter that hubs read and a description, all from the dataset."""
+"""A dataset card: README.md with the front matter that hubs read, and a description made from the dataset."""
 
 import json
 from collections.abc import Mapping
@@ -8,29 +8,34 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
+from strobe.core.people import PEOPLE
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing
+from strobe.datasets.format import ExportFormat
 
-__all__ = ["card", "description", "export_card"]
+__all__ = ["FORMAT", "card", "description", "export_card"]
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _REVIEWED = {
-    "none": "Nobody has looked whether the members of a set really show the same; treat results as an upper bound of "
-    "what models lose.",
+    "none": "Nobody has checked that the members of a set show the same thing. Treat results as an upper bound on "
+    "the loss of models.",
     "release": "The sets were reviewed before they were published.",
-    "votes": "People voted on the sets; what they kept is what is scored.",
+    "votes": "People voted on the sets. Only the sets and members that they kept are scored.",
 }
 _LABELS = {"frame": "A member is scored with its own labels.", "anchor": "A member is scored with its anchor's labels."}
 
 
 def export_card(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """Return README.md alone."""
+    """Return only README.md."""
     use = f"    strobe inspect {_word(dataset.name)}\n    strobe eval {_word(dataset.name)} -m MODEL -o run/\n"
     return Outgoing(files={"README.md": card(dataset, use=use)})
 
 
 def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -> str:
-    """Return the card's text. `use` is the block of commands or code to show, `more` is added to the front matter."""
+    """Return the card's text.
+
+    `use` is the block of commands or code to show, and `more` is added to the front matter.
+    """
     front = {**_front(dataset), **(more or {})}
     # JSON is valid YAML, so a name with any characters stays a single value.
     head = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items())
@@ -47,7 +52,7 @@ def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -
         f"## Labels\n{_LABELS[dataset.info.label_source]} Classes: {classes}.\n\n"
         f"## Review\n{_REVIEWED[dataset.info.reviewed]}{_people(dataset)}\n\n"
         f"## Where it comes from\nMade by `{made}`. Licence: "
-        f"{printable(dataset.info.licence, limit=500) or 'not said; ask whoever made it before passing it on'}.\n"
+        f"{printable(dataset.info.licence, limit=500) or 'unknown; ask its author before you share it'}.\n"
     )
 
 
@@ -97,13 +102,20 @@ def _numbers(dataset: Dataset) -> dict[str, object]:
 
 
 def _people(dataset: Dataset) -> str:
-    people = {one.annotator for table in (dataset.verdicts, dataset.names, dataset.drawn) for one in table}
-    votes = len(dataset.verdicts) + len(dataset.names) + len(dataset.drawn)
-    if not votes:
+    answers = [one for table in PEOPLE for one in getattr(dataset, table)]
+    people = {one.annotator for one in answers}
+    if not answers:
         return ""
-    return f" {votes:,} answers of {len(people):,} people are in it, under the names these gave."
+    return f" It contains {len(answers):,} answers by {len(people):,} people, under the names that these people chose."
 
 
 def _word(name: str) -> str:
     plain = printable(name, limit=100)
     return plain if plain.replace("-", "").replace("_", "").isalnum() else "DATASET"
+
+
+FORMAT = ExportFormat(
+    make=export_card,
+    no_media="a card is a text without images; remove --media",
+    into_its_own=True,
+)

@@ -13,8 +13,9 @@ from strobe.core.files import json_text
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.columns import variant_columns
 from strobe.datasets.export_media import Outgoing, picture_name, refuse_rendered
+from strobe.datasets.format import ExportFormat
 
-__all__ = ["export_coco"]
+__all__ = ["FORMAT", "export_coco"]
 
 
 def export_coco(dataset: Dataset, *, media: MediaMode) -> Outgoing:
@@ -119,3 +120,6 @@ def _annotations(dataset: Dataset, used: set[int]) -> list[dict[str, Any]]:
             entry["instance_id"] = int(boxes.track[place])
         out.append(entry)
     return out
+
+
+FORMAT = ExportFormat(make=export_coco)

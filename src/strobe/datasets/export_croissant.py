@@ -10,9 +10,10 @@ from strobe.core.inside import inside
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_card import description
 from strobe.datasets.export_media import Outgoing
+from strobe.datasets.format import ExportFormat
 from strobe.datasets.tables import schemas
 
-__all__ = ["export_croissant"]
+__all__ = ["FORMAT", "export_croissant"]
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
@@ -56,7 +57,7 @@ _CONTEXT: dict[str, Any] = {
 
 _TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
 _KEYS = {"videos": "video_id", "frames": "frame_id", "variants": "variant", "set_info": "set_id"}
-"""The key column of each table. Columns with one name mean the same.
+"""The key column of each table. Columns with the same name mean the same in every table.
 
 References are left out, because mlcroissant 1.1 would join the tables by them and then read only the first requested
 record set.
@@ -64,7 +65,7 @@ record set.
 
 
 def export_croissant(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """Return croissant.json, dataset.json and the tables as stored. Images go to media/ on request.
+    """Return croissant.json, dataset.json and the tables as stored. Images are written to media/ on request.
 
     If the target is the dataset's own folder, only croissant.json is added.
     """
@@ -138,3 +139,6 @@ def _field(table: str, column: Any) -> dict[str, Any]:
     if is_list:
         out["repeated"] = True
     return out
+
+
+FORMAT = ExportFormat(make=export_croissant, into_its_own=True)

@@ -1,8 +1,8 @@
 """A crop set: every kept image, cropped to its box, as `<class>/<same file name>`, and manifest.json.
 
-A JPEG stays a JPEG, with quality 100 and without chroma subsampling, so that its name stays valid and little more is
-lost. Every other image is stored losslessly, as PNG if its own format has no lossless form. Pixels are those that every
-model gets: upright, RGB, 8 bits.
+A JPEG stays a JPEG, with quality 100 and without chroma subsampling, so that its file name stays valid and little
+quality is lost. Every other image is stored losslessly, as PNG if its own format has no lossless form. The pixels are
+the pixels that every model gets: upright, RGB, 8 bits.
 """
 
 import hashlib
@@ -96,28 +96,28 @@ def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -
     Duplicate names in a class, and boxes outside the image, are refused.
     """
     place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
-    found: dict[str, _Crop] = {}
-    for one in pictures:
-        if one.xyxy is None:
+    crops: dict[str, _Crop] = {}
+    for picture in pictures:
+        if picture.xyxy is None:
             continue
-        row = place[one.frame_id]
+        row = place[picture.frame_id]
         size_wh = int(dataset.frames.width[row]), int(dataset.frames.height[row])
         if not all(size_wh):
             height, width = source.read(row).shape[:2]
             size_wh = width, height
-        check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row]))
+        check_inside(picture.xyxy, size_wh, what=str(dataset.frames.key[row]))
         # Include every pixel that the box touches.
-        x0, y0, x1, y1 = one.xyxy
+        x0, y0, x1, y1 = picture.xyxy
         cut = (math.floor(x0), math.floor(y0), math.ceil(x1), math.ceil(y1))
-        file = f"{_folder_of(one.label)}/{_name(dataset, row)}"
-        twin = found.get(file.casefold())
+        file = f"{_folder_of(picture.label)}/{_name(dataset, row)}"
+        twin = crops.get(file.casefold())
         if twin is not None:
             keys = " and ".join(printable(dataset.frames.key[number]) for number in (twin.row, row))
-            raise StrobeError(f"two crops would be called {printable(file)}: {keys}; a crop set holds each name once")
-        found[file.casefold()] = _Crop(row=row, file=file, size_wh=size_wh, cut=cut, about=one)
-    if not found:
-        raise InvalidValue(f"{dataset.name}: people keep no image, so there is nothing to cut")
-    return list(found.values())
+            raise StrobeError(f"two crops would have the name {printable(file)}: {keys}; rename one of the images")
+        crops[file.casefold()] = _Crop(row=row, file=file, size_wh=size_wh, cut=cut, about=picture)
+    if not crops:
+        raise InvalidValue(f"{dataset.name}: people kept no image, so there is nothing to crop")
+    return list(crops.values())
 
 
 def _folder_of(label: str) -> str:
@@ -127,7 +127,7 @@ def _folder_of(label: str) -> str:
 
 
 def _name(dataset: Dataset, row: int) -> str:
-    """Return the image's file name (for a video frame, with its folders) and the suffix of its actual format."""
+    """Return the image's file name (with folders if it is a video frame) and the suffix of its actual format."""
     key = PurePosixPath(str(dataset.frames.key[row]))
     is_frame = str(dataset.videos.kind[dataset.frames.video[row]]) == "video"
     name = "__".join(key.parts).replace("/", "") if is_frame else key.name
@@ -146,7 +146,7 @@ def _digest(dataset: Dataset, crops: Sequence[_Crop]) -> str:
 
 
 def _refuse_others(target: Path, plan: str) -> None:
-    """Raise StrobeError unless the folder is new, empty, or holds these same crops, finished or not."""
+    """Raise StrobeError unless the folder is new or empty, or contains these same crops, complete or not."""
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; choose a folder for the crops")
     if not target.is_dir() or all(path.name == LOCK for path in target.iterdir()):
@@ -157,7 +157,7 @@ def _refuse_others(target: Path, plan: str) -> None:
             if isinstance(known, dict) and known.get("plan") == plan:
                 return
             raise StrobeError(f"{printable(target)} holds other crops; choose another folder or remove it first")
-    raise StrobeError(f"{printable(target)} is not empty and holds no crops; choose another folder")
+    raise StrobeError(f"{printable(target)} is not empty and is not a crop set; choose another folder")
 
 
 def _cut(image: Image, crop: _Crop) -> Image:

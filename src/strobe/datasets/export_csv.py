@@ -9,14 +9,15 @@ from strobe.core.dataset import Dataset
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.columns import columns_of
 from strobe.datasets.export_media import Outgoing, picture_name
+from strobe.datasets.format import ExportFormat
 
-__all__ = ["export_csv"]
+__all__ = ["FORMAT", "export_csv"]
 
 
 def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     """Return TABLE.csv for every table, and classes.csv, with lists joined by |.
 
-    Exported media keep their names, except packed ones, which become PNG.
+    Exported media keep their names, except packed frames, which become PNG.
     """
     files: dict[str, str | bytes] = {}
     space = dataset.info.label_space
@@ -43,3 +44,6 @@ def _cell(value: object) -> object:
     if isinstance(value, float):
         return repr(value)  # the shortest text that parses to the same number
     return "|".join(str(_cell(one)) for one in value) if isinstance(value, list) else value
+
+
+FORMAT = ExportFormat(make=export_csv)

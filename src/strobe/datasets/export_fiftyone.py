@@ -1,7 +1,8 @@
 """FiftyOne's own folder format (`fiftyone.types.FiftyOneDataset`): metadata.json, samples.json and, on request, data/.
 
-A sample is a frame. Its field `ground_truth` holds the labels, and `boxes` the boxes. `sets`, `distances` and the tag
-`anchor` give its perturbation sets. Ids are derived from the frames, so that the same dataset gives the same file.
+A sample is a frame. The field `ground_truth` holds the labels, and `boxes` holds the boxes. `sets`, `distances` and the
+tag `anchor` describe the perturbation sets. Ids are derived from the frames, so that the same dataset gives the same
+file.
 """
 
 import hashlib
@@ -15,9 +16,10 @@ from strobe.core.files import json_text
 from strobe.core.packed import PACKED_SUFFIX
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing, picture_name, refuse_rendered
+from strobe.datasets.format import ExportFormat
 from strobe.datasets.media import MediaSource
 
-__all__ = ["export_fiftyone"]
+__all__ = ["FORMAT", "export_fiftyone"]
 
 _VERSION = "1.0.0"
 """The FiftyOne version of these documents. Later versions migrate them on loading."""
@@ -26,18 +28,19 @@ _FIELDS, _LABELS = "fiftyone.core.fields.", "fiftyone.core.labels."
 
 
 def export_fiftyone(dataset: Dataset, *, media: MediaMode) -> Outgoing:
-    """Return the two documents. Images go to data/, or stay in place and are referenced by absolute path."""
+    """Return the two JSON documents.
+
+    Images are written to data/, or stay in place and are referenced by absolute path.
+    """
     used = np.unique(dataset.sets.frame).tolist()
     refuse_rendered(dataset, used, mode="copy")
     if bare := sum(not dataset.frames.media[row] for row in used):
         raise StrobeError(
-            f"{bare} of {len(used)} frames have no stored image, and FiftyOne shows files: build without --reference, "
+            f"{bare} of {len(used)} frames have no stored image, which FiftyOne needs; build without --reference, "
             "or import with the media"
         )
     if media == "none" and any(str(dataset.frames.media[row]).endswith(PACKED_SUFFIX) for row in used):
-        raise StrobeError(
-            "FiftyOne shows files, and packed frames are none it knows: say --media copy, which unpacks them"
-        )
+        raise StrobeError("FiftyOne cannot read packed frames; pass --media copy, which unpacks them")
     inside = {row: f"data/{picture_name(str(dataset.frames.media[row])).removeprefix('media/')}" for row in used}
     source = MediaSource(dataset)
     paths = {row: source.path(row).as_posix() for row in used} if media == "none" else inside
@@ -62,7 +65,7 @@ def _samples(dataset: Dataset, used: list[int], paths: dict[int, str]) -> list[d
     seconds = frames.time_s
     out = []
     for row in used:
-        said = [
+        classes_of = [
             {"_id": _id(digest, ids[row], "label", label), "_cls": "Classification", "tags": [], "label": names[label]}
             for label in labels.get(row, ())
         ]
@@ -73,7 +76,7 @@ def _samples(dataset: Dataset, used: list[int], paths: dict[int, str]) -> list[d
             "metadata": {"_cls": "ImageMetadata", "width": int(frames.width[row]), "height": int(frames.height[row])},
             "_media_type": "image",
             "_rand": int(_id(ids[row])["$oid"][:12], 16) / 16**12,
-            "ground_truth": {"_cls": "Classifications", "classifications": said},
+            "ground_truth": {"_cls": "Classifications", "classifications": classes_of},
             "key": str(frames.key[row]),
             "video": str(dataset.videos.name[frames.video[row]]),
             "index": int(frames.index[row]),
@@ -89,15 +92,15 @@ def _samples(dataset: Dataset, used: list[int], paths: dict[int, str]) -> list[d
 
 def _boxes(dataset: Dataset) -> dict[int, list[dict[str, Any]]]:
     """Return each frame's detections: corner and size as fractions of the image, as in FiftyOne."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    detections: dict[int, list[dict[str, Any]]] = {}
     boxes, frames = dataset.boxes, dataset.frames
     if boxes is None:
-        return found
+        return detections
     names, digest = dataset.info.label_space.names, dataset.digest()
     for place, row in enumerate(boxes.frame.tolist()):
         width, height = int(frames.width[row]), int(frames.height[row])
         if not (width and height):
-            raise StrobeError("FiftyOne wants boxes as shares of the image, and the size of some images is not known")
+            raise StrobeError("FiftyOne stores boxes as fractions of the image, but the size of some images is unknown")
         x0, y0, x1, y1 = map(float, boxes.xyxy[place])
         entry: dict[str, Any] = {
             "_id": _id(digest, "box", place),
@@ -110,8 +113,8 @@ def _boxes(dataset: Dataset) -> dict[int, list[dict[str, Any]]]:
         }
         if int(boxes.track[place]) >= 0:
             entry["index"] = int(boxes.track[place])
-        found.setdefault(row, []).append(entry)
-    return found
+        detections.setdefault(row, []).append(entry)
+    return detections
 
 
 def _metadata(dataset: Dataset) -> dict[str, Any]:
@@ -163,3 +166,6 @@ def _field(
         "info": None,
         "read_only": False,
     }
+
+
+FORMAT = ExportFormat(make=export_fiftyone)

@@ -1,7 +1,7 @@
 """A folder for Hugging Face `datasets`: Parquet with embedded images, a table of the sets, and README.md.
 
-`load_dataset(FOLDER, "frames", split="test")` returns decoded images with their labels, boxes and sets. "sets" has a
-row per member. The features are stored in the Parquet files, so that nothing is guessed.
+`load_dataset(FOLDER, "frames", split="test")` returns decoded images with their labels, boxes and sets. The table
+"sets" has a row per member. The Parquet files store the features, so that `datasets` need not guess types.
 """
 
 import io
@@ -22,8 +22,9 @@ from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.columns import variant_columns
 from strobe.datasets.export_card import card
 from strobe.datasets.export_media import Outgoing
+from strobe.datasets.format import ExportFormat
 
-__all__ = ["export_huggingface", "write_frames"]
+__all__ = ["FORMAT", "export_huggingface", "write_frames"]
 
 _SHARD_BYTES = 200_000_000
 """A file of frames is closed when its images reach this size."""
@@ -61,7 +62,7 @@ def write_frames(dataset: Dataset, source: FrameSource, target: Path, *, progres
     rows = _FrameTable(dataset)
     written = []
     with progress.task("images", len(used)) as advance:
-        # Files are split by count, so that the start of each is known without reading the earlier ones.
+        # Files are split by count, so that the start of each file is known without reading the earlier files.
         for number, part in enumerate(_parts(used, dataset)):
             path = target / "frames" / f"{_stem(dataset)}-{number:05d}.parquet"
             written.append(path)
@@ -82,7 +83,7 @@ def _stem(dataset: Dataset) -> str:
 
 
 def _parts(used: list[int], dataset: Dataset) -> Iterator[list[int]]:
-    """Split rows into files of similar size, estimated from pixels: a PNG takes up to three bytes for each."""
+    """Split rows into files of similar size, estimated from pixels: a PNG takes up to three bytes per pixel."""
     part: list[int] = []
     size = 0
     for row in used:
@@ -96,7 +97,7 @@ def _parts(used: list[int], dataset: Dataset) -> Iterator[list[int]]:
 
 
 def _encoded(source: FrameSource, row: int) -> bytes:
-    """Return the stored file, or a PNG of the pixels if the frame has none."""
+    """Return the stored file, or a PNG of the pixels if the frame has no file."""
     return source.read_encoded(row) or _png(source.read(row))
 
 
@@ -148,7 +149,7 @@ class _FrameTable:
 
 def _schema(dataset: Dataset) -> pa.Schema:
     """Return the columns, and the `datasets` feature type of each."""
-    text, whole, number = pa.string(), pa.int64(), pa.float64()
+    text, integer, number = pa.string(), pa.int64(), pa.float64()
     classes = {"names": list(dataset.info.label_space.names), "_type": "ClassLabel"}
     kinds = {name: {"dtype": name, "_type": "Value"} for name in ("string", "int64", "float64", "bool")}
     columns: dict[str, tuple[pa.DataType, Any]] = {
@@ -156,9 +157,9 @@ def _schema(dataset: Dataset) -> pa.Schema:
         "key": (text, kinds["string"]),
         "frame_id": (text, kinds["string"]),
         "video": (text, kinds["string"]),
-        "index": (whole, kinds["int64"]),
+        "index": (integer, kinds["int64"]),
         "seconds": (number, kinds["float64"]),
-        "labels": (pa.list_(whole), [classes]),
+        "labels": (pa.list_(integer), [classes]),
         "sets": (
             pa.list_(pa.struct([("set", text), ("distance", number)])),
             [{"set": kinds["string"], "distance": kinds["float64"]}],
@@ -166,7 +167,7 @@ def _schema(dataset: Dataset) -> pa.Schema:
     }
     if dataset.boxes is not None:
         kind = pa.struct([
-            ("bbox", pa.list_(pa.list_(number))), ("category", pa.list_(whole)), ("track", pa.list_(whole)),
+            ("bbox", pa.list_(pa.list_(number))), ("category", pa.list_(integer)), ("track", pa.list_(integer)),
             ("crowd", pa.list_(pa.bool_())),
         ])  # fmt: skip
         inside = {
@@ -195,3 +196,10 @@ def _sets(dataset: Dataset) -> pa.Table:
         **{name: [values[place] for place in sets.set.tolist()] for name, values in of_set.items()},
     }
     return pa.table(columns)
+
+
+FORMAT = ExportFormat(
+    make=export_huggingface,
+    write_frames=write_frames,
+    no_media="huggingface has the images inside its Parquet files; remove --media",
+)

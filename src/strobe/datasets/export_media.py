@@ -21,7 +21,7 @@ __all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 class Outgoing:
     """A dataset in another format: the files to write, and each frame's image path, both relative.
 
-    `also` are patterns of further files that are written.
+    `also` lists patterns of other files that are written.
     """
 
     files: Mapping[str, str | bytes]
@@ -39,8 +39,8 @@ def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode:
     bare = [row for row in names if not dataset.frames.media[row]]
     if bare:
         raise StrobeError(
-            f"{len(bare)} of {len(names)} frames have no stored image (they were imported without media, or are kept "
-            "in their videos); export with --media none"
+            f"{len(bare)} of {len(names)} frames have no stored image (they were imported without media, or are only "
+            f"in their videos); export with --media none"
         )
     source = MediaSource(dataset)
     with progress.task("images", len(names)) as advance:

@@ -15,24 +15,25 @@ from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import space
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing, picture_name
+from strobe.datasets.format import ExportFormat
 
-__all__ = ["export_vid_robust"]
+__all__ = ["FORMAT", "export_vid_robust"]
 
 _K = 10
 
 
 def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """Return the release's files. Refuses a dataset that the format cannot hold."""
+    """Return the release's files. Refuses a dataset that the format cannot represent."""
     if dataset.info.label_space.ids != space("imagenet-vid").ids:
         raise InvalidValue(
-            f"imagenet-vid-robust holds the 30 classes of imagenet-vid; {printable(dataset.name)} has those of "
-            f"{printable(dataset.info.label_space.name)}: export it as coco or csv"
+            f"imagenet-vid-robust supports only the 30 classes of imagenet-vid, but {printable(dataset.name)} has "
+            f"those of {printable(dataset.info.label_space.name)}; export it as coco or csv"
         )
     sets = dataset.sets
     if dataset.info.axis != "frame-offset" or (np.abs(sets.distance) > _K).any():
         raise InvalidValue(
-            f"imagenet-vid-robust holds sets of up to {_K} frames either side; {printable(dataset.name)} reaches "
-            f"{float(np.abs(sets.distance).max()):g} ({dataset.info.axis}): export it as coco or csv"
+            f"imagenet-vid-robust supports sets of up to {_K} frames on either side, but {printable(dataset.name)} "
+            f"reaches {float(np.abs(sets.distance).max()):g} ({dataset.info.axis}); export it as coco or csv"
         )
     used = np.unique(sets.frame).tolist()
     names = {row: _name(dataset, row) for row in used}
@@ -53,7 +54,7 @@ def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noq
 
 
 def _name(dataset: Dataset, row: int) -> str:
-    """Return the frame's key if it is val/<video>/<number>.<suffix>, else one made from its video and index."""
+    """Return the frame's key if it is val/<video>/<number>.<suffix>, else a key made from its video and index."""
     key, index = str(dataset.frames.key[row]), int(dataset.frames.index[row])
     found = re.fullmatch(r"val/[^/]+/(\d+)\.\w+", key)
     if found and int(found[1]) == index and "/../" not in key:
@@ -61,3 +62,6 @@ def _name(dataset: Dataset, row: int) -> str:
     video = re.sub(r"[^\w.+@=-]+", "_", str(dataset.videos.name[dataset.frames.video[row]])).strip(".") or "video"
     ending = PurePosixPath(picture_name(str(dataset.frames.media[row])) or key).suffix or ".JPEG"
     return f"val/{video}/{index:06d}{ending}"
+
+
+FORMAT = ExportFormat(make=export_vid_robust)

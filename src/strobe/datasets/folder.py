@@ -1,4 +1,4 @@
-"""The dataset folder. Reading checks every rule and reports file and row, and writing is atomic."""
+"""Read and write the dataset folder. Reading checks every rule and reports file and row, and writing is atomic."""
 
 import hashlib
 import json
@@ -18,10 +18,10 @@ from strobe.core.files import cannot_write, read_json, replacing, sha256_of_file
 from strobe.core.inside import inside
 from strobe.core.labels import LabelSpace
 from strobe.core.locks import writes
-from strobe.core.people import BoxAnswer, NameAnswer
+from strobe.core.people import PEOPLE
 from strobe.core.records import Verdict
 from strobe.core.swaps import settle, swapping
-from strobe.datasets.assemble import PEOPLE, assemble
+from strobe.datasets.assemble import assemble
 from strobe.datasets.columns import Table, columns_of
 from strobe.datasets.tables import read_table, schemas
 from strobe.datasets.vouched import read_vouched
@@ -44,7 +44,7 @@ _OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return whether the folder holds a dataset. False if permissions prevent reading it."""
+    """Return whether the folder contains a dataset; False if permissions prevent reading it."""
     settle(folder)
     return os.path.isfile(folder / "dataset.json")  # noqa: PTH113 (Path's raises where there is no permission)
 
@@ -64,7 +64,7 @@ def content(folder: Path) -> tuple[str, str]:
 def read(folder: Path, *, people: bool = True) -> Dataset:
     """Read the dataset in a folder. If a rule is broken, InvalidFile names file, row and rule.
 
-    Without `people`, votes and answers are not read, for callers that have them already or do not need them.
+    Without `people`, votes and answers are not read; this is for callers that already have them or do not need them.
     """
     settle(folder)
     info, files, schema, digests = _read_info(folder)
@@ -75,22 +75,27 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
-    here = []
+    tables = []
     for name in (*_REQUIRED, *_OPTIONAL):
         if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
         path = inside(folder, f"{name}.parquet")
         if path.is_file():
             _check_whole(path, files)
-            here.append(name)
+            tables.append(name)
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
     with in_file(folder):
-        return assemble(folder, info, here, lambda name: read_table(folder / f"{name}.parquet", schemas(schema)[name]))
+        return assemble(
+            folder, info, tables, lambda name: read_table(folder / f"{name}.parquet", schemas(schema)[name])
+        )
 
 
 def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
-    """Return whether dataset.json lists exactly these tables. Raises InvalidFile if one was changed since."""
+    """Return whether dataset.json lists exactly these tables.
+
+    Raises InvalidFile if a table was changed after dataset.json was written.
+    """
     names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
     here = {name for name in names if inside(folder, name).is_file()}
     if here != set(files):
@@ -107,7 +112,8 @@ def _digest_of(content: Mapping[str, Any]) -> str:
 def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
     """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
 
-    The digests are those of the dataset and of the frames. They are None if the file was changed since.
+    The digests are those of the dataset and of the frames. They are None if the file was changed after they were
+    computed.
     """
     path = folder / "dataset.json"
     if folder.is_file():
@@ -118,7 +124,7 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[st
         raise StrobeError(f"no such dataset folder: {printable(folder)}")
     if not path.is_file():
         raise StrobeError(
-            f"{printable(folder)} is no dataset folder: it has no dataset.json; "
+            f"{printable(folder)} is not a dataset folder, because it has no dataset.json; "
             "make one with strobe build, simulate or import"
         )
     data = read_json(inside(folder, path.name))
@@ -129,7 +135,10 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[st
         raise InvalidFile(path, "no schema number", where="schema")
     if schema > SCHEMA:
         raise InvalidFile(
-            path, f"format {schema} is newer than this strobe reads ({SCHEMA})", where="schema", hint="upgrade strobe"
+            path,
+            f"format {schema} is newer than this version of strobe supports ({SCHEMA})",
+            where="schema",
+            hint="upgrade strobe",
         )
     for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
         if name in data and not isinstance(data[name], kind):
@@ -166,7 +175,7 @@ def _check_whole(path: Path, files: Mapping[str, str]) -> None:
     if expected is not None and sha256_of_file(path) != expected:
         raise InvalidFile(
             path,
-            "its content is not what dataset.json recorded",
+            "its content differs from the digest in dataset.json",
             hint='it is damaged or was edited; make it again, or remove its line under "files" in dataset.json',
         )
 
@@ -175,7 +184,7 @@ def _check_whole(path: Path, files: Mapping[str, str]) -> None:
 
 
 def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
-    """Raise StrobeError if the folder is a file, or holds anything but a dataset or an interrupted run's leftovers.
+    """Raise StrobeError if the folder is a file, or contains more than a dataset and an interrupted run's leftovers.
 
     Hidden files are ignored.
     """
@@ -184,18 +193,18 @@ def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
     if is_dataset(folder) or not folder.is_dir():
         return
     if any(path.name not in leftovers and not path.name.startswith(".") for path in folder.iterdir()):
-        raise StrobeError(f"{printable(folder)} is not empty and holds no dataset; choose another folder")
+        raise StrobeError(f"{printable(folder)} is not empty and is not a dataset folder; choose another folder")
 
 
 @writes("folder")
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
-    """Write the tables and dataset.json. Media are not touched, because the caller puts them there.
+    """Write the tables and dataset.json. Media are not touched, because the caller writes them.
 
     All files are written to a temporary folder first and moved into place in one step. An error such as a full disk
     leaves the folder unchanged. A killed process leaves either the old dataset or the new one.
     """
     if is_dataset(folder) and not overwrite:
-        raise StrobeError(f"{printable(folder)} already holds a dataset; choose another folder or remove it first")
+        raise StrobeError(f"{printable(folder)} already contains a dataset; choose another folder or remove it first")
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
     tables, number = columns_of(dataset), dataset.schema
@@ -223,7 +232,7 @@ def append_verdicts(
 ) -> Dataset:
     """Add votes to a dataset folder and return the dataset. A vote with an existing id is not added twice.
 
-    `unreviewed` sets how sets without votes are treated. None keeps the folder's setting.
+    `unreviewed` decides how sets without votes are treated. None keeps the folder's setting.
     """
     dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
     info = replace(dataset.info, reviewed="votes", unreviewed=unreviewed or dataset.info.unreviewed)
@@ -237,21 +246,20 @@ def append_verdicts(
 
 
 @writes("folder")
-def append_answers(folder: Path, *, names: Iterable[NameAnswer] = (), drawn: Iterable[BoxAnswer] = ()) -> Dataset:
-    """Add people's answers about single images. An answer with an existing id is not added twice."""
-    dataset = _appended(folder, read(folder), "names", "answer_id", names)
-    return _appended(folder, dataset, "drawn", "answer_id", drawn)
+def append_answers(folder: Path, table: str, answers: Iterable[Any]) -> Dataset:
+    """Add people's answers about single images to a table. An answer with an existing id is not added twice."""
+    return _appended(folder, read(folder), table, "answer_id", answers)
 
 
 def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
     """Return the dataset with the records whose ids are new. Its file is replaced atomically."""
-    whole = {getattr(record, key): record for record in getattr(dataset, table)}
-    before = len(whole)
+    by_id = {getattr(record, key): record for record in getattr(dataset, table)}
+    before = len(by_id)
     for record in records:
-        whole.setdefault(getattr(record, key), record)
-    if len(whole) == before:
+        by_id.setdefault(getattr(record, key), record)
+    if len(by_id) == before:
         return dataset
-    changed = replace(dataset, **{table: tuple(whole.values())})  # type: ignore[arg-type]  # a table of PEOPLE
+    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # a table of PEOPLE
     with replacing(folder / f"{table}.parquet") as temporary:
         _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
     return changed
@@ -284,7 +292,7 @@ def _write_info(
 def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:
     """Write the table and return its sha256. It contains no times, so equal content gives equal bytes."""
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
-        for rows in blocks(max(table.n, 1)):  # the rows pyarrow puts into a row group
+        for rows in blocks(max(table.n, 1)):  # the number of rows that pyarrow puts into a row group
             columns = {name: pa.array(table.columns[name](rows), schema.field(name).type) for name in schema.names}
             file.write_table(pa.table(columns, schema=schema))
     return sha256_of_file(path)

@@ -15,6 +15,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import LABEL_SPACE, FormatOption, ImportFormat
 from strobe.datasets.sampled import (
     FrameBox,
     FrameContents,
@@ -26,7 +27,7 @@ from strobe.datasets.sampled import (
     label_space_for,
 )
 
-__all__ = ["import_coco_vid"]
+__all__ = ["FORMAT", "import_coco_vid"]
 
 
 _MOST = 10**9
@@ -81,12 +82,15 @@ def import_coco_vid(
         facts={"source": source.name},
     )  # fmt: skip
     done = import_sampled(videos, target, origin=origin, draw=draw, how=how)
-    flat = (f"{n_flat} box(es) without an area were left out; their labels stay",) if n_flat else ()
+    flat = (f"{n_flat} box(es) without an area were left out; their labels are kept",) if n_flat else ()
     return ImportedDataset(dataset=done.dataset, notes=(*done.notes, *flat))
 
 
 def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
-    """Return the default image folder: next to the JSON, or images/ there, as `strobe export` writes them."""
+    """Return the default image folder.
+
+    It is the folder of the JSON file or, as `strobe export` writes it, images/ in that folder.
+    """
     first = next((key for clip in clips.values() for key in clip.keys.values()), "")
     inside = source.parent / "images"
     return inside if inside.is_dir() and not (source.parent / first).is_file() else source.parent
@@ -103,7 +107,9 @@ def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tu
         except (KeyError, TypeError) as error:
             raise InvalidFile(path, "expected an object with id and name", where=where) from error
         if name in names.values() or number in names:
-            raise InvalidFile(path, f"the category {printable(name)!r} ({printable(number)}) stands twice", where=where)
+            raise InvalidFile(
+                path, f"the category {printable(name)!r} ({printable(number)}) appears twice", where=where
+            )
         names[number] = name
     if not names:
         raise InvalidFile(path, "no categories")
@@ -125,7 +131,7 @@ def _clips(path: Path, data: Mapping[str, Any]) -> dict[Any, _Clip]:
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise InvalidFile(path, "expected an object with id, name and perhaps fps", where=where) from error
         if number in clips or name in taken:
-            raise InvalidFile(path, f"the video {printable(name)!r} ({printable(number)}) stands twice", where=where)
+            raise InvalidFile(path, f"the video {printable(name)!r} ({printable(number)}) appears twice", where=where)
         taken.add(name)
         clips[number] = _Clip(name, fps)
         for index, file in enumerate(files or ()):
@@ -150,10 +156,12 @@ def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> 
                 hint="plain COCO has no videos; strobe build reads it with --boxes",
             ) from error  # fmt: skip
         if clip is None:
-            raise InvalidFile(path, f"video_id {printable(image['video_id'])} is no video", where=where)
+            raise InvalidFile(
+                path, f"video_id {printable(image['video_id'])} is not in the list of videos", where=where
+            )
         if type(index) is not int or not 0 <= index < _MOST or index in clip.keys:
             raise InvalidFile(
-                path, f"frame_id {printable(index)} is no frame number or stands twice in its video", where=where
+                path, f"frame_id {printable(index)} is not a frame number, or appears twice in its video", where=where
             )
         clip.keys[index], clip.sizes[index] = key, size
 
@@ -161,7 +169,7 @@ def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> 
 def _size(entry: Mapping[str, Any]) -> tuple[int, int]:
     width, height = (int(entry.get(side) or 0) for side in ("width", "height"))
     if not (0 <= width < _MOST and 0 <= height < _MOST):
-        raise ValueError("a size out of range")
+        raise ValueError("the size is out of range")
     return width, height
 
 
@@ -193,7 +201,7 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
             label = classes[entry["category_id"]]
             track = int(entry.get("instance_id", entry.get("track_id", entry["id"] if "bboxes" in entry else -1)))
             if not -1 <= track < _MOST:
-                raise ValueError("a track out of range")
+                raise ValueError("the track is out of range")
             crowd = bool(entry.get("iscrowd", 0))
             spots = list(_spots(entry, clips, owner))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -230,3 +238,19 @@ def _see(clip: _Clip, index: int) -> FrameContents:
     boxes = tuple(clip.boxes.get(index, ()))
     labels = {box.label for box in boxes} | clip.flat.get(index, set())
     return FrameContents(labels=tuple(sorted(labels)), boxes=boxes, size_wh=clip.sizes.get(index, (0, 0)))
+
+
+FORMAT = ImportFormat(
+    read=import_coco_vid,
+    about="COCO video JSON (videos, images with frame_id, annotations with instance_id), or YouTube-VIS JSON.",
+    example="annotations.json data/mine --images images/",
+    options=(
+        FormatOption(
+            name="images",
+            kind=Path,
+            help="The folder that file names are relative to. Default: the folder of the JSON, or images/ in it.",
+        ),
+        LABEL_SPACE,
+    ),
+    draw=True,
+)

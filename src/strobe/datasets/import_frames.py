@@ -1,7 +1,7 @@
 """A folder of frames per video: SRC/<video>/<frame>.jpg, with labels, boxes and anchors from other files.
 
-A frame's index is the number at the end of its name, if every name in the video has a distinct one, so that a missing
-frame stays a gap. Otherwise it is the position in name order.
+A frame's index is the number at the end of its name, if every name in the video has a distinct number, so that a
+missing frame stays a gap. Otherwise the index is the position in name order.
 """
 
 import re
@@ -33,7 +33,7 @@ NamesAt = Callable[[int, Fraction | None], Sequence[str]]
 
 
 def find_frames(source: Path) -> dict[str, dict[int, str]]:
-    """Return video name → index → path relative to the source. Videos are folders that hold images, at any depth."""
+    """Return video name → index → path relative to the source. Videos are folders with images, at any depth."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give a folder with one folder of frames per video")
     by_folder: dict[Path, list[Path]] = {}
@@ -42,13 +42,13 @@ def find_frames(source: Path) -> dict[str, dict[int, str]]:
             by_folder.setdefault(path.parent, []).append(path)
     if not by_folder:
         links = [path for path in sorted(source.rglob("*")) if path.is_symlink() and path.is_dir()]
-        unseen = f"; links to folders, as {printable(links[0])}, are not followed" if links else ""
+        unseen = f"; strobe does not follow links to folders, such as {printable(links[0])}" if links else ""
         raise StrobeError(
             f"no images under {printable(source)}; expected <video>/<frame>.jpg (or png, webp, …){unseen}"
         )
     if source in by_folder:
         raise StrobeError(
-            f"{printable(by_folder[source][0])} is in no video's folder; expected <video>/<frame>.jpg below "
+            f"{printable(by_folder[source][0])} is not in a video folder; expected <video>/<frame>.jpg below "
             f"{printable(source)}"
         )
     return {

@@ -16,10 +16,11 @@ from pathlib import Path, PurePosixPath
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import space
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import ImportFormat
 from strobe.datasets.rungs import LadderRelease, WholeImage, class_files, import_rungs, rung
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["RUNGS", "import_imagenet_9"]
+__all__ = ["FORMAT", "RUNGS", "import_imagenet_9"]
 
 ORIGINAL = "original"
 RUNGS: Mapping[str, str] = {
@@ -42,19 +43,19 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
     """Return the images of `original` with all available variations, matched by the foreground in a file's name."""
     if not source.is_dir():
         raise StrobeError(
-            f"no such folder: {printable(source)}; give the folder of ImageNet-9, with {ORIGINAL}/val in it"
+            f"no such folder: {printable(source)}; give the folder of ImageNet-9, which contains {ORIGINAL}/val"
         )
-    found = {name: _variation(source, name) for name in (ORIGINAL, *RUNGS)}
-    originals = found.pop(ORIGINAL)
+    files_of = {name: _variation(source, name) for name in (ORIGINAL, *RUNGS)}
+    originals = files_of.pop(ORIGINAL)
     if not originals:
         raise StrobeError(
-            f"{printable(source)}: no {ORIGINAL}/val in it; expected ImageNet-9: {ORIGINAL}/val/00_dog/<file> "
-            f"and its variations ({', '.join(RUNGS)}) beside it"
+            f"{printable(source)}: there is no {ORIGINAL}/val in it; expected ImageNet-9: {ORIGINAL}/val/00_dog/<file> "
+            f"and its variations ({', '.join(RUNGS)}) next to it"
         )
-    if not any(found.values()):
+    if not any(files_of.values()):
         raise StrobeError(
-            f"{printable(source)}: {ORIGINAL} alone, and none of its variations ({', '.join(RUNGS)}); "
-            f"put them beside it, or use strobe import photos {printable(source / ORIGINAL / 'val')}"
+            f"{printable(source)}: it has {ORIGINAL} but none of its variations ({', '.join(RUNGS)}); "
+            f"put them next to it, or use strobe import photos {printable(source / ORIGINAL / 'val')}"
         )
     classes = space("imagenet-9")
     labels = {key: _label(key, source / ORIGINAL / "val", len(classes)) for key in originals}
@@ -63,32 +64,32 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
         name = label, _foreground(key)
         if name in by_name:
             raise StrobeError(
-                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} are one image by "
-                "their names; keep one"
+                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} have names of the "
+                f"same image; keep one of the two files"
             )
         by_name[name] = key
     rungs: dict[str, dict[str, list[str]]] = {key: {} for key in originals}
     strays: dict[str, list[str]] = {}
     again: dict[str, list[str]] = {}
     origins = {f"{ORIGINAL}/{key}": path for key, path in originals.items()}
-    for variation, files in found.items():
+    for variation, files in files_of.items():
         for key, path in files.items():
             label = _label(key, source / variation / "val", len(classes))
-            whole = by_name.get((label, _foreground(key)))
-            if whole is None:
+            original = by_name.get((label, _foreground(key)))
+            if original is None:
                 strays.setdefault(variation, []).append(key)
                 continue
-            if RUNGS[variation] in rungs[whole]:  # rungs are compared image by image, so each has one
+            if RUNGS[variation] in rungs[original]:  # an image may have one file per rung
                 again.setdefault(variation, []).append(key)
                 continue
-            rungs[whole][RUNGS[variation]] = [f"{variation}/{key}"]
+            rungs[original][RUNGS[variation]] = [f"{variation}/{key}"]
             origins[f"{variation}/{key}"] = path
     notes = [
-        f"{variation}: {len(keys)} file(s) name no image of {ORIGINAL} and were left out, first {printable(keys[0])}"
+        f"{variation}: {len(keys)} file(s) match no image of {ORIGINAL} and were left out, first {printable(keys[0])}"
         for variation, keys in strays.items()
     ]
     notes += [
-        f"{variation}: {len(keys)} file(s) show an object that another file of it shows and were left out, "
+        f"{variation}: {len(keys)} file(s) show the same object as another file and were left out, "
         f"first {printable(keys[0])}"
         for variation, keys in again.items()
     ]
@@ -109,12 +110,12 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
     if len(pictures) < len(originals):
         notes.append(f"{len(originals) - len(pictures)} image(s) of {ORIGINAL} have no variation and were left out")
     for variation, called in RUNGS.items():
-        n = sum(called in whole.rungs for whole in pictures)
-        if found[variation] and n < len(pictures):
-            notes.append(f"{variation}: {len(pictures) - n} of {len(pictures)} images lack it")
-    absent = [variation for variation in RUNGS if not found[variation]]
+        n = sum(called in original.rungs for original in pictures)
+        if files_of[variation] and n < len(pictures):
+            notes.append(f"{variation}: {len(pictures) - n} of {len(pictures)} images lack this variation")
+    absent = [variation for variation in RUNGS if not files_of[variation]]
     if absent:
-        notes.append(f"not there: {', '.join(absent)}")
+        notes.append(f"missing variations: {', '.join(absent)}")
     release = LadderRelease(
         format="imagenet-9",
         name="imagenet-9",
@@ -139,18 +140,20 @@ def _variation(source: Path, name: str) -> dict[str, Path]:
 def _label(key: str, folder: Path, n_classes: int) -> int:
     """Return a file's class from the number at the start of its folder's name."""
     name = key.partition("/")[0]
-    found = _NUMBERED.fullmatch(name)
-    if found is None or int(found[1]) >= n_classes:
+    match = _NUMBERED.fullmatch(name)
+    if match is None or int(match[1]) >= n_classes:
         raise StrobeError(
-            f"{printable(folder / name)}: no class of ImageNet-9; its folders are called 00_dog to 08_fish: move it out"
+            f"{printable(folder / name)}: not a class of ImageNet-9; class folders are called 00_dog to 08_fish; move "
+            "it away"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def _foreground(key: str) -> str:
     """Return the image whose object a file shows.
 
-    It is the first ImageNet image in its name (the one after `fg`, if marked), else its name without the suffix.
+    This is the first ImageNet image in the file's name (the image after `fg`, if marked), else the name without its
+    suffix.
 
     >>> _foreground("00_dog/fg_n02085620_7_bg_n01440764_10.JPEG"), _foreground("00_dog/n02085620_7.JPEG")
     ('n02085620_7', 'n02085620_7')
@@ -162,3 +165,16 @@ def _foreground(key: str) -> str:
     found = _PICTURE.search(after) if marked else None
     found = found or _PICTURE.search(stem)
     return found[0] if found else stem
+
+
+FORMAT = ImportFormat(
+    read=import_imagenet_9,
+    about="""SRC/<variation>/val/<00_dog …>/<file>: the original, and its variations, matched by file name.
+
+    All variations in SRC are used: mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b. The
+    score follows the authors' protocol: the best of a model's classes is mapped to the nine classes. A class without a
+    mapping counts as outside.
+    """,
+    example="bg_challenge/ data/in9",
+    outside="images",
+)

@@ -22,10 +22,12 @@ from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.variants import Variant
 from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
+from strobe.datasets.format import LABEL_SPACE, MAX_IMAGES, SEED, FormatOption, ImportFormat, several_names, severities
 from strobe.datasets.import_frames import IMAGE_ENDINGS
-from strobe.datasets.sampled import ImportedDataset
+from strobe.datasets.import_photos import of_wordnet
+from strobe.datasets.sampled import ImportedDataset, label_space_for
 
-__all__ = ["CIFAR_10", "ImagenetCOptions", "import_arrays", "import_corrupted"]
+__all__ = ["CIFAR_10", "FORMAT", "ImagenetCOptions", "import_arrays", "import_corrupted", "read_imagenet_c"]
 
 CIFAR_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -43,10 +45,10 @@ class ImagenetCOptions:
 
     def __post_init__(self) -> None:
         expect(bool(self.severities) and set(self.severities) <= set(SEVERITIES), "--severity", "1–5", self.severities)
-        expect(self.pictures is None or self.pictures >= 1, "--pictures", ">= 1", self.pictures)
+        expect(self.pictures is None or self.pictures >= 1, "--max-images", ">= 1", self.pictures)
 
     def of_corruptions(self, found: Collection[str], source: Path) -> list[str]:
-        """Return the selected corruptions, sorted. A missing one is an error."""
+        """Return the selected corruptions, sorted. A missing corruption is an error."""
         if not found:
             raise StrobeError(
                 f"{printable(source)}: no corruptions in it; expected <corruption>/<severity>/<class>/<file>, or .npy "
@@ -54,7 +56,7 @@ class ImagenetCOptions:
             )
         for name in self.corruptions:
             if name not in found:
-                raise UnknownName("corruption", name, found, hint=f"there are {', '.join(sorted(found))}")
+                raise UnknownName("corruption", name, found, hint=f"available: {', '.join(sorted(found))}")
         return sorted(self.corruptions or found)
 
     def of_pictures(self, keys: Sequence[str]) -> list[str]:
@@ -97,13 +99,15 @@ def import_corrupted(
         if (name, severity) not in folders
     ]
     if missing:
-        raise StrobeError(f"{printable(source)}: no folder {missing[0]}; give --severity for those that are there")
+        raise StrobeError(
+            f"{printable(source)}: there is no folder {missing[0]}; pass --severity with the existing severities"
+        )
     originals = {path.relative_to(clean).as_posix(): path for path in _images(clean)}
     if not originals:
         raise StrobeError(f"{printable(clean)}: no clean images in it; expected <class>/<file>")
     flat = next((key for key in originals if "/" not in key), None)
     if flat is not None:
-        raise StrobeError(f"{printable(clean / flat)} is in no class folder; expected <class>/<file>")
+        raise StrobeError(f"{printable(clean / flat)} is not in a class folder; expected <class>/<file>")
     first = folders[corruptions[0], wanted.severities[0]]
     there = {path.relative_to(first).as_posix() for path in _images(first)}
     keys = sorted(key for key in originals if key in there)
@@ -112,7 +116,9 @@ def import_corrupted(
         notes.append(f"{len(there) - len(keys)} corrupted image(s) have no clean original and were left out")
     if not keys:
         example = next(iter(sorted(there)), "nothing")
-        raise StrobeError(f"no image of {printable(source)} ({printable(example)}, …) is below {printable(clean)}")
+        raise StrobeError(
+            f"no image of {printable(source)} ({printable(example)}, …) has a clean original below {printable(clean)}"
+        )
     keys = wanted.of_pictures(keys)
     label_space = classes(sorted({key.split("/")[-2] for key in keys}))
 
@@ -142,17 +148,20 @@ def import_corrupted(
 def import_arrays(
     source: Path, clean: Path, target: Path, *, wanted: ImagenetCOptions, classes: Sequence[str], how: ImportOptions
 ) -> ImportedDataset:
-    """Import the .npy layout. Every file holds the images of severity 1, then those of 2, …, and they become PNG."""
+    """Import the .npy layout.
+
+    Each file has the images of severity 1, then the images of severity 2, and so on; these images become PNG.
+    """
     labels = _array(source / "labels.npy", 1)
     images = _array(clean, 4)
     n = len(images)
-    found = {path.stem: path for path in sorted(source.glob("*.npy")) if path.stem != "labels"}
-    corruptions = wanted.of_corruptions(found, source)
-    arrays = {name: _array(found[name], 4) for name in corruptions}
+    file_of = {path.stem: path for path in sorted(source.glob("*.npy")) if path.stem != "labels"}
+    corruptions = wanted.of_corruptions(file_of, source)
+    arrays = {name: _array(file_of[name], 4) for name in corruptions}
     for name, array in arrays.items():
         if len(array) != len(SEVERITIES) * n or array.shape[1:] != images.shape[1:]:
             raise InvalidFile(
-                found[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
+                file_of[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
                 hint=f"five severities of the {n} images of {printable(clean.name)}",
             )  # fmt: skip
     if len(labels) not in (n, len(SEVERITIES) * n):
@@ -186,7 +195,7 @@ def import_arrays(
 def _dataset(
     pictures: Sequence[_Picture],
     corruptions: Sequence[str],
-    wanted: ImagenetCOptions,
+    selection: ImagenetCOptions,
     target: Path,
     *,
     label_space: LabelSpace,
@@ -196,7 +205,7 @@ def _dataset(
 ) -> Dataset:
     """Return the sets, with images written to target/media by `place` unless media stay at the source."""
     stored = how.media != "none"
-    severities = sorted(set(wanted.severities))
+    severities = sorted(set(selection.severities))
     levels = tuple(float(severity) for severity in severities)
     grown = DatasetBuilder()
     for corruption in corruptions:
@@ -239,7 +248,7 @@ def _dataset(
         label_source="anchor",
         combine="worst",
         licence="the pictures' own; not distributed with strobe",
-        provenance={"format": "imagenet-c", "media": stored, "seed": wanted.seed},
+        provenance={"format": "imagenet-c", "media": stored, "seed": selection.seed},
     )
     return grown.build(info, root=target)
 
@@ -251,18 +260,18 @@ def _images(folder: Path) -> Iterator[Path]:
 
 
 def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
-    """Return every `<corruption>/<severity>` folder, also one level deeper, as archives have a folder per group."""
+    """Return every `<corruption>/<severity>` folder, also one level deeper, because archives group corruptions."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the corruptions")
-    found: dict[tuple[str, int], Path] = {}
+    folders: dict[tuple[str, int], Path] = {}
     for depth in ("*/[1-5]", "*/*/[1-5]"):
         for path in sorted(source.glob(depth)):
             if not path.is_dir():
                 continue
-            known = found.setdefault((path.parent.name, int(path.name)), path)
+            known = folders.setdefault((path.parent.name, int(path.name)), path)
             if known != path:
                 raise StrobeError(f"{printable(path)} and {printable(known)} are the same corruption; remove one")
-    return found
+    return folders
 
 
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
@@ -271,13 +280,80 @@ def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
         array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
-    except Exception as error:  # its header is Python and can be damaged in many ways
+    except Exception as error:  # its header is Python code and can be damaged in many ways
         raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
     pictures = n_dimensions == 4
     if not isinstance(array, np.ndarray):
         array.close()
-        raise InvalidFile(path, "several arrays, expected a .npy file of one")
+        raise InvalidFile(path, "it contains several arrays, expected a .npy file with one")
     if array.ndim != n_dimensions or (pictures and (array.shape[3] != 3 or array.dtype != np.uint8)):
         rule = "(N, height, width, 3) of 8 bits" if pictures else "(N,)"
         raise InvalidFile(path, f"shape {array.shape} of {array.dtype}, expected {rule}")
     return cast(NDArray[np.uint8], array)
+
+
+def read_imagenet_c(
+    source: Path,
+    target: Path,
+    *,
+    clean: Path,
+    corruption: tuple[str, ...],
+    severity: tuple[int, ...],
+    max_images: int | None,
+    classes: tuple[str, ...],
+    label_space: str | None,
+    seed: int,
+    how: ImportOptions,
+) -> ImportedDataset:
+    """Read corrupted images and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
+
+    `label_space` applies to folders. `classes` gives the class name of each number in labels.npy.
+    """
+    wanted = ImagenetCOptions(corruptions=corruption, severities=severity, pictures=max_images, seed=seed)
+    if (source / "labels.npy").is_file():
+        if clean.suffix != ".npy":
+            raise StrobeError(
+                f"{printable(source)} contains .npy files, so --clean must be the .npy file of the clean images"
+            )
+        return import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
+    if not clean.is_dir():
+        raise StrobeError(f"no such folder: {printable(clean)}; --clean must be the folder of the clean images")
+
+    def of(names: Sequence[str]) -> LabelSpace:
+        own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
+        return own if label_space else of_wordnet(names) or own
+
+    return import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)
+
+
+FORMAT = ImportFormat(
+    read=read_imagenet_c,
+    about="""SRC/…/<corruption>/<severity>/<class>/<file>, or SRC/<corruption>.npy with labels.npy as in CIFAR-10-C.
+
+    Each image and corruption gives one set. Results report the accuracy at and up to every
+    severity, and the mean and the worst case over corruptions.
+    """,
+    example="imagenet-c/ data/c --clean ILSVRC2012_val/ --corruption fog --media link",
+    options=(
+        FormatOption(
+            name="clean",
+            kind=Path,
+            required=True,
+            help="Folder <class>/<file> of the clean images, or their .npy.",
+        ),
+        FormatOption(
+            name="corruption", several=True, help="Only this corruption. May be repeated. Default: all in SRC."
+        ),
+        FormatOption(name="severity", kind=severities, default="1-5", help="The severities to use, e.g. 1-5 or 1,3,5."),
+        MAX_IMAGES,
+        FormatOption(
+            name="classes",
+            kind=lambda text: several_names(text) or CIFAR_10,
+            default="",
+            help="Class names of labels.npy, comma-separated. Default: CIFAR-10's.",
+        ),
+        LABEL_SPACE,
+        SEED,
+    ),
+    outside="corruptions",
+)

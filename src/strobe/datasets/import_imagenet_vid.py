@@ -14,6 +14,7 @@ from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import FormatOption, ImportFormat
 from strobe.datasets.sampled import (
     FrameBox,
     FrameContents,
@@ -24,13 +25,16 @@ from strobe.datasets.sampled import (
     import_sampled,
 )
 
-__all__ = ["import_imagenet_vid", "read_annotation"]
+__all__ = ["FORMAT", "import_imagenet_vid", "read_annotation"]
 
 
 def import_imagenet_vid(
     source: Path, target: Path, *, split: str, draw: ImportSampling, how: ImportOptions
 ) -> ImportedDataset:
-    """Make candidate sets with labels, boxes and tracks. Annotations list the frames, so images may be missing."""
+    """Make candidate sets with labels, boxes and tracks.
+
+    The annotations define the frames, so images may be missing.
+    """
     root = _root(source)
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
     if not annotations.is_dir():
@@ -67,7 +71,7 @@ def _root(source: Path) -> Path:
 
 
 def _video_folders(annotations: Path) -> Iterator[Path]:
-    """Return the folders that hold XML files. The training split has one more level than the validation split."""
+    """Return the folders that contain XML files. The training split has one more level than the validation split."""
     for folder in sorted(path for path in annotations.iterdir() if path.is_dir()):
         if any(folder.glob("*.xml")):
             yield folder
@@ -108,13 +112,13 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
         try:
             label = label_space.index(name)
         except UnknownName as error:
-            raise InvalidFile(path, f"{printable(name)!r} is no class of {label_space.name}", where=where) from error
+            raise InvalidFile(path, f"{printable(name)!r} is not a class of {label_space.name}", where=where) from error
         x0, y0, x1, y1 = (_number(path, where, node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax"))
         track = _number(path, where, node, "trackid") if node.find("trackid") is not None else -1
         boxes.append((label, (x0, y0, x1, y1), int(track)))
     size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
     return FrameContents(
-        # An object squeezed to a line at the frame's edge still counts as a label, but not as a box to detect.
+        # An object that is only a line at the frame's edge still gives a label, but not a box to detect.
         labels=tuple(dict.fromkeys(label for label, _, _ in boxes)),
         boxes=tuple(
             FrameBox(label=label, xyxy=xyxy, track=track)
@@ -134,3 +138,12 @@ def _number(path: Path, where: str, node: Any, name: str) -> float:
     if not abs(value) < 1e9:
         raise InvalidFile(path, f"{name} is out of range: {printable(text)!r}", where=where)
     return value
+
+
+FORMAT = ImportFormat(
+    read=import_imagenet_vid,
+    about="ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML, and one random anchor per video.",
+    example="ILSVRC2015/ data/vid --split val",
+    options=(FormatOption(name="split", default="val", help="The folder below Data/VID and Annotations/VID."),),
+    draw=True,
+)

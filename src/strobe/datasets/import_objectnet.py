@@ -1,8 +1,8 @@
 """ObjectNet: SRC/images/<folder>/<file> with a red border, and the ILSVRC classes that each folder shows.
 
-ILSVRC-2012 models can name some of ObjectNet's 313 object types. The archive lists them in mappings/ (type by folder,
-and ILSVRC classes by type), or you provide a CSV: folder,label. Any class of an image's type is right. Models choose
-among all classes of the map.
+ILSVRC-2012 models can name some of ObjectNet's 313 object types. The archive lists these types in mappings/ (type by
+folder, and ILSVRC classes by type), or you provide a CSV: folder,label. Any class of an image's type is right. Models
+choose among all classes of the map.
 """
 
 import csv
@@ -19,16 +19,17 @@ from strobe.core.labels import LabelSpace, other_names, space
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
+from strobe.datasets.format import FormatOption, ImportFormat
 from strobe.datasets.import_photos import NO_AXIS
 from strobe.datasets.media import decode_image
 from strobe.datasets.rungs import class_files
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["import_objectnet"]
+__all__ = ["FORMAT", "import_objectnet"]
 
 _KINDS, _CLASSES = "folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json"
 _RED = (200, 60)
-"""A border counts as red if its mean red is at least, and its mean green and blue are at most, these values."""
+"""A border counts as red if its mean red is at least the first value, and mean green and blue at most the second."""
 
 
 def import_objectnet(
@@ -46,15 +47,15 @@ def import_objectnet(
         names=tuple(every.names[place] for place in places),
     )  # fmt: skip
     at = {place: number for number, place in enumerate(places)}
-    wanted = {key: path for key, path in files.items() if key.partition("/")[0] in by_folder}
-    if not wanted:
+    mapped = {key: path for key, path in files.items() if key.partition("/")[0] in by_folder}
+    if not mapped:
         raise StrobeError(
             f"{printable(images)}: none of its folders ({printable(next(iter(files)).partition('/')[0])}, …) is in the "
-            "map; give the CSV folder,label of these folders with --map"
+            "map; pass a CSV (folder,label) of these folders with --map"
         )
     grown, plain, stored = DatasetBuilder(), 0, how.media != "none"
-    with how.progress.task("images", len(wanted)) as advance:
-        for key, path in wanted.items():
+    with how.progress.task("images", len(mapped)) as advance:
+        for key, path in mapped.items():
             digest, size, media = "", (0, 0), ""
             if stored:
                 media = f"media/{PurePosixPath(key).with_suffix('.png')}"
@@ -68,13 +69,13 @@ def import_objectnet(
             grown.set(set_id=key, anchor=row, members=())
             advance(1)
     notes = []
-    if len(wanted) < len(files):
-        folders = len({key.partition("/")[0] for key in files.keys() - wanted.keys()})
+    if len(mapped) < len(files):
+        folders = len({key.partition("/")[0] for key in files.keys() - mapped.keys()})
         notes.append(
-            f"{len(files) - len(wanted)} image(s) of {folders} folder(s) show no class of the map and were left out"
+            f"{len(files) - len(mapped)} image(s) of {folders} folder(s) show no class of the map and were left out"
         )
     if plain:
-        notes.append(f"{plain} image(s) have no red border; {border} pixels were cut all the same: see --border")
+        notes.append(f"{plain} image(s) have no red border, but {border} pixels were cropped anyway; see --border")
     info = DatasetInfo(
         name="objectnet",
         label_space=chosen,
@@ -93,7 +94,9 @@ def _bring(path: Path, place: Path, border: int, how: ImportOptions) -> bool:
     pixels = decode_image(regular(path).read_bytes(), name=path)
     height, width = pixels.shape[:2]
     if border and min(height, width) <= 2 * border:
-        raise InvalidFile(path, f"{width}×{height} pixels, nothing is left without its border", hint="move it out")
+        raise InvalidFile(
+            path, f"an image of {width}×{height} pixels has nothing left without its border", hint="move it away"
+        )
     how.refuse(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     inside = pixels[border : height - border, border : width - border]
@@ -110,15 +113,15 @@ def _is_red(pixels: Image) -> bool:
 
 
 def _map(source: Path, images: Path, given: Path | None) -> dict[str, tuple[int, ...]]:
-    """Return the ILSVRC class positions of each folder that has any."""
+    """Return the ILSVRC class positions of each folder that maps to a class."""
     if given is not None:
         return _of_csv(given)
     for folder in (source / "mappings", images.parent / "mappings"):
         if (folder / _CLASSES).is_file():
             return _of_mappings(folder)
     raise StrobeError(
-        f"{printable(source)}: nothing says which of ILSVRC's classes its folders show; give the archive's own folder, "
-        f"with mappings/{_CLASSES} in it, or a CSV folder,label with --map"
+        f"{printable(source)}: the ILSVRC classes of its folders are unknown; give the archive's folder, "
+        f"which contains mappings/{_CLASSES}, or pass a CSV (folder,label) with --map"
     )
 
 
@@ -153,15 +156,32 @@ def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
     return out
 
 
-def _place(said: str, words: Mapping[frozenset[str], int], every: LabelSpace) -> int:
-    """Return the class with these synonyms: all of them, else the first."""
-    parts: Sequence[str] = [part.strip() for part in said.split(",")]
+def _place(synonyms: str, words: Mapping[frozenset[str], int], every: LabelSpace) -> int:
+    """Return the class with exactly these synonyms, else the class whose name is the first synonym."""
+    parts: Sequence[str] = [part.strip() for part in synonyms.split(",")]
     place = words.get(frozenset(part.casefold() for part in parts))
     return every.index(parts[0]) if place is None else place
 
 
 def _texts(path: Path) -> dict[str, str]:
-    found = read_json(path, hint="fetch the archive again, or give --map")
+    found = read_json(path, hint="download the archive again, or pass --map")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise InvalidFile(path, "expected {text: text}", hint="fetch the archive again, or give --map")
+        raise InvalidFile(path, "expected {text: text}", hint="download the archive again, or pass --map")
     return found
+
+
+FORMAT = ImportFormat(
+    read=import_objectnet,
+    about="""SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, one set per image (k = 0).
+
+    An answer is right if the map lists its class for the image's folder. Models choose among all classes of the map.
+    """,
+    example="objectnet-1.0/ data/objectnet",
+    options=(
+        FormatOption(
+            name="classes", flag="--map", kind=Path, help="CSV folder,label of ILSVRC's classes. Default: SRC/mappings."
+        ),
+        FormatOption(name="border", kind=int, default=2, help="Pixels to cut from each side. 0 cuts nothing."),
+    ),
+    outside="images",
+)

@@ -1,4 +1,4 @@
-"""Labelled still images, each its own source: sets with only an anchor, for accuracy and as input to other studies.
+"""Labelled still images, each its own source. Each set has only an anchor, for accuracy and as input to other studies.
 
 The caller supplies the classes: from folders, a CSV, or the files that accompany ILSVRC's validation images.
 """
@@ -21,7 +21,7 @@ from strobe.core.records import Box
 from strobe.datasets.bring_media import ImportOptions
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["NO_AXIS", "Still", "ilsvrc_classes", "import_photos"]
+__all__ = ["NO_AXIS", "Still", "ilsvrc_classes", "import_photos", "of_wordnet"]
 
 NO_AXIS = "none"
 """The axis of sets without members."""
@@ -49,7 +49,7 @@ def import_photos(
     format: str = "photos",
     name: str | None = None,
 ) -> ImportedDataset:
-    """Make one set per photo, with only an anchor. Media go to target/media, and the caller writes the tables.
+    """Make one set per photo, with only an anchor. Media are written to target/media, and the caller writes the tables.
 
     The dataset takes its folder's name unless `name` is given.
     """
@@ -82,23 +82,23 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
     """Return the WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` key, from a class file below `source`.
 
     Supported are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
-    ILSVRC2012_validation_ground_truth.txt with its meta.mat. Returns None if the photos are not such images, or if
-    their folders are named by WordNet ids.
+    ILSVRC2012_validation_ground_truth.txt with its meta.mat. Returns None if the photos are not ILSVRC's validation
+    images, or if their folders are named by WordNet ids.
     """
     numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
     if len(numbers) < len(keys) or {Path(key).parent.name for key in keys} <= set(space("ilsvrc-2012").ids):
         return None
     try:
-        said = _classes_by_number(source)
+        class_list = _classes_by_number(source)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StrobeError(f"{printable(source)}: the list of its classes is no readable text ({error})") from error
-    if said is None:
+        raise StrobeError(f"{printable(source)}: cannot read the list of its classes ({error})") from error
+    if class_list is None:
         raise StrobeError(
-            f"{printable(source)} holds ILSVRC's validation images, but nothing that says what they show: put "
-            "LOC_val_solution.csv, or ILSVRC2012_validation_ground_truth.txt and meta.mat, beside them, "
-            "or give --labels"
+            f"{printable(source)} contains ILSVRC's validation images, but no list of their classes; put "
+            "LOC_val_solution.csv, or ILSVRC2012_validation_ground_truth.txt and meta.mat, next to them, "
+            "or pass --labels"
         )
-    path, by_number = said
+    path, by_number = class_list
     missing = next((key for key, number in numbers.items() if number not in by_number), None)
     if missing is not None:
         raise InvalidFile(path, f"no class for {printable(missing)}")
@@ -106,7 +106,7 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
     for key, number in numbers.items():
         if by_number[number] not in known.ids:
             raise InvalidFile(
-                path, f"{printable(by_number[number])!r} is no WordNet id of ilsvrc-2012", where=printable(key)
+                path, f"{printable(by_number[number])!r} is not a WordNet id of ilsvrc-2012", where=printable(key)
             )
     return {key: [by_number[number]] for key, number in numbers.items()}
 
@@ -135,7 +135,7 @@ def _devkit_ids(path: Path) -> dict[str, str]:
     """Map the devkit's class numbers, whose order differs from that of the WordNet ids, to WordNet ids."""
     meta = next(iter(sorted([*path.parent.rglob("meta.mat"), *path.parent.parent.rglob("meta.mat")])), None)
     if meta is None:
-        raise InvalidFile(path, "its class numbers are the devkit's own", hint="put the devkit's meta.mat beside it")
+        raise InvalidFile(path, "it has the devkit's class numbers", hint="put the devkit's meta.mat next to it")
     try:  # in a separate process: scipy's reader crashes on some damaged files
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(_synsets, regular(meta)).result()
@@ -151,3 +151,9 @@ def _synsets(meta: Path) -> dict[str, str]:
     with warnings.catch_warnings(action="ignore"):  # strobe reports a damaged file in one line
         table = loadmat(meta, squeeze_me=True)["synsets"]
     return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}
+
+
+def of_wordnet(names: Sequence[str]) -> LabelSpace | None:
+    """Return ILSVRC-2012 if every class is one of its WordNet ids. Models then choose among all 1,000 classes."""
+    known = space("ilsvrc-2012")
+    return known if set(names) <= set(known.ids) else None

@@ -53,7 +53,7 @@ class TrialFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """How answers are signed: the check of a person's name, and the time for answers without one."""
+    """How answers are attributed: a check of people's names, and the time to record for answers without a time."""
 
     person: Callable[[str], str]
     at: str
@@ -61,7 +61,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One row: who gave which answer for which image, and the row's position."""
+    """One row: the person, the image, the answer, and the row's position."""
 
     path: Path
     line: int
@@ -80,7 +80,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trials:
-    """The rows of one CSV file, or of all in a folder, checked for consistency."""
+    """The rows of one CSV file, or of all CSV files in a folder, checked for consistency."""
 
     source: Path
     rows: tuple[Trial, ...]
@@ -114,9 +114,9 @@ class Trials:
         notes = [f"{len(self.rows):,} answers of {people} {'person' if people == 1 else 'people'}"]
         seconds = [trial.seconds for trial in self.rows if trial.seconds is not None]
         if seconds and median(seconds) > _SLOW:
-            notes.append(f"half of the answers took {median(seconds):.0f} s or longer: rt is to be in seconds")
+            notes.append(f"half of the answers took {median(seconds):.0f} s or longer; check that rt is in seconds")
         if not brought:
-            notes.append("without images: people are scored alone, or beside predictions made elsewhere (--images)")
+            notes.append("there are no images (--images), so only people and existing predictions are scored")
         return tuple(notes)
 
     def _classes(self, files: TrialFiles, target: Path) -> LabelSpace:
@@ -124,7 +124,7 @@ class Trials:
         if files.classes:
             twice = next((name for name in files.classes if files.classes.count(name) > 1), None)
             if twice is not None:
-                raise InvalidValue(f"--classes: {printable(twice)!r} stands twice")
+                raise InvalidValue(f"--classes: {printable(twice)!r} appears twice")
             return LabelSpace.of_names(target.resolve().name, files.classes)
         with in_file(self.source):
             return label_space_for(shown, requested=files.label_space, own_name=target.resolve().name)
@@ -136,22 +136,22 @@ class Trials:
         except UnknownName as error:
             near = f"; did you mean {' or '.join(map(printable, error.near))}?" if error.near else ""
             raise InvalidFile(
-                trial.path, f"{column}: {printable(name)!r} is none of the {len(classes)} classes{near}",
-                where=f"line {trial.line}", hint="fix it, or name all classes with --classes or --label-space",
+                trial.path, f"{column}: {printable(name)!r} is not one of the {len(classes)} classes{near}",
+                where=f"line {trial.line}", hint="fix it, or list all classes with --classes or --label-space",
             ) from error  # fmt: skip
 
     def _answer(self, trial: Trial, classes: LabelSpace, at: str) -> NameAnswer:
         is_class = trial.response in classes
-        said = None if is_class else _SAID.get(trial.response.lower())
-        label = "" if said else classes.ids[self._label(trial, "object_response", trial.response, classes)]
-        fields = (trial.person, trial.picture, said, label, trial.condition, trial.seconds)
+        kind = None if is_class else _SAID.get(trial.response.lower())
+        label = "" if kind else classes.ids[self._label(trial, "object_response", trial.response, classes)]
+        fields = (trial.person, trial.picture, kind, label, trial.condition, trial.seconds)
         return NameAnswer(
             # The id is derived from the content, so importing the same file again adds nothing.
             answer_id=hashlib.sha256(repr(fields).encode()).hexdigest()[:32],
             annotator=trial.person,
             at=at,
             frame_id=frame_id(frame_list_digest([trial.picture]), 0),
-            said=said or "class",
+            said=kind or "class",
             label=label,
             condition=trial.condition,
             seconds=trial.seconds,
@@ -159,7 +159,7 @@ class Trials:
 
 
 def read_trials(source: Path, signed: Signed) -> Trials:
-    """Return the rows of a CSV file, or of all in a folder. Errors name file and line."""
+    """Return the rows of a CSV file, or of all CSV files in a folder. Errors name the file and the line."""
     paths = sorted(source.rglob("*.csv")) if source.is_dir() else [source]
     if not source.exists():
         raise StrobeError(f"no such file or folder: {printable(source)}; give a CSV of trials, or a folder of them")
@@ -167,35 +167,38 @@ def read_trials(source: Path, signed: Signed) -> Trials:
         raise StrobeError(f"{printable(source)}: no .csv file in it; give a CSV of trials, or a folder of them")
     raw = [(path, line, row) for path in paths for line, row in _rows(path)]
     if not raw:
-        raise InvalidFile(source, "no trials in it", hint="one row an answer, below the names of the columns")
+        raise InvalidFile(source, "no trials in it", hint="expected a header and one row per answer")
     prefixed = all(_PREFIX.match(row["imagename"]) for _, _, row in raw)
     return Trials(source=source, rows=tuple(_checked(raw, signed, prefixed=prefixed)))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield a file's rows by column name, with the line each ends on."""
+    """Yield a file's rows by column name, each with the number of its last line."""
     with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
         names = [name.strip().lower() for name in next(reader, [])]
         missing = [name for name in _NEEDED if name not in names]
         if missing:
             there = ", ".join(printable(name) for name in names if name) or "none"
-            raise InvalidFile(path, f"no column {missing[0]}; it has {there}", hint=f"needed: {', '.join(_NEEDED)}")
+            raise InvalidFile(
+                path, f"the column {missing[0]} is missing; it has {there}", hint=f"required: {', '.join(_NEEDED)}"
+            )
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise InvalidFile(path, f"the column {printable(twice)} stands twice")
+            raise InvalidFile(path, f"the column {printable(twice)} appears twice")
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(names):
-                raise InvalidFile(
-                    path, f"{len(cells)} cells, and there are {len(names)} columns", where=f"line {reader.line_num}"
-                )
+                raise InvalidFile(path, f"{len(cells)} cells, expected {len(names)}", where=f"line {reader.line_num}")
             yield reader.line_num, dict(zip(names, (cell.strip() for cell in cells), strict=True))
 
 
 def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *, prefixed: bool) -> Iterator[Trial]:
-    """Return the rows as trials. Checks that answers and names are unique per person and each image has one class."""
+    """Return the rows as trials.
+
+    Checks that answers and names are unique per person, and that each image has one class.
+    """
     answered: dict[tuple[str, str], Trial] = {}
     numbered: dict[tuple[str, str, str], Trial] = {}
     shown: dict[str, Trial] = {}
@@ -204,63 +207,63 @@ def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *,
         with in_file(path, where=f"line {line}"):
             for name in _NEEDED:
                 if not row[name]:
-                    raise InvalidValue(f"{name}: empty" + ("; write na where no answer came" * (name == _NEEDED[1])))
+                    raise InvalidValue(f"{name}: empty" + ("; write na if there was no answer" * (name == _NEEDED[1])))
             person = signed.person(row["subj"])
-            found = _PREFIX.match(row["imagename"]) if prefixed else None
+            prefix = _PREFIX.match(row["imagename"]) if prefixed else None
             trial = Trial(
-                path=path, line=line, person=person, picture=row["imagename"][found.end() if found else 0 :],
+                path=path, line=line, person=person, picture=row["imagename"][prefix.end() if prefix else 0 :],
                 category=row["category"], response=row["object_response"], seconds=_seconds(row.get("rt", "")),
                 condition=_condition(row.get("condition", "")),
             )  # fmt: skip
             if not trial.picture:
-                raise InvalidValue(f"imagename: {printable(row['imagename'])!r} names no image")
+                raise InvalidValue(f"imagename: {printable(row['imagename'])!r} is not the name of an image")
             number = (person, row.get("session", ""), row.get("trial", ""))
             if number[2]:
                 before = numbered.setdefault(number, trial)
                 if before is not trial:
                     session = f" of session {printable(number[1])}" if number[1] else ""
                     raise InvalidValue(
-                        f"trial {printable(number[2])}{session} of {printable(person)} stands at {before.where} too: "
-                        "one file twice, or two people with one name; give each person a name (subj) of their own"
+                        f"trial {printable(number[2])}{session} of {printable(person)} also appears at {before.where}: "
+                        "a file was given twice, or two people share a name; give each person a unique name (subj)"
                     )
             before = answered.setdefault((person, trial.picture), trial)
             if before is not trial:
                 raise InvalidValue(
-                    f"{printable(person)} answered {printable(trial.picture)} at {before.where} already; keep one of "
-                    "the two rows, or give two people two names"
+                    f"{printable(person)} already answered {printable(trial.picture)} at {before.where}; keep one of "
+                    "the two rows, or use two names if they are two people"
                 )
             before = shown.setdefault(trial.picture, trial)
             if before.category != trial.category:
                 raise InvalidValue(
-                    f"{printable(trial.picture)} is of category {printable(trial.category)} here and "
+                    f"{printable(trial.picture)} has the category {printable(trial.category)} here and "
                     f"{printable(before.category)} at {before.where}; an image has one class"
                 )
-            if found is not None:
-                tokens.check(found[1], row.get("session", ""), found[2], trial)
+            if prefix is not None:
+                tokens.check(prefix[1], row.get("session", ""), prefix[2], trial)
         yield trial
 
 
 class _Tokens:
-    """Identify subjects in image names: within a session of an experiment, s01 is one person with one name."""
+    """Check the subjects in image names: within one session of an experiment, s01 is always the same person."""
 
     def __init__(self) -> None:
         self._person: dict[tuple[str, str, str], Trial] = {}
         self._token: dict[tuple[str, str, str], tuple[str, Trial]] = {}
 
     def check(self, experiment: str, session: str, token: str, trial: Trial) -> None:
-        if token == "dnn":  # noqa: S105 (what stands for a person where a model was shown the images)
+        if token == "dnn":  # noqa: S105 (replaces the person if a model saw the images)
             return
         before = self._person.setdefault((experiment, session, token), trial)
         if before.person != trial.person:
             raise InvalidValue(
-                f"the images say {token} for {printable(trial.person)} here and for {printable(before.person)} at "
-                f"{before.where}: one person with two names; write one"
+                f"image names use {token} for {printable(trial.person)} here and for {printable(before.person)} at "
+                f"{before.where}; use one name for one person"
             )
         other, first = self._token.setdefault((experiment, session, trial.person), (token, trial))
         if other != token:
             raise InvalidValue(
-                f"the images of {printable(trial.person)} say {token} here and {other} at {first.where}: two people "
-                "with one name; give each a name (subj) of their own"
+                f"image names for {printable(trial.person)} use {token} here and {other} at {first.where}; give "
+                "each person a unique name (subj)"
             )
 
 
@@ -285,16 +288,16 @@ def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
     """Return the file of every image below the folder, by its name with and without the prefix."""
     if not folder.is_dir():
         raise StrobeError(f"--images: no such folder: {printable(folder)}")
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             place = path.relative_to(folder).as_posix()
             for name in (path.name, _PREFIX.sub("", path.name, count=1)):
-                found.setdefault(name, place)
-    missing = [name for name in pictures if name not in found]
+                files.setdefault(name, place)
+    missing = [name for name in pictures if name not in files]
     if missing:
         raise StrobeError(
             f"--images: {len(missing)} of {len(pictures)} images are not below {printable(folder)}, first "
-            f"{printable(missing[0])}; give the folder that holds them, or leave --images away"
+            f"{printable(missing[0])}; give the folder that contains them, or remove --images"
         )
-    return {name: found[name] for name in pictures}
+    return {name: files[name] for name in pictures}

@@ -9,9 +9,10 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import ImportFormat
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["import_vid_robust"]
+__all__ = ["FORMAT", "import_vid_robust"]
 
 _K = 10
 
@@ -19,7 +20,7 @@ _K = 10
 def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
     """Import the released sets. Members have their own labels.
 
-    Media go to target/media, and the caller writes the tables.
+    Media are put into target/media, and the caller writes the tables.
     """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
@@ -91,13 +92,15 @@ def _check(pmsets_path: Path, pmsets: Any, labels_path: Path, labels: Any) -> No
             if not isinstance(key, str) or key not in labels:
                 raise InvalidFile(pmsets_path, f"frame {printable(key)} has no label in labels.json", where=anchor)
         if len(set(members)) != len(members) or anchor in members:
-            raise InvalidFile(pmsets_path, "a frame stands twice, or the anchor is its own neighbour", where=anchor)
+            raise InvalidFile(pmsets_path, "a frame appears twice, or the anchor is its own neighbour", where=anchor)
         video, origin = _video(pmsets_path, anchor), _index(pmsets_path, anchor)
         for key in members:
             if _video(pmsets_path, key) != video:
-                raise InvalidFile(pmsets_path, f"neighbour {printable(key)} is of another video", where=anchor)
+                raise InvalidFile(pmsets_path, f"neighbour {printable(key)} belongs to another video", where=anchor)
             if abs(_index(pmsets_path, key) - origin) > _K:
-                raise InvalidFile(pmsets_path, f"neighbour {printable(key)} is further than {_K} frames", where=anchor)
+                raise InvalidFile(
+                    pmsets_path, f"neighbour {printable(key)} is more than {_K} frames away", where=anchor
+                )
 
 
 def _video(path: Path, key: str) -> str:
@@ -112,3 +115,10 @@ def _index(path: Path, key: str) -> int:
     if not stem.isdecimal() or len(stem) > 12:
         raise InvalidFile(path, f"expected a frame number, got {printable(key)}")
     return int(stem)
+
+
+FORMAT = ImportFormat(
+    read=import_vid_robust,
+    about="ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG.",
+    example="imagenet-vid-robust/ data/vid --no-media",
+)

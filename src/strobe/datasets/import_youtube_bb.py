@@ -2,8 +2,8 @@
 
 Detection rows are `youtube_id,timestamp_ms,class_id,class_name,object_id,object_presence,xmin,xmax,ymin,ymax`.
 Classification rows have the first four columns and `object_presence`. Labels exist once per second, so members are
-scored with their anchor's. This module does not decode. It returns which moment of which video is an anchor, and its
-labels.
+scored with their anchor's labels. This module decodes no video. For each anchor, the result has the video, the moment
+and the labels.
 """
 
 import csv
@@ -37,7 +37,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YoutubeBb:
-    """The anchors of the available videos (by YouTube id), and notes about missing ones."""
+    """The anchors of the available videos (by YouTube id), and notes about missing videos."""
 
     videos: Mapping[str, Path]
     anchors: tuple[Moment, ...]
@@ -50,34 +50,34 @@ def find_csv(source: Path) -> Path:
         return source
     if not source.is_dir():
         raise StrobeError(f"no such file or folder: {printable(source)}")
-    found = sorted(path for path in source.iterdir() if path.name.endswith((".csv", ".csv.gz")))
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found[:4]) or "none"
+    files = sorted(path for path in source.iterdir() if path.name.endswith((".csv", ".csv.gz")))
+    if len(files) != 1:
+        names = ", ".join(path.name for path in files[:4]) or "none"
         raise StrobeError(
             f"expected one annotation CSV in {printable(source)}, found {printable(names)}; give the CSV itself as SRC"
         )
-    return found[0]
+    return files[0]
 
 
 def find_videos(folder: Path) -> dict[str, Path]:
     """Return videos by YouTube id: files named <id>.mp4 (or mkv, webm, …), at any depth."""
     if not folder.is_dir():
         raise StrobeError(f"no such folder: {printable(folder)}; name the folder of the videos with --videos")
-    found: dict[str, Path] = {}
+    videos: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in _VIDEO_ENDINGS and path.is_file():
-            if path.stem in found:
+            if path.stem in videos:
                 raise StrobeError(
-                    f"{printable(found[path.stem])} and {printable(path)} have the same name; keep one of them"
+                    f"{printable(videos[path.stem])} and {printable(path)} have the same name; keep one of them"
                 )
-            found[path.stem] = path
-    if not found:
+            videos[path.stem] = path
+    if not videos:
         raise StrobeError(f"no videos under {printable(folder)}; expected <youtube id>.mp4 (or mkv, webm, …)")
-    return found
+    return videos
 
 
 def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | None, seed: int) -> YoutubeBb:
-    """Return the anchors: given ones (CSV `ytid,time_ms,label`), or one sampled labelled moment per video.
+    """Return the given anchors (CSV `ytid,time_ms,label`), or one sampled labelled moment per video.
 
     The notes count videos that the table does not list, and listed videos that are missing.
     """
@@ -131,9 +131,9 @@ def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
             raise InvalidFile(path, f"{len(row)} fields; Youtube-BB rows have 10 (detection) or 5", where=where)
         name, presence = row[3].replace("_", " "), row[5] if len(row) == 10 else row[4]
         if not row[1].isdecimal() or len(row[1]) > 12:
-            raise InvalidFile(path, f"the time is no number of milliseconds: {printable(row[1])!r}", where=where)
+            raise InvalidFile(path, f"the time is not a number of milliseconds: {printable(row[1])!r}", where=where)
         if name not in names:
-            raise InvalidFile(path, f"{printable(name)!r} is no class of youtube-bb", where=where)
+            raise InvalidFile(path, f"{printable(name)!r} is not a class of youtube-bb", where=where)
         if presence not in ("present", "absent", "uncertain"):
             raise InvalidFile(
                 path, f"object_presence is {printable(presence)!r}; expected present or absent", where=where
@@ -142,7 +142,7 @@ def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
             moments = out.setdefault(row[0], {})
             moments[int(row[1])] = tuple(dict.fromkeys((*moments.get(int(row[1]), ()), name)))
     if not out:
-        raise InvalidFile(path, "no row says that an object is present")
+        raise InvalidFile(path, "no row marks an object as present")
     return out
 
 
@@ -153,9 +153,9 @@ def _drawn(video: str, moments: Mapping[int, tuple[str, ...]], seed: int) -> Mom
 
 
 def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Return the labels of every listed moment (YouTube id, ms), from a CSV `ytid,time_ms,label` in which 22 is car."""
+    """Return the labels of every listed moment (YouTube id, ms), from a CSV `ytid,time_ms,label` (22 means car)."""
     labels = space("youtube-bb")
-    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    labels_of: dict[tuple[str, int], tuple[str, ...]] = {}
     for where, row in _rows(path):
         if row[0] == "ytid":
             continue
@@ -165,14 +165,14 @@ def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
             raise InvalidFile(path, f"label {row[2]} is outside 0–22", where=where)
         name = "car" if int(row[2]) == 22 else labels.names[int(row[2])]
         key = (row[0], int(row[1]))
-        found[key] = tuple(dict.fromkeys((*found.get(key, ()), name)))
-    if not found:
+        labels_of[key] = tuple(dict.fromkeys((*labels_of.get(key, ()), name)))
+    if not labels_of:
         raise InvalidFile(path, "no anchors in it")
-    return found
+    return labels_of
 
 
 def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Iterator[Moment]:
-    """Return the listed anchors, with their labels and those of the table at the same moment."""
+    """Return the listed anchors, with their labels and the table's labels at the same moment."""
     for (video, time_ms), names in listed_anchors(path).items():
         also = seen.get(video, {}).get(time_ms, ())
         yield Moment(video=video, time_ms=time_ms, labels=tuple(dict.fromkeys((*names, *also))))

@@ -1,8 +1,8 @@
 """The YTBB-Robust release: anchors with densified labels, pair annotations, frames by video and time.
 
 Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations) for anchors and for pairs, and the
-CSV of listed anchors (`ytid,time_ms,label`). In that CSV 22 means car. In the class index 22 is
-none and 23 is car.
+CSV of listed anchors (`ytid,time_ms,label`). In that CSV, 22 means car. In the class index, 22 means none and 23 means
+car.
 """
 
 import re
@@ -17,10 +17,11 @@ from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.core.records import frame_id
 from strobe.datasets.bring_media import ImportOptions
+from strobe.datasets.format import FormatOption, ImportFormat
 from strobe.datasets.import_youtube_bb import listed_anchors
 from strobe.datasets.sampled import ImportedDataset
 
-__all__ = ["YtbbFiles", "import_ytbb_robust"]
+__all__ = ["FORMAT", "YtbbFiles", "import_ytbb_robust"]
 
 _K = 10
 _AT = "2019-01-01T00:00:00Z"  # the release gives no dates; a fixed time keeps the import deterministic
@@ -30,7 +31,10 @@ _KEY = re.compile(r"^(?P<clip>(?P<ytid>.{11})_(?P<ms>\d{1,12}))/frame-(?P<index>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YtbbFiles:
-    """The paths of the release's parts. None searches for the usual names below the source folder."""
+    """The paths of the release's parts.
+
+    If a path is None, strobe searches for the usual names below the source folder.
+    """
 
     anchors: Path | None = None
     pairs: Path | None = None
@@ -60,8 +64,8 @@ def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Imp
     else:
         pairs = _on_disk(anchors_path, root, anchors)
         n_found = sum(map(len, pairs.values()))
-        what = f"{n_found} neighbours from the frame folders, not reviewed" if n_found else "their anchors alone"
-        notes.append(f"no pair annotations found (--pairs): sets hold {what}")
+        what = f"{n_found} unreviewed neighbours from the frame folders" if n_found else "only their anchors"
+        notes.append(f"no pair annotations found (--pairs), so sets contain {what}")
 
     keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
     found = how.files(root, target, keys)
@@ -75,7 +79,7 @@ def _assemble(
     given: dict[str, tuple[str, ...]],
     anchors: dict[str, Annotation],
     pairs: dict[str, dict[str, Annotation | None]],
-    found: dict[str, tuple[str, tuple[int, int]]],
+    neighbours: dict[str, tuple[str, tuple[int, int]]],
     notes: list[str],
 ) -> Dataset:
     labels = space("youtube-bb")
@@ -87,16 +91,16 @@ def _assemble(
     def add(key: str, anchor_labels: list[int]) -> int:
         _, ytid, index = _split(anchors_path, key)
         if ytid not in videos:
-            # YouTube ids identify a video for everyone, while its files are re-encoded by the host at any time.
+            # A YouTube id always identifies the same video, while the host may re-encode its files at any time.
             videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid)
         other = by_index.setdefault((ytid, index), key)
         if other != key:
             raise InvalidFile(anchors_path, f"{printable(key)} and {printable(other)} are the same frame of one video")
         if key not in rows:
-            digest, size = found.get(key, ("", (0, 0)))
+            digest, size = neighbours.get(key, ("", (0, 0)))
             rows[key] = grown.frame(
                 video=videos[ytid], index=index, key=key, sha256=digest, size_wh=size,
-                media=f"media/{key}" if found else "", labels=anchor_labels,
+                media=f"media/{key}" if neighbours else "", labels=anchor_labels,
             )  # fmt: skip
         return rows[key]
 
@@ -131,7 +135,7 @@ def _assemble(
         label_source="anchor",
         reviewed="votes",
         licence="frames belong to their authors on Youtube; not distributed with strobe",
-        provenance={"format": "ytbb-robust", "media": bool(found), "notes": notes},
+        provenance={"format": "ytbb-robust", "media": bool(neighbours), "notes": notes},
     )
     return grown.build(info, root=target)
 
@@ -145,7 +149,7 @@ def _first(source: Path, names: tuple[str, ...]) -> Path | None:
 
 
 def _on_disk(path: Path, root: Path, anchors: dict[str, Annotation]) -> dict[str, dict[str, Annotation | None]]:
-    """Return the frames near each anchor that exist in its folder, each without an annotation."""
+    """Return the frames near each anchor that exist in its folder, without annotations."""
     out: dict[str, dict[str, Annotation | None]] = {}
     for anchor in anchors:
         clip, _, index = _split(path, anchor)
@@ -175,9 +179,9 @@ def _single(path: Path, annotations: list[Annotation]) -> dict[str, Annotation]:
     out: dict[str, Annotation] = {}
     for annotation in annotations:
         if len(annotation.keys) != 1:
-            raise InvalidFile(path, f"expected anchors alone, got the pair {printable(annotation.keys)}")
+            raise InvalidFile(path, f"expected single anchors, got the pair {printable(annotation.keys)}")
         if annotation.keys[0] in out:
-            raise InvalidFile(path, f"anchor {printable(annotation.keys[0])} stands twice")
+            raise InvalidFile(path, f"anchor {printable(annotation.keys[0])} appears twice")
         out[annotation.keys[0]] = annotation
     return out
 
@@ -195,8 +199,25 @@ def _pairs(
         clip, _, index = _split(path, anchor)
         other_clip, _, other = _split(path, key)
         if other_clip != clip or not 0 < abs(other - index) <= _K:
-            raise InvalidFile(path, f"{printable(key)} is no neighbour within {_K} frames of {printable(anchor)}")
+            raise InvalidFile(path, f"{printable(key)} is not a neighbour within {_K} frames of {printable(anchor)}")
         if key in out.setdefault(anchor, {}):
-            raise InvalidFile(path, f"the pair {printable(anchor)},{printable(key)} stands twice")
+            raise InvalidFile(path, f"the pair {printable(anchor)},{printable(key)} appears twice")
         out[anchor][key] = annotation
     return out
+
+
+FORMAT = ImportFormat(
+    read=import_ytbb_robust,
+    about="YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/. Anchor and pair annotations become votes.",
+    example="ytbb-robust/ data/ytbb --pairs pair_labels.json",
+    options=(
+        FormatOption(
+            name="anchors", kind=Path, help="Anchor annotations (JSON). Default: anchor_labels.json below SRC."
+        ),
+        FormatOption(name="pairs", kind=Path, help="Pair annotations (JSON). Default: pair_labels.json below SRC."),
+        FormatOption(
+            name="listed", kind=Path, help="CSV ytid,time_ms,label of the listed anchors. Default: searched below SRC."
+        ),
+    ),
+    record=YtbbFiles,
+)

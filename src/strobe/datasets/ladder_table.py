@@ -1,4 +1,4 @@
-"""`ladder.parquet`: facts about every image of a background ladder, including those left out."""
+"""`ladder.parquet`: facts about every image of a background ladder, including images that were left out."""
 
 import json
 from collections.abc import Sequence
@@ -34,13 +34,14 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
     """Write the table atomically. Equal content gives equal bytes."""
     rows = [
         {
-            "picture": one.picture, "frame_id": one.frame_id, "width": one.size_wh[0], "height": one.size_wh[1],
-            **dict(zip(("x0", "y0", "x1", "y1"), one.xyxy or (None,) * 4, strict=True)),
-            "area_share": one.area_share, "mask_share": one.mask_share, "boxes": one.boxes or None,
-            "masks": one.masks or None, "mask": one.mask or None,
-            "absent": json.dumps(dict(one.absent), sort_keys=True, ensure_ascii=False),
+            "picture": picture.picture, "frame_id": picture.frame_id, "width": picture.size_wh[0],
+            "height": picture.size_wh[1],
+            **dict(zip(("x0", "y0", "x1", "y1"), picture.xyxy or (None,) * 4, strict=True)),
+            "area_share": picture.area_share, "mask_share": picture.mask_share, "boxes": picture.boxes or None,
+            "masks": picture.masks or None, "mask": picture.mask or None,
+            "absent": json.dumps(dict(picture.absent), sort_keys=True, ensure_ascii=False),
         }
-        for one in pictures
+        for picture in pictures
     ]  # fmt: skip
     with replacing(folder / LADDER_FILE) as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
@@ -48,7 +49,7 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
 
 
 def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
-    """Return the ladder's images in a dataset folder, in order. None if it holds no ladder."""
+    """Return the ladder's images in a dataset folder, in order; None if the dataset has no ladder."""
     settle(folder)
     path = inside(folder, LADDER_FILE)
     if not path.is_file():
@@ -59,12 +60,12 @@ def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
     try:
         rows = table.select(_SCHEMA.names).cast(_SCHEMA).to_pylist()
     except (pa.ArrowException, ValueError) as error:
-        raise InvalidFile(path, "its columns are of other types than a ladder's", hint="make it again") from error
-    found = []
+        raise InvalidFile(path, "its column types are not those of a ladder", hint="make it again") from error
+    pictures = []
     for number, row in enumerate(rows):
         with in_file(path, where=f"row {number}"):
-            found.append(_picture(row))
-    return tuple(found)
+            pictures.append(_picture(row))
+    return tuple(pictures)
 
 
 def _picture(row: dict[str, Any]) -> LadderPicture:

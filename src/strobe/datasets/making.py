@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace, space
+from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 
@@ -22,7 +24,8 @@ def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset |
     old = folder.read(destination) if folder.is_dataset(destination) else None
     if old is not None and not same(old):
         raise StrobeError(
-            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
+            f"{printable(destination)} already contains a dataset made with other settings; choose another folder or "
+            "remove it first"
         )
     return old
 
@@ -31,7 +34,8 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
     """Write the dataset, replacing the old one. `own_classes` means that its classes are the labels found."""
     if old is not None:
         # People's answers survive a resumed or extended build.
-        dataset = replace(dataset, verdicts=old.verdicts, names=old.names, drawn=old.drawn)
+        answers: dict[str, Any] = {table: getattr(old, table) for table in PEOPLE}
+        dataset = replace(dataset, **answers)
         if old.verdicts:
             kept = replace(dataset.info, reviewed=old.info.reviewed, unreviewed=old.info.unreviewed)
             dataset = replace(dataset, info=kept)
@@ -44,11 +48,11 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
 
 
 def classes_alike(classes: LabelSpace) -> str | None:
-    """Return a note about classes that were probably meant as one: names that differ only in case, spaces or hyphens.
+    """Return a note about classes that are probably the same: their names differ only in case, spaces or hyphens.
 
     >>> classes_alike(LabelSpace.of_names("mine", ["Dog", "dog", "ice-cream", "ice cream", "cat"]))
-    "classes that differ in case or spaces alone count as different: 'Dog' and 'dog' (and 1 more); write them alike if \
-they are one"
+    "classes that differ only in case or spaces count as different: 'Dog' and 'dog' (and 1 more); use one spelling \
+if they are one class"
     >>> classes_alike(LabelSpace.of_names("mine", ["cat", "dog"])) is None
     True
     """
@@ -60,15 +64,15 @@ they are one"
         return None
     more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
     some = " and ".join(repr(printable(name)) for name in alike[0])
-    said = f"classes that differ in case or spaces alone count as different: {some}{more}"
-    return f"{said}; write them alike if they are one"
+    said = f"classes that differ only in case or spaces count as different: {some}{more}"
+    return f"{said}; use one spelling if they are one class"
 
 
 def advice_on_classes(classes: LabelSpace) -> str | None:
     """Return a note about a dataset whose classes are the labels found, or None if no note is needed.
 
-    A model answers in the dataset's classes. With one class it cannot be wrong. With a few it is right more often than
-    among all the classes it knows.
+    A model answers in the dataset's classes. With one class, the model cannot be wrong. With a few classes, it is right
+    more often than among all the classes it knows.
 
     >>> advice_on_classes(LabelSpace.of_names("mine", ["dog", "zebra"]))
     'a classifier chooses among these 2 classes; --label-space imagenet-vid makes it choose among 30'

@@ -41,7 +41,10 @@ MAX_PIXELS = 100_000_000
 
 
 def has_file_digests(dataset: Dataset) -> bool:
-    """Return whether digests of JPEG frames are file digests: for imports, `vary`, and builds that record it."""
+    """Return whether the digests of JPEG frames are file digests.
+
+    They are file digests for imports, for `vary`, and for builds that record this.
+    """
     told = dataset.info.provenance
     copied = "format" in told or str(told.get("made_by", "")).startswith(("strobe vary", "strobe demo"))
     return copied or {**told, **FILE_DIGESTS} == told
@@ -50,8 +53,8 @@ def has_file_digests(dataset: Dataset) -> bool:
 class _Quiet:
     """Suppress warnings while any thread is inside.
 
-    Warning filters are global to the process. The first thread to enter sets them, and the last to leave restores them.
-    One `catch_warnings` per thread would restore them in the wrong order.
+    Warning filters apply to the whole process. The first thread to enter sets the filters, and the last thread to leave
+    restores them. One `catch_warnings` per thread would restore them in the wrong order.
     """
 
     def __init__(self) -> None:
@@ -76,7 +79,9 @@ _QUIET = _Quiet()
 
 
 def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS) -> Image:
-    """Decode bytes to RGB: greyscale and CMYK converted, 16 bits scaled to 8, EXIF rotation applied, first frame only.
+    """Decode the first frame to RGB.
+
+    Greyscale and CMYK are converted to RGB, 16 bits are scaled to 8 bits, and the EXIF rotation is applied.
 
     Transparent pixels are composited over black, so that the result depends on the file alone.
     """
@@ -95,9 +100,9 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
         raise
     except Pillow.DecompressionBombError as error:
         raise InvalidFile(name, "a decompression bomb: far more pixels than the limit", hint="shrink it") from error
-    except Exception as error:  # decoders raise arbitrary exceptions on damaged bytes, so the file is at fault
+    except Exception as error:  # decoders raise arbitrary exceptions on damaged bytes, so the error blames the file
         # Pillow's message contains the buffer's address, which would differ from run to run.
-        reason = "no known image format" if "cannot identify" in str(error) else printable(error, limit=80)
+        reason = "unknown image format" if "cannot identify" in str(error) else printable(error, limit=80)
         raise InvalidFile(name, f"not a readable image ({reason})") from error
 
 
@@ -113,9 +118,9 @@ def _upright_rgb(opened: Any) -> Image:
     from PIL import ImageOps
 
     opened.load()
-    # In mode I these formats hold 16 bits. The high byte is the image.
+    # In mode I these formats have 16 bits, and the high byte is the image.
     deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
-    # In place, and only if there is something to rotate or convert, because a copy costs a tenth of the decoding.
+    # This is done in place, and only if needed, because a copy costs a tenth of the decoding time.
     ImageOps.exif_transpose(opened, in_place=True)
     picture: Any = opened
     if picture.mode.startswith("I") or picture.mode == "F":
@@ -141,11 +146,11 @@ class MediaSource:
         self._media: Texts | dict[int, str] = dataset.frames.media
         self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
         self._jpeg_by_file = has_file_digests(dataset)
-        self._hashed = "pixels"  # what the digests cover, as observed so far: pixels (built) or files (imported)
+        self._hashed = "pixels"  # the digests cover pixels (built) or files (imported), as observed so far
         self._folders: dict[str, Path] = {}
 
     def only(self, rows: Sequence[int]) -> "MediaSource":
-        """Return a source of these rows alone, small enough to send to another process."""
+        """Return a source that contains only these rows and is small enough to send to another process."""
         part = copy.copy(self)
         part._media = {row: self._media[row] for row in rows}
         part._frames = {name: {row: self._text(name, row) for row in rows} for name in ("key", "sha256")}
@@ -176,7 +181,7 @@ class MediaSource:
         return path if is_plain else inside(self._root, relative).resolve()
 
     def read_encoded(self, row: int) -> bytes | None:
-        """Return the stored file's bytes. None for a packed frame, which only strobe can open."""
+        """Return the stored file's bytes; None for a packed frame, which only strobe can open."""
         if str(self._media[row]).endswith(PACKED_SUFFIX):
             return None
         content = self.read_stored(row)
@@ -185,7 +190,7 @@ class MediaSource:
         return content
 
     def _refuse_other_file(self, row: int, content: bytes) -> None:
-        """Raise InvalidFile if a file is not byte for byte the one the dataset was made with."""
+        """Raise InvalidFile if the file's bytes differ from the bytes that the dataset was made with."""
         digest = self._text("sha256", row)
         if digest and hashlib.sha256(content).hexdigest() != digest:
             raise self._other_image(row)
@@ -207,13 +212,14 @@ class MediaSource:
                     raise InvalidFile(path, "not a regular file")
                 return file.read()
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "its name is no path"
+            reason = getattr(error, "strerror", None) or "its name is not a valid path"
             raise InvalidFile(path, f"cannot be read ({reason})") from error
 
     def _read_at_once(self, relative: str) -> bytes | None:
-        """Read a regular file in a folder checked before, with minimal Python. None means: use the careful path.
+        """Read a regular file in a folder that was checked before, with as little Python code as possible.
 
-        A GPU takes ten thousand files a second, and Python work per file then delays every other thread.
+        None means that the slow path is needed. A GPU can take ten thousand files a second; at this rate, Python code
+        for each file delays every other thread.
         """
         folder, _, name = relative.rpartition("/")
         parent = self._folders.get(folder)
@@ -222,7 +228,7 @@ class MediaSource:
         try:
             handle = os.open(f"{parent}/{name}", _OPEN)
         except (OSError, ValueError):
-            return None  # missing, or a link: the careful path reports which
+            return None  # missing, or a link: the slow path reports which
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
@@ -236,7 +242,7 @@ class MediaSource:
         return content if len(content) == size else None
 
     def read(self, row: int) -> Image:
-        """Return the frame, upright RGB. Refused if it is detectably not the one the dataset was made with."""
+        """Return the frame as upright RGB. A frame that detectably differs from the dataset's original is refused."""
         content, digest = self.read_stored(row), self._text("sha256", row)
         if digest and self._hashed == "pixels":
             quick = quick_png(content, max_pixels=MAX_PIXELS)
@@ -246,7 +252,8 @@ class MediaSource:
             self._refuse_other_file(row, content)
         image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
-            # its bytes match those written for this pixel digest; the check takes a third of the time of hashing pixels
+            # its bytes match those written for this pixel digest; this check takes a third of the time that hashing
+            # pixels takes
             return image
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
             raise self._other_image(row)

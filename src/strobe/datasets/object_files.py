@@ -16,7 +16,7 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """Match each image to a name: without suffixes, the full key or its longest tail that is a name.
+    """Match each image to the name that equals its key, or else the longest end of its key, ignoring suffixes.
 
     Two images with one name are refused, because the match would be ambiguous.
 
@@ -24,7 +24,7 @@ def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[s
     {'dog/a.jpg': 'a.png', 'cat/b.jpg': 'cat/b.png'}
     """
     plain = {_stem(name): name for name in sorted(names)}
-    found: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     owner: dict[str, str] = {}
     for key in keys:
         parts = _stem(key)
@@ -33,11 +33,11 @@ def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[s
             continue
         if name in owner:
             raise StrobeError(
-                f"{what}: {printable(name)} could be of {printable(owner[name])} or of {printable(key)}; "
-                "put each into a folder named as theirs"
+                f"{what}: {printable(name)} could belong to {printable(owner[name])} or to {printable(key)}; "
+                "put each file into a folder that has the name of its image's folder"
             )
-        found[key], owner[name] = name, key
-    return found
+        name_of[key], owner[name] = name, key
+    return name_of
 
 
 def _stem(name: str) -> tuple[str, ...]:
@@ -46,19 +46,19 @@ def _stem(name: str) -> tuple[str, ...]:
 
 
 def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
-    """Return the mask of every image that has one in the folder, a PNG with the image's name."""
+    """Return the masks of the images, by image. A mask is a PNG file in the folder with the image's name."""
     if not folder.is_dir():
         raise StrobeError(f"--masks: no such folder: {printable(folder)}")
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix.lower() == ".png"]
     if not names:
-        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; one for each image, named as it")
-    found = matched(keys, names, what="--masks")
-    if not found:
+        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; expected one per image, with the image's name")
+    name_of = matched(keys, names, what="--masks")
+    if not name_of:
         raise StrobeError(
-            f"--masks: none of the {len(names)} PNG files in {printable(folder)} is named as an image; they are named "
-            f"like {printable(names[0])}, images like {printable(keys[0])}"
+            f"--masks: none of the {len(names)} PNG files in {printable(folder)} has the name of an image; masks are "
+            f"named like {printable(names[0])}, images like {printable(keys[0])}"
         )
-    return {key: folder / name for key, name in found.items()}
+    return {key: folder / name for key, name in name_of.items()}
 
 
 def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int]:
@@ -71,28 +71,30 @@ def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int
     boxes: dict[str, Corners] = {}
     for where, name, corners in rows:
         if name in boxes:
-            raise InvalidFile(path, f"{printable(name)} stands in it twice", where=where, hint="one box an image")
+            raise InvalidFile(path, f"{printable(name)} appears twice", where=where, hint="write one box per image")
         boxes[name] = corners
-    found = matched(keys, boxes, what="--boxes")
-    if not found:
+    name_of = matched(keys, boxes, what="--boxes")
+    if not name_of:
         raise InvalidFile(
-            path, f"none of its {len(boxes)} names is an image's", hint=f"images are named like {printable(keys[0])}"
+            path,
+            f"none of its {len(boxes)} names is the name of an image",
+            hint=f"images are named like {printable(keys[0])}",
         )
-    return {key: boxes[name] for key, name in found.items()}, len(boxes.keys() - set(found.values()))
+    return {key: boxes[name] for key, name in name_of.items()}, len(boxes.keys() - set(name_of.values()))
 
 
 def _of_manifest(path: Path) -> list[tuple[str, str, Corners]]:
     content = read_json(path)
     crops = content.get("crops") if isinstance(content, dict) else None
     if not isinstance(crops, list):
-        raise InvalidFile(path, "no manifest of a crop set", hint="give that, or a CSV with key,x0,y0,x1,y1")
-    found = []
+        raise InvalidFile(path, "not the manifest of a crop set", hint="give a manifest, or a CSV with key,x0,y0,x1,y1")
+    rows = []
     for number, crop in enumerate(crops):
         where = f"crop {number}"
         if not isinstance(crop, dict) or not isinstance(crop.get("key"), str):
-            raise InvalidFile(path, "no key", where=where)
-        found.append((where, crop["key"], _corners(path, where, crop.get("xyxy"))))
-    return found
+            raise InvalidFile(path, "the key is missing", where=where)
+        rows.append((where, crop["key"], _corners(path, where, crop.get("xyxy"))))
+    return rows
 
 
 def _of_csv(path: Path) -> list[tuple[str, str, Corners]]:

@@ -1,4 +1,4 @@
-"""Parse prediction files, JSON, JSONL, CSV and Parquet, into frame names and values without judging them."""
+"""Parse prediction files (JSON, JSONL, CSV or Parquet) into frame names and values, without validating the values."""
 
 import csv
 import json
@@ -61,8 +61,8 @@ def _read_json(path: Path) -> RawPredictions:
     if seen_twice:
         raise InvalidFile(
             path,
-            f"frame {printable(seen_twice[0])!r} stands twice ({len(seen_twice)} duplicates)",
-            hint="keep one each",
+            f"frame {printable(seen_twice[0])!r} appears twice ({len(seen_twice)} duplicates)",
+            hint="keep one of each",
         )
     if isinstance(data, dict) and "predictions" in data and isinstance(data["predictions"], dict):
         kind, label_space, data = data.get("kind"), data.get("space"), data["predictions"]
@@ -140,10 +140,10 @@ def _rows(column: Any) -> Sequence[Any]:
 
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        whole = column.combine_chunks()
-        lengths = whole.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
+        values = column.combine_chunks()
+        lengths = values.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
         same = lengths is None or len(lengths.unique()) == 1
-        flat = whole.flatten()
-        if same and len(whole) and not whole.null_count and not flat.null_count and pa.types.is_floating(flat.type):
-            return list(flat.to_numpy().reshape(len(whole), -1))
+        flat = values.flatten()
+        if same and len(values) and not values.null_count and not flat.null_count and pa.types.is_floating(flat.type):
+            return list(flat.to_numpy().reshape(len(values), -1))
     return list(column.to_pylist())

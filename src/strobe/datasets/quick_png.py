@@ -1,4 +1,4 @@
-"""Decode PNG frames with FFmpeg in half of Pillow's time, for frames whose pixels can be verified (ADR 20)."""
+"""Decode PNG frames with FFmpeg in half the time that Pillow takes, if their pixels can be verified (ADR 20)."""
 
 import struct
 from typing import Any
@@ -24,7 +24,7 @@ _LEAST = 1 << 16
 def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
     """Return the pixels of a plain PNG (8 bits, RGB, not interlaced), which the caller must verify.
 
-    None for all others.
+    All other files give None.
 
     Pillow handles files that PyAV cannot decode, and all files if PyAV is not installed.
     """
@@ -50,7 +50,7 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
 
 
 def is_plain_png(data: bytes) -> bool:
-    """Return whether all chunks are inside the file, and of types that unpack to no more than the image."""
+    """Return whether all chunks are inside the file, and whether no chunk's type can unpack to more than the image."""
     place = 8
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)

@@ -1,4 +1,4 @@
-"""Read detections from other programs, COCO result JSON or Parquet, into one table in the order of the frames.
+"""Read detections of other programs (COCO result JSON or Parquet) into one table in the order of the frames.
 
 | format | one row per | columns |
 |---|---|---|
@@ -7,8 +7,9 @@
 | Parquet | box | `frame`, `label`, `x0`, `y0`, `x1`, `y1`, `score` |
 | Parquet | frame | `frame`, `label` (list), `xyxy` (list), `score` (list) |
 
-An image is a frame's key or id, or a number that `images` (id, file_name) maps to one. A class is a name or id of the
-space, or a number. Numbers refer to `categories` (id, name) if present, otherwise to positions in the declared space.
+An image is a frame's key or id, or a number that `images` (id, file_name) maps to a key or id. A class is a name or id
+of the space, or a number. Numbers refer to `categories` (id, name) if present, otherwise to positions in the declared
+space.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ Absent = Literal["error", "empty", "unscored"]
 class DetectionFile:
     """The detections, and notes about them.
 
-    `n_dropped` counts boxes whose class maps to none of the dataset's. `n_extra` counts boxes on images outside the
+    `n_dropped` counts boxes whose class maps to no class of the dataset. `n_extra` counts boxes on images outside the
     dataset. `childless` are the dataset's classes that no class of the file maps to.
     """
 
@@ -59,7 +60,10 @@ class DetectionFile:
 
 
 def task_of_file(path: Path) -> Task:
-    """Return whether a prediction file holds boxes, rather than scores or labels of whole frames, by its structure."""
+    """Return whether a prediction file contains boxes, rather than scores or labels of whole frames.
+
+    Its structure decides.
+    """
     boxes = False
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
@@ -74,7 +78,7 @@ def task_of_file(path: Path) -> Task:
 
 
 def _is_coco(data: object) -> bool:
-    """Return whether JSON holds COCO results: a list, or a list next to images and categories.
+    """Return whether JSON has the form of COCO results: a list, or a list next to images and categories.
 
     A classifier's file is an object that maps frames.
     """
@@ -99,8 +103,8 @@ def read_detections(
 ) -> DetectionFile:
     """Return the file's boxes in the dataset's classes and frames.
 
-    `source_space` names the shipped space of class numbers. `images` is a COCO JSON file, such as the ground truth,
-    whose images and categories define the numbers in the results.
+    `source_space` names the shipped space that class numbers refer to. `images` is a COCO JSON file, such as the ground
+    truth, whose images and categories define the numbers in the results.
     """
     if path.is_dir() or not path.exists():
         raise StrobeError(
@@ -149,7 +153,7 @@ def match_detections(
     if lost.any():
         names = [printable(source.names[place]) for place in np.unique(own[lost])]
         some = f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
-        notes.append(f"{int(lost.sum())} of {len(frame)} boxes dropped: their class is none of the dataset's ({some})")
+        notes.append(f"{int(lost.sum())} of {len(frame)} boxes dropped: their class is not in the dataset ({some})")
     if n_extra:
         notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
     keep = (frame >= 0) & (label >= 0)
@@ -168,7 +172,7 @@ def match_detections(
 
 
 def _explain(raw: RawDetections, images: Path) -> None:
-    """Take images and categories from another COCO JSON if the file has none."""
+    """Take images and categories from another COCO JSON file if this file has none."""
     data = read_json(images, hint="give the COCO JSON of the images")
     if not isinstance(data, dict):
         raise InvalidFile(images, "expected a COCO JSON with images and categories")
@@ -181,7 +185,10 @@ def _explain(raw: RawDetections, images: Path) -> None:
 def _frames(
     path: Path | str, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int] | None, int]:
-    """Return each box's frame row (−1 if not in the dataset), the rows listed as processed, and extras."""
+    """Return each box's frame row, the processed frame rows, and the number of boxes on frames outside the dataset.
+
+    Such boxes have the frame row −1.
+    """
     known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
     known |= {key: row for row, key in enumerate(dataset.frame_ids())}
     names: dict[Any, str] = {}
@@ -202,7 +209,8 @@ def _frames(
         hint = (
             'numbers need a list "images" of id and file_name, in the file or with --box-images'
             if numbers
-            else f"the dataset's are named like {printable(dataset.frames.key[0])!r}; --ignore-extra leaves others out"
+            else f"the dataset's frames are named like {printable(dataset.frames.key[0])!r}; --ignore-extra skips "
+            f"other frames"
         )
         raise InvalidFile(
             path,
@@ -234,13 +242,13 @@ def _looked_at(
         raise InvalidFile(
             path,
             f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
-            hint="COCO results cannot tell an empty frame from a missing one: say --empty-frames or --allow-missing",
+            hint="COCO results cannot distinguish empty from missing frames; pass --empty-frames or --allow-missing",
         )
     return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
 
 
 def _classes(path: Path | str, raw: RawDetections, source: LabelSpace) -> NDArray[np.int64]:
-    """Return the position of each box's class in its space, −1 for a number outside it."""
+    """Return the position of each box's class in its space; −1 for a number outside the space."""
     return raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
 
 
@@ -258,7 +266,10 @@ def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, ow
 
 
 def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen: Projection) -> tuple[int, ...]:
-    """Return the dataset's classes that no class of the file maps to, from its categories if listed."""
+    """Return the dataset's classes that no class of the file maps to.
+
+    The file's classes are its listed categories, if any.
+    """
     if raw.categories is None:
         return chosen.childless
     rows = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
@@ -273,13 +284,13 @@ def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: 
             if all(name in candidate for name in names):
                 return candidate
         return LabelSpace.of_names(Path(path).stem, names)
-    wanted = declared or raw.space
-    if wanted is None or wanted == target.name:
+    requested = declared or raw.space
+    if requested is None or requested == target.name:
         return target
-    if isinstance(wanted, LabelSpace):
-        return wanted
+    if isinstance(requested, LabelSpace):
+        return requested
     with in_file(path, where="space"):
-        return space(wanted)
+        return space(requested)
 
 
 def _category(path: Path | str, place: int, row: Any) -> tuple[Any, str]:

@@ -1,4 +1,4 @@
-"""Read predictions from other programs: JSON, JSONL, CSV or Parquet, scores or labels, keyed by frame.
+"""Read predictions of other programs: scores or labels by frame, in JSON, JSONL, CSV or Parquet.
 
 | format | scores | labels |
 |---|---|---|
@@ -8,9 +8,9 @@
 | CSV | `frame,<one column per class>` | `frame,label` |
 | Parquet | `frame`, `scores` (list) | `frame`, `label` |
 
-A class is its number, its id or its name. Scores are in the dataset's classes, or in ILSVRC-2012's 1,000 classes and
-then projected. A row of 1,000 scores is recognised by its length, and ids and names identify themselves. Class numbers
-must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
+A class is its number, its id or its name. Scores are over the dataset's classes, or over ILSVRC-2012's 1,000 classes;
+the latter are projected. A row of 1,000 scores is recognised by its length, and ids and names identify themselves.
+Class numbers must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,10 @@ Kind = Literal["auto", "logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionFile:
-    """The predictions and the assumptions made. `childless` are the dataset's classes that no answer maps to."""
+    """The predictions, and the assumptions made in reading them.
+
+    `childless` are the dataset's classes that no answer maps to.
+    """
 
     answers: ClassAnswers
     kind: str
@@ -58,7 +61,7 @@ def read_predictions(
     """Return the file's predictions in the order of the dataset's frames.
 
     `kind` and `source_space` (a shipped label space) supply facts that the file lacks. Missing frames raise an error
-    with their number and the first of them. With `allow_missing` they are unscored instead.
+    that gives their number and names the first. With `allow_missing`, missing frames are unscored instead.
     """
     if not path.exists():
         raise StrobeError(f"no such file: {printable(path)}")
@@ -114,14 +117,15 @@ def match_predictions(
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
     chosen = _projection(path, matrix.shape[1], label_space, raw.columns, declared_space)
-    with in_file(path):  # before projecting: NaN in a class that maps to nothing still shows that the model is broken
+    # The check precedes the projection, because NaN in an unmapped class also shows that the model is broken.
+    with in_file(path):
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
-    found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
-    if found == "probabilities" and bool((matrix < 0).any()):
+    score_kind = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
+    if score_kind == "probabilities" and bool((matrix < 0).any()):
         place = int(np.flatnonzero((matrix < 0).any(axis=1))[0])
         raise InvalidFile(path, "a negative probability", where=printable(frames[place]), hint="declare --kind logits")
     with in_file(path):
-        merged = chosen.apply(matrix, kind=found, merge=merge)
+        merged = chosen.apply(matrix, kind=score_kind, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
         scores[rows] = merged
         best = None
@@ -131,14 +135,14 @@ def match_predictions(
         answers = ClassAnswers.from_scores(
             model,
             scores,
-            kind="logits" if merge == "sum" else found,
+            kind="logits" if merge == "sum" else score_kind,
             scored=scored,
             outside=chosen.outside(scores),
             own_label=best,
             names=[str(key) for key in dataset.frames.key],
         )
     return PredictionFile(
-        answers=answers, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
+        answers=answers, kind=score_kind, kind_declared=declared is not None, source_space=chosen.source.name,
         n_extra=n_extra, childless=chosen.childless,
     )  # fmt: skip
 
@@ -154,7 +158,7 @@ def _no_duplicates(path: Path | str, frames: list[str]) -> None:
         if frame in seen:
             count = len(frames) - len(set(frames))
             raise InvalidFile(
-                path, f"frame {printable(frame)!r} stands twice ({count} duplicates)", hint="keep one each"
+                path, f"frame {printable(frame)!r} appears twice ({count} duplicates)", hint="keep one of each"
             )
         seen.add(frame)
 
@@ -162,7 +166,7 @@ def _no_duplicates(path: Path | str, frames: list[str]) -> None:
 def _match(
     path: Path | str, frames: list[str], dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int], int]:
-    """Return dataset rows and file positions of the frames in both, and the number only in the file."""
+    """Return the dataset rows and file positions of common frames, and the number of frames only in the file."""
     known = {str(key): row for row, key in enumerate(dataset.frames.key)}
     if frames and frames[0] not in known:
         known |= {key: row for row, key in enumerate(dataset.frame_ids())}
@@ -173,8 +177,8 @@ def _match(
         raise InvalidFile(
             path,
             f"{len(unknown)} of {len(frames)} frames are not in {dataset.name}, first {printable(unknown[0])!r}",
-            hint=f"the dataset's are named like {near.near[0] if near.near else next(iter(known))!r}; "
-            "--ignore-extra leaves others out",
+            hint=f"the dataset's frames are named like {near.near[0] if near.near else next(iter(known))!r}; "
+            f"--ignore-extra skips other frames",
         )
     return np.array([known[frames[place]] for place in places], dtype=np.int64), places, len(unknown)
 
@@ -189,7 +193,7 @@ def _nothing_missing(path: Path | str, rows: NDArray[np.int64], dataset: Dataset
         raise InvalidFile(
             path,
             f"{int(needed.sum())} of {n_needed} frames have no prediction, first {printable(first)!r}",
-            hint="predict them, or score what is there with --allow-missing",
+            hint="predict these frames, or score the rest with --allow-missing",
         )
 
 
@@ -200,7 +204,7 @@ def _labels(
     label_space: LabelSpace,
     declared: str | LabelSpace | None,
 ) -> tuple[str, NDArray[np.int64], tuple[int, ...]]:
-    """Return the space, the predicted classes in the dataset's (−1 if unmapped), and the unreachable classes."""
+    """Return the space, the predictions as dataset classes (−1 if unmapped), and the unreachable classes."""
     for frame, value in zip(frames, values, strict=True):
         if not isinstance(value, int | str) or isinstance(value, bool):
             raise InvalidFile(
@@ -210,7 +214,7 @@ def _labels(
         source = _space_of_labels(values, label_space)
     else:
         source = _declared(path, declared, label_space)
-    hint = "say so if the numbers are another space's: --space ilsvrc-2012" if declared is None else None
+    hint = "if the numbers belong to another space, pass it: --space ilsvrc-2012" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values):
         where = printable(frames[place])
@@ -239,7 +243,7 @@ def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
 
 
 def _declared(path: Path | str, declared: str | LabelSpace, label_space: LabelSpace) -> LabelSpace:
-    """Return the declared label space: the dataset's own by its name, a shipped one, or the user's own."""
+    """Return the declared label space: the dataset's space by its name, a shipped space, or the user's own space."""
     if isinstance(declared, LabelSpace):
         return declared
     with in_file(path, where="space"):
@@ -318,7 +322,10 @@ def _map(path: Path | str, source: LabelSpace, target: LabelSpace) -> Projection
 
 
 def _guess_kind(matrix: NDArray[np.float64]) -> str:
-    """Guess probabilities if every row is non-negative and sums to one, else logits. The user sees the guess."""
+    """Guess the type: probabilities if every row is non-negative and sums to one, else logits.
+
+    The user sees the guess.
+    """
     with np.errstate(invalid="ignore"):
         whole = np.abs(matrix.sum(axis=1) - 1.0) < 1e-3
     return "probabilities" if bool((matrix >= 0).all() and whole.all()) else "logits"

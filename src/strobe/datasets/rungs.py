@@ -1,7 +1,7 @@
-"""Images with variants made by others (crops, other backgrounds, the object alone): a set per image and rung.
+"""Images with variants from other sources (crops, other backgrounds, the object alone): a set per image and rung.
 
-The whole image is the anchor and group of all its sets. Whole images and rungs are marked as model inputs: each is
-resized whole and never cropped. So the rung's own change is the only difference.
+The whole image is the anchor of all its sets, which form one group. Whole images and rungs are marked as model inputs:
+each is resized whole and never cropped. So the change made by the rung is the only difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class WholeImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderRelease:
-    """The imported format: its dataset's name and licence, its possible rungs, its classes."""
+    """The imported format: the name and licence of its dataset, its possible rungs, and its classes."""
 
     format: str
     name: str
@@ -47,7 +47,7 @@ class LadderRelease:
 
 
 def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = "", said: Mapping[str, str]) -> Variant:
-    """A rung of a background ladder made by others, with one nominal level. `said` holds further facts."""
+    """A rung of a background ladder from another source, with one nominal level. `said` holds more facts."""
     return Variant(
         variant=name, axis=axis, unit=unit, ordered=False, levels=(1.0,), role="control" if control else "same",
         fields={"kind": "background", "rung": name, "fit": "squash", **said},
@@ -57,21 +57,21 @@ def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = ""
 def class_files(source: Path, *, what: str) -> dict[str, Path]:
     """Return every image of `SRC/<class>/<file>` by that name, sorted.
 
-    Raises an error if there is none or one is misplaced.
+    Raises an error if there is no image, or if an image is misplaced.
     """
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of {what}, <class>/<file>")
-    found = {path.relative_to(source).as_posix(): path for path in _images(source)}
-    if not found:
+    files = {path.relative_to(source).as_posix(): path for path in _images(source)}
+    if not files:
         raise StrobeError(f"no images under {printable(source)}; expected {what} as <class>/<file>")
-    for key in found:
+    for key in files:
         written(key)
         if key.count("/") != 1:
             raise StrobeError(
-                f"{printable(source / key)} is in no class folder; expected <class>/<file> right below "
-                f"{printable(source)}: give that folder, or move the file out"
+                f"{printable(source / key)} is not in a class folder; expected <class>/<file> directly below "
+                f"{printable(source)}; give that folder, or move the file away"
             )
-    return found
+    return files
 
 
 def _images(folder: Path) -> Iterator[Path]:
@@ -87,14 +87,14 @@ def import_rungs(
 ) -> ImportedDataset:
     """Return the sets of these images. `origins` maps keys to files. A rung that an image lacks has no set.
 
-    With a rung `usual`, every image is its own variant, not marked as an input.
+    With a rung `usual`, every image is also its own variant, without the mark of a model input.
     """
     stored = how.media != "none"
-    used = {name for whole in wholes for name in whole.rungs} | {USUAL}
+    used = {name for original in wholes for name in original.rungs} | {USUAL}
     grown, hashes = DatasetBuilder(), dict[str, list[str]]()
-    own = [one for one in of.rungs if one.variant in used]
-    for one in own:
-        grown.variant(one)
+    own = [variant for variant in of.rungs if variant.variant in used]
+    for variant in own:
+        grown.variant(variant)
 
     def frame(key: str, photo: int, index: int, labels: Sequence[int], *, name: str = "") -> int:
         digest, size, media = "", (0, 0), ""
@@ -103,7 +103,7 @@ def import_rungs(
             how.file(origins[key], target / media)
             digest, size = image_size_and_hash(target / media)
             if not all(size):
-                raise InvalidFile(origins[key], "not a readable image", hint="fetch it again, or move it out")
+                raise InvalidFile(origins[key], "not a readable image", hint="download it again, or move it away")
             if not index:
                 hashes.setdefault(digest, []).append(key)
         return grown.frame(
@@ -112,25 +112,25 @@ def import_rungs(
         )  # fmt: skip
 
     with how.progress.task("images", len(wholes)) as advance:
-        for whole in wholes:
-            photo = grown.video(video_id=frame_list_digest([whole.key]), name=whole.key, kind="photo")
-            anchor = frame(whole.key, photo, 0, whole.labels)
-            for box in whole.boxes:
+        for original in wholes:
+            photo = grown.video(video_id=frame_list_digest([original.key]), name=original.key, kind="photo")
+            anchor = frame(original.key, photo, 0, original.labels)
+            for box in original.boxes:
                 grown.box(frame=anchor, label=box.label, xyxy=box.xyxy)
-            for place, one in enumerate(of.rungs, start=1):
-                # The number depends on the rung alone, so a rung that is downloaded later renames nothing.
-                if one.variant == USUAL:
-                    members = [frame(whole.key, photo, place, (), name=f"{USUAL}/{whole.key}")]
+            for place, variant in enumerate(of.rungs, start=1):
+                # The number depends on the rung alone, so a rung that is added later changes no name.
+                if variant.variant == USUAL:
+                    members = [frame(original.key, photo, place, (), name=f"{USUAL}/{original.key}")]
                 else:
-                    keys = whole.rungs.get(one.variant, ())
+                    keys = original.rungs.get(variant.variant, ())
                     members = [frame(key, photo, place + number * len(of.rungs), ()) for number, key in enumerate(keys)]
                 if members:
                     grown.set(
-                        set_id=f"{whole.key}@{one.variant}", anchor=anchor, variant=one.variant, group=whole.key,
-                        members=[(member, 1.0) for member in members],
+                        set_id=f"{original.key}@{variant.variant}", anchor=anchor, variant=variant.variant,
+                        group=original.key, members=[(member, 1.0) for member in members],
                     )  # fmt: skip
             advance(1)
-    axes = {one.axis for one in own}
+    axes = {variant.axis for variant in own}
     info = DatasetInfo(
         name=of.name,
         label_space=of.label_space,
@@ -140,16 +140,16 @@ def import_rungs(
         licence=of.licence,
         provenance={"format": of.format, "media": stored, **of.facts},
     )
-    boxed, notes = any(whole.boxes for whole in wholes), (*twice(hashes), *grown.check_boxes())
+    boxed, notes = any(original.boxes for original in wholes), (*twice(hashes), *grown.check_boxes())
     return ImportedDataset(dataset=grown.build(info, with_boxes=boxed, root=target), notes=notes)
 
 
 def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Return a note if files with different names hold the same bytes, because such an image counts twice."""
+    """Return a note if files with different names have the same bytes, because their image counts twice."""
     same = [keys for keys in hashes.values() if len(keys) > 1]
     if same:
         first, second = same[0][:2]
         yield (
-            f"{sum(map(len, same)) - len(same)} image(s) are there twice, first {printable(first)} and "
-            f"{printable(second)}; each counts, so remove one where that is not meant"
+            f"{sum(map(len, same)) - len(same)} image(s) are copies of others, first {printable(first)} and "
+            f"{printable(second)}; every copy counts, so remove unwanted ones"
         )

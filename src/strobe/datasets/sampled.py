@@ -1,6 +1,7 @@
-"""Turn labelled frames of a foreign layout into sets: a seeded anchor per video and the frames around it.
+"""Turn labelled frames of another layout into sets: a seeded anchor per video and the frames around it.
 
-Importers describe the videos and the content of a frame. Sampling, bringing in media and building happen here.
+Importers describe the videos and the content of a frame. This module samples anchors, copies or links media, and builds
+the dataset.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,10 @@ class FrameBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameContents:
-    """The annotations of one frame. `size_wh` is the image size they give, also for boxes without one."""
+    """The annotations of one frame.
+
+    `size_wh` is the image size that the annotations give; it also applies to boxes without a size.
+    """
 
     labels: tuple[int, ...] = ()
     boxes: tuple[FrameBox, ...] = ()
@@ -53,7 +57,7 @@ class FrameContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVideo:
-    """A video of a foreign layout: its frames by index (path relative to the media root) and each frame's content.
+    """A video of another layout: its frames by index (path relative to the media root) and each frame's content.
 
     `see` is called only for frames that may enter a set, so that few annotations are read.
     """
@@ -66,7 +70,10 @@ class SourceVideo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSampling:
-    """How anchors are chosen and how far sets reach. `anchors` (video name → frame indices) are given, not sampled."""
+    """How anchors are chosen, and how far sets extend.
+
+    `anchors` (video name → frame indices) are used as given, without sampling.
+    """
 
     k: int = 10
     seed: int = 0
@@ -93,7 +100,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDataset:
-    """A dataset whose tables the caller writes, and notes about what was left out."""
+    """A dataset whose tables the caller writes, and notes about the videos and frames that were left out."""
 
     dataset: Dataset
     notes: tuple[str, ...] = ()
@@ -109,31 +116,31 @@ class _Drawn:
 def import_sampled(
     videos: Sequence[SourceVideo], target: Path, *, origin: Origin, draw: ImportSampling, how: ImportOptions
 ) -> ImportedDataset:
-    """Sample the sets, bring their frames to target/media, and make the dataset.
+    """Sample the sets, copy or link their frames to target/media, and make the dataset.
 
     Each video samples its anchor among its labelled frames with its own seed, so that other videos do not affect it. If
     members are scored with their own labels, unlabelled members are excluded (no answer could be right) and counted in
     the notes.
     """
-    drawn: list[_Drawn] = []
+    sampled: list[_Drawn] = []
     bare: list[str] = []
     left_out = 0
     with how.progress.task("videos", len(videos)) as advance:
         for video in videos:
             sets, missed = _draw(video, draw, origin.label_source)
             left_out += missed
-            drawn += sets
+            sampled += sets
             if not sets:
                 bare.append(video.name)
             advance(1)
-    if not drawn:
-        raise StrobeError(f"none of the {len(videos)} videos has a labelled frame, so there is nothing to anchor on")
+    if not sampled:
+        raise StrobeError(f"none of the {len(videos)} videos has a labelled frame, so no set can be built")
     notes = []
     if bare:
         notes.append(f"{len(bare)} video(s) without a labelled frame were left out, first {printable(bare[0])}")
     if left_out:
         notes.append(f"{left_out} unlabelled frame(s) near an anchor were left out")
-    return _build(drawn, target, origin, draw, how, notes)
+    return _build(sampled, target, origin, draw, how, notes)
 
 
 def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[list[_Drawn], int]:
@@ -157,9 +164,9 @@ def _draw(video: SourceVideo, draw: ImportSampling, label_source: str) -> tuple[
         if anchor is None:
             continue
         if anchor not in video.keys:
-            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} is no frame of the video")
+            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} is not a frame of the video")
         if not see(anchor).labels:
-            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} carries no label")
+            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} has no label")
         near = [index for index in range(anchor - draw.k, anchor + draw.k + 1) if index in video.keys]
         kept = {index: see(index) for index in near if label_source == "anchor" or see(index).labels}
         missed += len(near) - len(kept)
@@ -172,25 +179,25 @@ def _video_id(video: SourceVideo) -> str:
 
 
 def _build(
-    drawn: Sequence[_Drawn],
+    sampled: Sequence[_Drawn],
     target: Path,
     origin: Origin,
     draw: ImportSampling,
     how: ImportOptions,
     notes: Sequence[str],
 ) -> ImportedDataset:
-    keys = list(dict.fromkeys(one.video.keys[index] for one in drawn for index in one.seen))
+    keys = list(dict.fromkeys(sample.video.keys[index] for sample in sampled for index in sample.seen))
     files = how.files(origin.media_root, target, keys)
     grown = DatasetBuilder()
     videos: dict[str, int] = {}
     rows: dict[str, int] = {}
-    for one in drawn:
-        video = one.video
+    for sample in sampled:
+        video = sample.video
         if video.name not in videos:
             videos[video.name] = grown.video(
                 video_id=_video_id(video), name=video.name, fps=video.fps, n_frames=len(video.keys)
             )
-        for index, seen in one.seen.items():
+        for index, seen in sample.seen.items():
             key = video.keys[index]
             if key in rows:
                 continue
@@ -209,9 +216,9 @@ def _build(
                     declared_wh=box.size_wh if any(box.size_wh) else seen.size_wh,
                 )
         grown.set(
-            set_id=f"{video.name}@{one.anchor}",
-            anchor=rows[video.keys[one.anchor]],
-            members=[(rows[video.keys[i]], i - one.anchor) for i in one.seen if i != one.anchor],
+            set_id=f"{video.name}@{sample.anchor}",
+            anchor=rows[video.keys[sample.anchor]],
+            members=[(rows[video.keys[i]], i - sample.anchor) for i in sample.seen if i != sample.anchor],
         )
     notes = (*notes, *grown.check_boxes())
     info = DatasetInfo(
@@ -233,10 +240,10 @@ def _build(
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:
-    """Return the label space for a foreign list of classes.
+    """Return the label space for an external list of classes.
 
     `requested` names a shipped space, in which every class must be found by id, name or synonym. Otherwise a shipped
-    space with exactly these classes is used, or else a new space.
+    space with exactly these classes is used, or a new space if there is none.
 
     >>> label_space_for(["cat", "dog"], requested=None, own_name="pets").ids
     ('cat', 'dog')

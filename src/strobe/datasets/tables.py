@@ -1,9 +1,10 @@
 """Parquet tables with a declared schema, read into numpy columns. Each broken rule gives one error line."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.parquet import IN_PYTHON, read_bounded
+from strobe.core.people import PEOPLE
 from strobe.core.tables import NO_PTS, texts
 
 __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
@@ -21,7 +23,7 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a table and the in-memory value for null. A column without such a value may hold no null."""
+    """The columns of a table and the in-memory value for null. A column without such a value must not contain null."""
 
     arrow: pa.Schema
     nulls: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +39,28 @@ def _schema(**types: pa.DataType) -> pa.Schema:
 
 
 _TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+
+
+def _of_record(record: type[Any]) -> TableSchema:
+    """Return the table of a record of people's answers. An optional text or number may be null."""
+    types: dict[str, pa.DataType] = {}
+    nulls: dict[str, Any] = {}
+    for one in fields(record):
+        kinds = get_args(one.type) if get_origin(one.type) is UnionType else (one.type,)
+        lists = next((kind for kind in kinds if get_origin(kind) is tuple), None)
+        if lists is not None:
+            types[one.name] = pa.list_(_TEXT if get_args(lists)[0] is str else _FLOAT)
+        elif bool in kinds:
+            types[one.name] = _BOOL
+            nulls |= {one.name: -1} if type(None) in kinds else {}
+        elif float in kinds:
+            types[one.name] = _FLOAT
+            nulls[one.name] = float("nan")
+        else:
+            types[one.name] = _TEXT
+            nulls |= {one.name: ""} if one.default == "" else {}
+    return TableSchema(_schema(**types), nulls)
+
 
 _FIRST: dict[str, TableSchema] = {
     "videos": TableSchema(
@@ -66,28 +90,7 @@ _FIRST: dict[str, TableSchema] = {
             set_id=_TEXT, frame_id=_TEXT, cut=_FLOAT, blur=_FLOAT, motion=_FLOAT, exposure=_FLOAT, duplicate=_BOOL
         )
     ),
-    "verdicts": TableSchema(
-        _schema(
-            verdict_id=_TEXT, annotator=_TEXT, at=_TEXT, stage=_TEXT, set_id=_TEXT, frame_id=_TEXT, decision=_TEXT,
-            label_right=_BOOL, reason=_TEXT, bad_anchor=_BOOL, labels=pa.list_(_TEXT), note=_TEXT, seconds=_FLOAT,
-            page_version=_TEXT,
-        ),
-        {"label_right": -1, "seconds": float("nan"), "reason": "", "note": "", "page_version": ""},
-    ),
-    "names": TableSchema(
-        _schema(
-            answer_id=_TEXT, annotator=_TEXT, at=_TEXT, frame_id=_TEXT, said=_TEXT, label=_TEXT, condition=_TEXT,
-            seconds=_FLOAT, note=_TEXT, page_version=_TEXT,
-        ),
-        {"label": "", "condition": "", "seconds": float("nan"), "note": "", "page_version": ""},
-    ),
-    "drawn": TableSchema(
-        _schema(
-            answer_id=_TEXT, annotator=_TEXT, at=_TEXT, stage=_TEXT, frame_id=_TEXT, label=_TEXT, decision=_TEXT,
-            xyxy=pa.list_(_FLOAT), reason=_TEXT, suggested=_BOOL, seconds=_FLOAT, note=_TEXT, page_version=_TEXT,
-        ),
-        {"reason": "", "seconds": float("nan"), "note": "", "page_version": ""},
-    ),
+    **{table: _of_record(record) for table, record in PEOPLE.items()},
 }  # fmt: skip
 
 
@@ -122,7 +125,7 @@ def schemas(number: int) -> dict[str, TableSchema]:
 def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[str]]:
     """Return the requested columns that the file has, and the names of all its columns.
 
-    Refused if it would unpack to far more than a file of its size can hold (`strobe.core.parquet`).
+    A file that would unpack to far more than a file of its size can hold is refused (`strobe.core.parquet`).
     """
     return read_bounded(path, columns)
 
@@ -131,25 +134,25 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """Return the declared columns as numpy arrays (text as objects), with nulls replaced."""
     table, names = read_bounded(path, schema.names, listed=IN_PYTHON)
     out: dict[str, Column] = {}
-    for wanted in schema.arrow:
-        if wanted.name not in names:
+    for declared in schema.arrow:
+        if declared.name not in names:
             raise InvalidFile(
-                path, f"the column {wanted.name} is missing", hint=f"it has {printable(', '.join(names))}"
+                path, f"the column {declared.name} is missing", hint=f"it has {printable(', '.join(names))}"
             )
-        column = table.column(wanted.name)
+        column = table.column(declared.name)
         try:
-            column = column.cast(wanted.type)
+            column = column.cast(declared.type)
         except pa.ArrowException as error:
-            raise InvalidFile(path, f"the column {wanted.name} is {column.type}, expected {wanted.type}") from error
+            raise InvalidFile(path, f"the column {declared.name} is {column.type}, expected {declared.type}") from error
         try:
-            out[wanted.name] = _to_numpy(path, wanted, column, schema.nulls)
+            out[declared.name] = _to_numpy(path, declared, column, schema.nulls)
         except UnicodeDecodeError as error:
-            raise InvalidFile(path, f"the column {wanted.name} is not UTF-8 text", hint="is it damaged?") from error
+            raise InvalidFile(path, f"the column {declared.name} is not UTF-8 text", hint="is it damaged?") from error
     return out
 
 
 def _texts(chunk: pa.Array, null: Any) -> Column:
-    """Return texts or lists as Python objects, with `null` for missing ones. Repeated values share one object."""
+    """Return texts or lists as Python objects, with `null` for missing values. Repeated values share one object."""
     if pa.types.is_string(chunk.type) and not chunk.null_count:
         coded = chunk.dictionary_encode()
         found: Column = texts(coded.dictionary.to_pylist())[numbers_of(coded.indices)]
@@ -159,18 +162,18 @@ def _texts(chunk: pa.Array, null: Any) -> Column:
     return out
 
 
-def _to_numpy(path: Path, wanted: pa.Field, column: pa.ChunkedArray, nulls: dict[str, Any]) -> Column:
+def _to_numpy(path: Path, declared: pa.Field, column: pa.ChunkedArray, nulls: dict[str, Any]) -> Column:
     if column.null_count:
-        if wanted.name not in nulls:
+        if declared.name not in nulls:
             row = next(place for place, value in enumerate(column.to_pylist()) if value is None)
-            raise InvalidFile(path, f"the column {wanted.name} is null", where=f"row {row}")
-        if pa.types.is_boolean(wanted.type):
-            return np.array([nulls[wanted.name] if value is None else int(value) for value in column.to_pylist()])
-    if pa.types.is_string(wanted.type) or pa.types.is_list(wanted.type):
-        parts = [_texts(chunk, nulls.get(wanted.name)) for chunk in column.chunks]
+            raise InvalidFile(path, f"the column {declared.name} is null", where=f"row {row}")
+        if pa.types.is_boolean(declared.type):
+            return np.array([nulls[declared.name] if value is None else int(value) for value in column.to_pylist()])
+    if pa.types.is_string(declared.type) or pa.types.is_list(declared.type):
+        parts = [_texts(chunk, nulls.get(declared.name)) for chunk in column.chunks]
         return np.concatenate([np.empty(0, dtype=object), *parts])
-    found = numbers_of(column)
+    values = numbers_of(column)
     if column.null_count:
-        found = found.copy()
-        found[numbers_of(column.is_null())] = nulls[wanted.name]
-    return found
+        values = values.copy()
+        values[numbers_of(column.is_null())] = nulls[declared.name]
+    return values

@@ -1,7 +1,7 @@
 """Read a folder that was checked when it was written: columns on demand, frames by number.
 
-dataset.json then holds digests of the checked content (`checked`) in addition to the SHA-256 of every table. If all of
-them match, nothing is checked or computed again, and a frame's texts need not be in memory.
+For such a folder, dataset.json has digests of the checked content (`checked`) in addition to the SHA-256 of every
+table. If all digests match, nothing is checked or computed again, and a frame's texts need not be in memory.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,9 @@ from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.inside import inside
 from strobe.core.parquet import open_bounded, written_out
+from strobe.core.people import PEOPLE
 from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
-from strobe.datasets.assemble import PEOPLE, said, variants_of, with_info
+from strobe.datasets.assemble import said, variants_of, with_info
 from strobe.datasets.tables import Column, TableSchema, read_table, schemas
 
 __all__ = ["read_vouched"]
@@ -30,7 +31,7 @@ _ROWS = 2**17
 
 
 def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
-    """Return the dataset of a verified folder, without people's answers if `people` is false."""
+    """Return the dataset of a verified folder; if `people` is false, people's answers are not read."""
     known = schemas(schema)
 
     def table(name: str) -> dict[str, Column]:
@@ -72,7 +73,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
 
 @dataclass(frozen=True, slots=True)
 class _FrameIds:
-    """The frames by number: `video_id:index` without building the text."""
+    """The frames by number, equivalent to the texts `video_id:index` without creating them."""
 
     videos: pa.Array
     video: Ints
@@ -83,15 +84,15 @@ class _FrameIds:
         span = int(self.index.max()) + 1
         key = self.video.astype(np.int64) * span + self.index
         order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")
-        found = []
+        rows = []
         for batch in _batches(path, "frame_id"):
             parts = pc.split_pattern(batch, ":", max_splits=1, reverse=True).flatten()
             of_video = pc.index_in(_every_second(parts, 0), value_set=self.videos)
             place = pc.cast(_every_second(parts, 1), pa.int64())
             wanted = numbers_of(of_video).astype(np.int64) * span + numbers_of(place)
             at = np.searchsorted(key, wanted, sorter=order)
-            found.append((at if order is None else order[at]).astype(np.int32))
-        return np.concatenate([np.empty(0, dtype=np.int32), *found])
+            rows.append((at if order is None else order[at]).astype(np.int32))
+        return np.concatenate([np.empty(0, dtype=np.int32), *rows])
 
 
 def _every_second(values: pa.Array, first: int) -> pa.Array:
@@ -107,7 +108,7 @@ def _batches(path: Path, column: str) -> Any:
 
 
 def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
-    """Return the position of each text of a column among the known ones."""
+    """Return the position of each text of a column among the known texts."""
     found = [numbers_of(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
     return np.concatenate([np.empty(0, dtype=np.int32), *found])
 

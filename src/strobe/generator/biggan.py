@@ -39,7 +39,9 @@ def parsed(name: str) -> tuple[str, float]:
 
 
 def files_of(name: str, *, offline: bool) -> tuple[Path, Path]:
-    """Return settings and weights from a folder, or for a library name from its cache or by download."""
+    """Return settings and weights from a folder. For a library name, they come from the library's cache or a
+    download.
+    """
     folder = Path(name)
     if folder.is_dir():
         for file in (folder / "config.json", folder / "pytorch_model.bin"):
@@ -51,17 +53,19 @@ def files_of(name: str, *, offline: bool) -> tuple[Path, Path]:
         raise UnknownName("BigGAN", name, NAMES, hint=known)
     module = require("pytorch_pretrained_biggan.model", what=f"biggan:{name}", extra="biggan")
     utils = require("pytorch_pretrained_biggan.file_utils", what=f"biggan:{name}", extra="biggan")
-    found = []
+    files = []
     for address in (module.PRETRAINED_CONFIG_ARCHIVE_MAP[name], module.PRETRAINED_MODEL_ARCHIVE_MAP[name]):
         cache = Path(utils.PYTORCH_PRETRAINED_BIGGAN_CACHE)
-        here = sorted(path for path in cache.glob(f"{utils.url_to_filename(address)}*") if path.suffix != ".json")
-        if not here and offline:
+        cached_files = sorted(
+            path for path in cache.glob(f"{utils.url_to_filename(address)}*") if path.suffix != ".json"
+        )
+        if not cached_files and offline:
             raise CannotDownload(
-                f"biggan:{name}: its weights are not here and --offline forbids fetching them; name a folder that "
-                "holds config.json and pytorch_model.bin: biggan:FOLDER"
+                f"biggan:{name}: its weights are not on this machine and --offline forbids downloading them; name "
+                "a folder with config.json and pytorch_model.bin: biggan:FOLDER"
             )
-        found.append(here[0] if here else Path(utils.cached_path(address)))
-    return found[0], found[1]
+        files.append(cached_files[0] if cached_files else Path(utils.cached_path(address)))
+    return files[0], files[1]
 
 
 def load(
@@ -74,7 +78,7 @@ def load(
         settings = library.BigGANConfig.from_dict(told)
         module = library.BigGAN(settings)
     except Exception as error:  # the library raises arbitrary exceptions on invalid settings
-        problem = f"no settings of a BigGAN ({type(error).__name__}: {printable(error, limit=100)})"
+        problem = f"not the settings of a BigGAN ({type(error).__name__}: {printable(error, limit=100)})"
         raise InvalidFile(config, problem) from error
     put(module)
     classes = space("ilsvrc-2012") if settings.num_classes == 1000 else _numbered(settings.num_classes)
@@ -127,6 +131,6 @@ def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorSte
 
 
 def _step(name: str, side: int, whole: int) -> GeneratorStep:
-    """Return coarse up to an eighth of the image's side, middle up to a quarter, fine beyond."""
+    """Return a step that is coarse up to an eighth of the image's side, middle up to a quarter, and fine beyond."""
     how: Granularity = "coarse" if 8 * side <= whole else "middle" if 4 * side <= whole else "fine"
     return GeneratorStep(name=name, granularity=how)

@@ -17,7 +17,7 @@ def checked_generator(generator: Any) -> LayeredGenerator:
     """
     if not isinstance(generator, LayeredGenerator) or not isinstance(generator.spec, GeneratorSpec):
         raise ModelFailed(
-            f"a generator is to have spec (GeneratorSpec), device, condition and run, got {type(generator).__name__}; "
+            f"a generator needs spec (GeneratorSpec), device, condition and run, got {type(generator).__name__}; "
             "see docs/generator.md"
         )
     torch, spec = require("torch", what="a generator", extra="models"), generator.spec
@@ -33,14 +33,16 @@ def checked_generator(generator: Any) -> LayeredGenerator:
                 activation = generator.run(place, activation, condition)
                 shape = tuple(getattr(activation, "shape", ()))
                 if not shape or shape[0] != 2:
-                    raise ModelFailed(f"{name}: {where} gave shape {shape or None} of a batch of 2")
+                    raise ModelFailed(f"{name}: {where} returned shape {shape or None} for a batch of 2")
                 if activation.dtype != torch.float32:
-                    raise ModelFailed(f"{name}: {where} gave {activation.dtype}; a generator is to give torch.float32")
+                    raise ModelFailed(f"{name}: {where} returned {activation.dtype}, expected torch.float32")
                 if not bool(torch.isfinite(activation).all()):
-                    raise ModelFailed(f"{name}: {where} gave numbers that are not finite; are its weights whole?")
+                    raise ModelFailed(f"{name}: {where} returned values that are not finite; are its weights damaged?")
             if shape[1:] not in ((3, *spec.image_hw), (1, *spec.image_hw)):
                 expected = f"(2, 3, {spec.image_hw[0]}, {spec.image_hw[1]})"
-                raise ModelFailed(f"{name}: {where} gave shape {shape}, expected {expected}, or one channel if grey")
+                raise ModelFailed(
+                    f"{name}: {where} returned shape {shape}, expected {expected}, or one channel if grey"
+                )
             where = "the way back"
             (slope,) = torch.autograd.grad(activation.sum(), start)
     except ModelFailed:
@@ -48,8 +50,8 @@ def checked_generator(generator: Any) -> LayeredGenerator:
     except Exception as error:
         if out_of_memory(error):
             raise ModelFailed(f"{name}: out of memory with two images; use --device cpu") from error
-        said = f"{type(error).__name__}: {printable(str(error).splitlines()[0] if str(error) else '', limit=160)}"
-        raise ModelFailed(f"{name}: its steps do not compose: {where} raised {said}") from error
+        problem = f"{type(error).__name__}: {printable(str(error).splitlines()[0] if str(error) else '', limit=160)}"
+        raise ModelFailed(f"{name}: its steps do not compose: {where} raised {problem}") from error
     if not bool(torch.isfinite(slope).all()):
-        raise ModelFailed(f"{name}: its gradients are no finite numbers")
+        raise ModelFailed(f"{name}: its gradients are not finite")
     return generator

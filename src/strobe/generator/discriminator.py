@@ -26,7 +26,7 @@ class _Spectral(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def tune(self) -> None:
-        """One power iteration."""
+        """Update the singular value by one power iteration."""
         flat = self.weight.flatten(1)
         self.right.copy_(functional.normalize(flat.t() @ self.left, dim=0))
         self.left.copy_(functional.normalize(flat @ self.right, dim=0))
@@ -79,7 +79,7 @@ class _Halving(nn.Module):  # type: ignore[misc]  # torch is untyped here
 class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Images (N, C, H, W) in 0 … 1 and classes (N,) to realness within the class (N,), and class scores (N, K).
 
-    The first is a projection on the class. The second classifies independently of the given class.
+    Realness is a projection on the class. The class scores do not depend on the given class.
     """
 
     def __init__(self, facts: NetFacts, *, width: int) -> None:

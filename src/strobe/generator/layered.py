@@ -60,7 +60,7 @@ def layered(
 ) -> TorchGenerator:
     """Wrap your own generator.
 
-    Each step is a name, a granularity (coarse, middle, fine; the last pixel) and a callable.
+    Each step is a name, a granularity (coarse, middle or fine, and pixel for the last step) and a callable.
 
     A step is called with the activation before it (for the first, the latents) and with the condition. The condition is
     the classes (N,), or the result of `condition(latents, classes)`. The last step returns (N, 3, H, W), or (N, 1, H,

@@ -67,16 +67,16 @@ class NetFacts:
     def steps(self) -> tuple[StepFacts, ...]:
         """Return the steps in order. The first takes the latent, the last makes the image."""
         sides = [self.first_side * 2**place for place in range(len(self.widths))]
-        found = [
+        facts = [
             StepFacts(name=f"{side}x{side}", granularity=_granularity(place, len(sides)), shape=(width, side, side))
             for place, (width, side) in enumerate(zip(self.widths, sides, strict=True))
         ]
         last = (self.channels, self.side, self.side)
-        return (*found, StepFacts(name="pixels", granularity="pixel", shape=last))
+        return (*facts, StepFacts(name="pixels", granularity="pixel", shape=last))
 
 
 def _granularity(place: int, count: int) -> Granularity:
-    """Return which third of the steps before the last one this is in.
+    """Return the granularity of a step: the third of the steps (without the last) to which it belongs.
 
     >>> [_granularity(place, 5) for place in range(5)], [_granularity(place, 3) for place in range(3)]
     (['coarse', 'coarse', 'middle', 'middle', 'fine'], ['coarse', 'middle', 'fine'])
@@ -99,7 +99,7 @@ NETWORKS: dict[str, NetFacts] = {
 def facts_named(name: str) -> NetFacts:
     """Return the parameters of the network of this name."""
     if name not in NETWORKS:
-        raise UnknownName("generator to train", name, NETWORKS, hint=f"known: {', '.join(NETWORKS)}")
+        raise UnknownName("generator", name, NETWORKS, hint=f"known: {', '.join(NETWORKS)}")
     return NETWORKS[name]
 
 

@@ -58,13 +58,13 @@ def read_network(path: Path) -> LoadedNet:
     facts, label_space = _told(path, text)
     network = LayeredNet(facts)
     try:
-        found = network.load_state_dict(state, strict=False)
+        mismatch = network.load_state_dict(state, strict=False)
     except RuntimeError as error:
-        raise InvalidFile(path, f"its weights do not fit its header ({printable(error, limit=160)})") from error
-    missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
-    if missing or found.unexpected_keys:
-        first = printable([*missing, *found.unexpected_keys][0])
-        raise InvalidFile(path, f"its weights do not fit its header (first {first})")
+        raise InvalidFile(path, f"its weights do not match its header ({printable(error, limit=160)})") from error
+    missing = [name for name in mismatch.missing_keys if not name.endswith("num_batches_tracked")]
+    if missing or mismatch.unexpected_keys:
+        first = printable([*missing, *mismatch.unexpected_keys][0])
+        raise InvalidFile(path, f"its weights do not match its header (first {first})")
     network.eval().requires_grad_(False)
     return LoadedNet(network=network, label_space=label_space, digest=digest_of(network))
 
@@ -90,13 +90,13 @@ def _halved(network: LayeredNet) -> dict[str, Any]:
 
 def _told(path: Path, text: str | None) -> tuple[NetFacts, LabelSpace]:
     if text is None:
-        raise InvalidFile(path, "not a generator of ours: its header says nothing of one")
+        raise InvalidFile(path, "not a generator that strobe wrote: its header does not describe one")
     try:
         told = json.loads(text)
         facts = decode(NetFacts, told["generator"], where="generator")
         label_space = LabelSpace.from_json(told["label_space"])
     except KeyError as error:
-        raise InvalidFile(path, "not a generator of ours: its header says nothing of one") from error
+        raise InvalidFile(path, "not a generator that strobe wrote: its header does not describe one") from error
     except (ValueError, TypeError, AttributeError, RecursionError, StrobeError) as error:
         raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
     if len(label_space) != facts.classes:

@@ -1,7 +1,7 @@
 """Agreement of annotators: raw agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha, each with an interval.
 
-All are ratios of sums over items. The interval resamples clusters of items (their videos) and recomputes the ratio;
-it is marked if there are fewer than ten clusters. Missing ratings are −1 and are excluded, never imputed.
+All measures are ratios of sums over items. The interval resamples clusters of items (their videos) and recomputes the
+ratio. An interval from fewer than ten clusters is marked. Missing ratings are −1 and are excluded, never imputed.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from strobe.metrics.intervals import ONE_VIDEO
 __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
 
 _METHOD = "cluster-bootstrap"
-_ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it cannot be distinguished from chance"
+_ALWAYS_SAME = "every rating is the same, so agreement cannot be distinguished from chance"
 
 
 def rating_counts(ratings: Ints, *, n_classes: int) -> NDArray[np.int64]:
-    """Count the ratings (items, raters), −1 if missing, of each class per item: (items, classes).
+    """Count the ratings of each item by class, (items, classes); `ratings` (items, raters) is −1 where missing.
 
     >>> rating_counts(np.array([[0, 1, -1], [1, 1, 1]]), n_classes=2).tolist()
     [[1, 1], [0, 3]]
@@ -44,8 +44,8 @@ def raw_agreement(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, d
 def fleiss_kappa(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
     """Return Fleiss' kappa of `counts` (items, classes); items with fewer than two ratings are excluded.
 
-    If items have different numbers of ratings, the item agreement is that of Fleiss and the class shares are those of
-    all ratings. With equal numbers this is Fleiss (1971) exactly.
+    If items have different numbers of ratings, agreement within an item follows Fleiss, and class shares are over all
+    ratings. With equal numbers this is Fleiss (1971) exactly.
     """
     counts, cluster = _pairable(counts, cluster)
     n = counts.sum(axis=1)
@@ -80,7 +80,10 @@ def krippendorff_alpha(counts: Ints, *, cluster: Ints | None = None, seed: int =
 def cohen_kappa(
     a: Ints, b: Ints, *, n_classes: int, cluster: Ints | None = None, seed: int = 0, draws: int = 2000
 ) -> Estimate:
-    """Return Cohen's kappa of two raters on the items both rated; `a` and `b` are (items,), −1 if missing."""
+    """Return Cohen's kappa of two raters on the items that both rated.
+
+    Ratings `a` and `b` (items,) are −1 if missing.
+    """
     expect(a.shape == b.shape and a.ndim == 1, "ratings", "two rows of one length", (a.shape, b.shape))
     both = (a >= 0) & (b >= 0)
     cells = np.zeros((int(both.sum()), n_classes * n_classes))
@@ -132,7 +135,7 @@ def _ratio(
     for draw in range(draws):
         drawn[draw] = np.bincount(rng.integers(0, n_groups, n_groups), minlength=n_groups) @ grouped
     tops, bottoms = formula(drawn)
-    # A draw with a single class has no kappa and carries no information on the spread, so it is skipped.
+    # A draw with a single class has no kappa and gives no information on the spread, so it is skipped.
     usable = np.abs(bottoms) >= 1e-12
     if not usable.any():
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")

@@ -46,7 +46,7 @@ _DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary(
 
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
-ONE_SIDED = "the draws of videos do not go beyond the value on one side, so nothing shows how far it may be off"
+ONE_SIDED = "no bootstrap draw is beyond the value on one side, so its uncertainty on that side is unknown"
 
 SHARES, DIFFERENCES, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, float("inf"))
 """The ranges of a share, a difference of two shares and a length."""
@@ -90,7 +90,7 @@ class Bootstrap:
 
     @property
     def weights(self) -> Floats:
-        """The number of times each draw holds each video, (replicates, videos); computed on first use."""
+        """The number of times that each draw contains each video, (replicates, videos); computed on first use."""
         if self._weights is None:
             key = (self.n_clusters, self.replicates, self.seed)
             found = _DRAWN.get(key)
@@ -99,10 +99,10 @@ class Bootstrap:
 
     @property
     def stretch(self) -> float:
-        """The factor that widens an interval if videos hold unequal numbers of observations; else 1.
+        """The factor by which an interval is widened if videos have unequal numbers of observations; otherwise 1.
 
-        It is the ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to t on those of all
-        videos.
+        It is the ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to Student's t on the degrees
+        of freedom of all videos.
         """
         if self._stretch is None:
             sizes = np.bincount(self.place, minlength=self.n_clusters)
@@ -131,22 +131,24 @@ class Bootstrap:
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
     def mean(self, total: Floats, *, count: NDArray[Any] | None = None) -> Estimate:
-        """Return the mean of numbers in [0, 1]: `total` (N,) sums the `count` (N,) of each observation, default one.
+        """Return the mean of numbers in [0, 1].
 
-        If all videos hold equally many, the interval comes from resampled videos. Otherwise, or if all numbers are
-        equal, it is Korn–Graubard's, with the degrees of freedom of the effective videos.
+        Each observation has `count` (N,) numbers, by default one, and `total` (N,) is their sum.
+
+        If all videos have equally many numbers, the interval comes from resampled videos. Otherwise, or if all numbers
+        are equal, it is Korn–Graubard's, with the degrees of freedom of the effective videos.
         """
-        many = np.ones(len(total)) if count is None else np.asarray(count, dtype=np.float64)
-        n = int(many.sum())
+        counts = np.ones(len(total)) if count is None else np.asarray(count, dtype=np.float64)
+        n = int(counts.sum())
         if n == 0:
             return nothing("nothing to average", method=METHOD)
-        value, sizes = float(total.sum() / n), self.per_video(many)
+        value, sizes = float(total.sum() / n), self.per_video(counts)
         sizes, totals = sizes[sizes > 0], self.per_video(total)[sizes > 0]
-        same = bool((np.abs(total - value * many) <= 1e-12).all())
+        same = bool((np.abs(total - value * counts) <= 1e-12).all())
         if self.replicates and len(sizes) > 1 and (same or np.ptp(sizes) > 0):
             low, high = mean_share(totals, sizes)
             return Estimate(value=value, low=low, high=high, n=n, method="korn-graubard")
-        drawn = self.ratio(total, many) if self.replicates else np.empty(0)
+        drawn = self.ratio(total, counts) if self.replicates else np.empty(0)
         return self.estimate(value, drawn, n=n, n_clusters=len(sizes), limits=SHARES)
 
     def estimate(
@@ -161,10 +163,10 @@ class Bootstrap:
     ) -> Estimate:
         """Return the value with the 2.5 and 97.5 percentiles of its draws.
 
-        The interval is null for one video, and marked for fewer than `few`. If the value depends on some videos only,
-        `n_clusters` gives their effective number. Otherwise both ends are widened, within `limits`, if sizes differ.
-        An end that equals the value, unless this is the limit, moves to the nearest draw beyond it. Without such a
-        draw there is no interval.
+        The interval is null for one video, and marked for fewer than `few` videos. If the value depends on some videos
+        only, `n_clusters` gives their effective number. Otherwise both ends are widened, within `limits`, if the videos
+        differ in size. An end that equals the value but is not a limit moves to the nearest draw beyond the value.
+        Without such a draw there is no interval.
         """
         videos = self.n_clusters if n_clusters is None else n_clusters
         kept = draws[np.isfinite(draws)]
@@ -188,14 +190,14 @@ class Bootstrap:
 
 
 def _drawn(n: int, replicates: int, seed: int) -> Floats:
-    """Return the number of times each draw holds each of `n` videos, (replicates, n)."""
+    """Return the number of times that each draw contains each of `n` videos, (replicates, n)."""
     rng = np.random.Generator(np.random.PCG64(seed))
     out: Floats = np.empty((replicates, n))
     many = max(1, _BLOCK // n)
-    for first in range(0, replicates, many):  # the same numbers as in one call, with far less memory
+    for first in range(0, replicates, many):  # these are the same numbers as from one call, with far less memory
         index = rng.integers(0, n, size=(min(many, replicates - first), n))
         index += np.arange(len(index))[:, None] * n
         drawn = np.bincount(index.ravel(), minlength=index.size)
         out[first : first + len(index)] = drawn.reshape(index.shape)
-    out.flags.writeable = False  # other instances use it too
+    out.flags.writeable = False  # other instances use the same array
     return out

@@ -15,7 +15,9 @@ _AT_ONCE = 1 << 22  # elements of a work array
 
 
 def median_box(xyxy: Floats) -> Floats:
-    """Return the median of each side of several boxes (N, 4), as one box (4,); if all have an area, it has one.
+    """Return the box (4,) whose sides are the medians of boxes (N, 4).
+
+    If all boxes have an area, the result has an area too.
 
     >>> median_box(np.array([[0.0, 0.0, 9.0, 9.0], [1.0, 2.0, 8.0, 9.0], [5.0, 1.0, 30.0, 7.0]])).tolist()
     [1.0, 1.0, 9.0, 9.0]
@@ -36,7 +38,7 @@ def pairwise_iou(xyxy: Floats) -> Floats:
 
 
 def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate:
-    """Return the median IoU over pairs of boxes (N,) of two people, with the interval of resampled videos.
+    """Return the median of the IoUs (N,) between two people's boxes, with the interval of resampled videos.
 
     `cluster` (N,) is the video or photo of each pair.
     """
@@ -46,12 +48,12 @@ def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate
     draws = Bootstrap(cluster, seed=seed)
     order = np.argsort(overlap, kind="stable")
     values, place = overlap[order], draws.place[order]
-    found = []
+    medians = []
     step = max(1, _AT_ONCE // len(values))
     for first in range(0, draws.replicates, step):
         reach = np.cumsum(draws.weights[first : first + step, place], axis=1)
         n = reach[:, -1:]
         # The value at rank p (from 0) of a draw is the first one whose cumulative count exceeds p.
         low, high = ((reach <= np.floor((n - shift) / 2)).sum(axis=1) for shift in (1, 0))
-        found.append((values[low] + values[high]) / 2)
-    return draws.estimate(float(np.median(overlap)), np.concatenate(found), n=len(overlap), limits=SHARES)
+        medians.append((values[low] + values[high]) / 2)
+    return draws.estimate(float(np.median(overlap)), np.concatenate(medians), n=len(overlap), limits=SHARES)

@@ -17,9 +17,11 @@ from strobe.metrics.intervals import nothing
 
 __all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
 
-NOTHING_SHARED = "no image was answered by both"
-NEVER_DIFFER = "both are right on every image they share, or both wrong: that cannot be distinguished from chance"
-ONE_CONSTANT = "one of the two is right on every image, or wrong on every one: it is zero whatever the other does"
+NOTHING_SHARED = "no image has answers of both"
+NEVER_DIFFER = (
+    "both are right on every shared image, or both are wrong, so agreement cannot be distinguished from chance"
+)
+ONE_CONSTANT = "one of the two is right on every image, or wrong on every image, so the value is always zero"
 
 FEW_PICTURES = 50
 """Below this number of images, the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py).
@@ -31,7 +33,9 @@ _CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
-    """Error consistency of pairs of raters: each pair's value (NaN: none), images, sources and draws (B, pairs).
+    """The error consistency of pairs of raters.
+
+    Each pair has a value (NaN if there is none), a number of images, a number of sources, and draws (B, pairs).
 
     `constant` marks a value that is zero because one rater of the pair is never wrong, or never right.
     """
@@ -60,7 +64,10 @@ class Consistency:
         return out
 
     def mean(self, which: Ints) -> Estimate:
-        """Return the plain mean over these pairs, skipping pairs without a value, also in draws; n counts pairs."""
+        """Return the plain mean over these pairs.
+
+        Pairs without a value are skipped, also in draws; n is the number of pairs.
+        """
         known = which[np.isfinite(self.value[which])]
         if not known.size:
             return nothing(NEVER_DIFFER if self.n[which].any() else NOTHING_SHARED, method=METHOD)
@@ -75,18 +82,18 @@ class Consistency:
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:
-    """Return Cohen's kappa of correctness per pair of raters, on the images both answered.
+    """Return Cohen's kappa of correctness for each pair of raters, on the images that both answered.
 
     0 is chance level, and 1 means errors on the same images. `right` (N, raters) is 1 if right, 0 if wrong, −1 if not
-    answered. `draws` resample the N images by their source. A pair that is right on every image, or wrong on every
-    image, has no value.
+    answered. `draws` resample the N images by their source. A pair has no value if both raters are right on every
+    image, or both are wrong on every image.
 
     >>> right = np.array([[1, 1, 0, 0], [1, 0, 0, 1]]).T
     >>> error_consistency(right, [(0, 1)], Bootstrap(np.arange(4), replicates=0)).value.tolist()
     [0.0]
     """
     expect(right.ndim == 2, "right", "shape (images, raters)", right.shape)
-    expect(bool(np.isin(right, (-1, 0, 1)).all()), "right", "1, 0, or −1 where there is no answer", None)
+    expect(bool(np.isin(right, (-1, 0, 1)).all()), "right", "1, 0, or −1 for a missing answer", None)
     expect(len(draws.place) == len(right), "draws", f"one source per image ({len(right)})", len(draws.place))
     found = [_part(right, pairs[start : start + _CHUNK], draws) for start in range(0, len(pairs), _CHUNK)]
     value, n, sources, constant, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
@@ -97,7 +104,7 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
 
 
 def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Bools, Floats]:
-    """Return values, images, sources, whether one rater is constant, and draws of some pairs."""
+    """Return each pair's value, number of images, number of sources and draws, and whether one rater is constant."""
     a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     both = (right[:, a] >= 0) & (right[:, b] >= 0)
     parts = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
@@ -108,8 +115,12 @@ def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tu
 
 
 def _kappa(n: Floats, a: Floats, b: Floats, both: Floats) -> Floats:
-    """Return (observed − chance) / (1 − chance) from counts: images shared, right for one, for the other, for both."""
-    # Multiplied by n², so that all are integers up to the division and complete chance agreement is exactly zero.
+    """Return (observed − chance) / (1 − chance) from counts of shared images.
+
+    The counts are of all images, and of the images that a, b, and both got right.
+    """
+    # All terms are multiplied by n², so that they are integers up to the division, and chance agreement is exactly
+    # zero.
     top, bottom = 2 * (n * both - a * b), n * (a + b) - 2 * a * b
     return np.asarray(np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0))
 
@@ -147,7 +158,7 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
     order = np.argsort(values, kind="stable")
     ordered, reached = values[order], np.cumsum(weights[:, order], axis=1)
     goal = share * reached[:, -1:]
-    # A row without weight reaches nothing, so its index does not matter.
+    # A row without weight gives NaN, so its index does not matter.
     low, high = (reached < goal).sum(axis=1), np.minimum((reached <= goal).sum(axis=1), values.size - 1)
     return np.where(goal[:, 0] > 0, (ordered[low] + ordered[high]) / 2, np.nan)
 
@@ -166,12 +177,12 @@ def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, f
     low, median, high = (float(weighted_quantile(kept, even, share)[0]) for share in (0.25, 0.5, 0.75))
     place = np.broadcast_to(draws.place[:, None], use.shape)[use]
     step = max(1, 4_000_000 // kept.size)  # process draws in blocks, so that memory does not grow
-    drawn = [
+    medians = [
         weighted_quantile(kept, draws.weights[start : start + step, place], 0.5)
         for start in range(0, draws.replicates, step)
     ]
     sources = len(np.unique(place))
     found = draws.estimate(
-        median, np.concatenate([np.empty(0), *drawn]), n=int(kept.size), n_clusters=sources, limits=POSITIVE
+        median, np.concatenate([np.empty(0), *medians]), n=int(kept.size), n_clusters=sources, limits=POSITIVE
     )
     return found, low, high

@@ -1,4 +1,4 @@
-"""Two conditions on the same images: the test of a difference, and the ratio of partly censored distances."""
+"""Compare two conditions on the same images: a test of the difference, and the ratio of partly censored distances."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ __all__ = ["PairedTest", "paired_ratio", "paired_test", "ratio_bounds"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """The number of pairs in which only one side is ahead, and the p-value of the named test."""
+    """The number of pairs won by each side, and the p-value of the named test."""
 
     only_a: int
     only_b: int
@@ -25,7 +25,7 @@ class PairedTest:
 
 
 def paired_test(gap: Ints, cluster: Ints) -> PairedTest:
-    """Test paired differences of −1, 0 and 1, (N,): exact McNemar, or sign flips if a source holds several.
+    """Test paired differences of −1, 0 and 1, (N,): exact McNemar, or sign flips if a source has several pairs.
 
     >>> paired_test(np.array([1] * 9 + [-1]), np.arange(10)).test
     'exact McNemar'
@@ -40,7 +40,7 @@ def paired_test(gap: Ints, cluster: Ints) -> PairedTest:
 
 
 def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[Floats, Floats]:
-    """Return the bounds of a/b, (N,); a censored distance is only known to be larger.
+    """Return the bounds of a/b, (N,); for a censored distance, only a lower bound is known.
 
     >>> least, most = ratio_bounds(np.array([2.0, 4.0]), np.array([True, False]), np.ones(2), np.array([True, True]))
     >>> least.tolist(), most.tolist()
@@ -53,9 +53,10 @@ def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[
 def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float = 0.0) -> Estimate:
     """Return the median of paired ratios known within bounds, with its interval from resampled sources.
 
-    The value is given if its bounds coincide, or differ by at most a share of `slack`; it is then their midpoint.
-    Slack is needed because a single unknown among distinct ratios already moves the median by one rank. The interval
-    runs from the lower quantile of the draws' smallest medians to the upper quantile of their largest.
+    The value is the geometric mean of its bounds if they coincide or differ by at most a share of `slack`. Otherwise
+    there is no value. Slack is needed because a single unknown ratio among distinct ratios already moves the median by
+    one rank. The interval runs from the lower quantile of the draws' smallest medians to the upper quantile of their
+    largest.
 
     >>> values = np.array([1.0, 2.0, 3.0])
     >>> paired_ratio(values, np.array([1.0, 2.0, np.inf]), Bootstrap(np.arange(3), replicates=0)).value
@@ -65,8 +66,8 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     down, up = float(np.median(least)), float(np.median(most))
     n = len(least)
     if not np.isfinite(up) or down * (1 + slack) < up:
-        top = f"and {up:.3g}" if np.isfinite(up) else "and no end"
-        return nothing(f"searches that found nothing leave the median between {down:.3g} {top}", method=METHOD)
+        where = f"between {down:.3g} and {up:.3g}" if np.isfinite(up) else f"at {down:.3g} or above"
+        return nothing(f"because of searches without a finding, the median is only known to be {where}", method=METHOD)
     value = down if down == up else float(np.sqrt(down * up))
     if draws.n_clusters == 1:
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
@@ -75,7 +76,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     low = float(np.quantile(_medians(least, draws), 0.025, method="lower"))
     high = float(np.quantile(_medians(most, draws), 0.975, method="higher"))
     if not np.isfinite(high):
-        reason = f"its upper end lies beyond what was searched; the interval begins at {low:.3g}"
+        reason = f"its upper end is beyond the searched range; the interval begins at {low:.3g}"
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
 

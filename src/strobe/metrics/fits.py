@@ -1,4 +1,4 @@
-"""Straight-line fits over many models: perturbed against original accuracy, on plain and on logit axes."""
+"""Fit straight lines over many models: perturbed accuracy against original accuracy, on plain and on logit axes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +49,9 @@ def fit_line(x: Floats, y: Floats) -> Line | None:
 
 
 def leave_one_out(x: Floats, y: Floats, *, used: NDArray[np.bool_], out: NDArray[np.bool_]) -> Floats:
-    """Return the line's value at each point's x, fitted on the `used` points minus that point's `out` points.
+    """Return the line's value at each point's x.
+
+    The line is fitted to the `used` points except that point's `out` points.
 
     `x` and `y` are (M,) or (B, M), one line per leading row; `used` is (M,). Row m of `out` (M, M) marks the points
     that the line for m excludes. NaN if x does not vary among the rest.

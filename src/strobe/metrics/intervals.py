@@ -1,4 +1,4 @@
-"""95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard if videos hold several observations."""
+"""95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard if videos have several observations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +20,10 @@ __all__ = [
     "clopper_pearson_bounds",
     "effective_n",
     "effective_videos",
+    "mean_bounds",
     "mean_share",
     "nothing",
+    "one_group",
     "proportion",
 ]
 
@@ -47,7 +49,9 @@ def nothing(reason: str, *, method: str = "none") -> Estimate:
 
 
 def clopper_pearson_bounds(count: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Return exact 95 % bounds for `count` successes of `n`, also at 0 and n; both may be fractional (effective n).
+    """Return exact 95 % bounds for `count` successes of `n`, also at 0 and n.
+
+    Both numbers may be fractional (effective n).
 
     >>> low, high = clopper_pearson_bounds(np.array([0.0, 10.0]), np.array([10.0, 10.0]))
     >>> float(low[0]), float(high[1])
@@ -78,7 +82,7 @@ def clopper_pearson(count: int, n: int) -> Estimate:
 def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
     """Return the share of `right` (N,) with its interval; `cluster` (N,) is each observation's video.
 
-    If videos hold several observations, the interval is Korn–Graubard: Clopper–Pearson at the effective sample size.
+    If videos have several observations, the interval is Korn–Graubard: Clopper–Pearson at the effective sample size.
     One video with several observations has no interval.
 
     >>> proportion(np.array([True, False]), np.array([0, 1])).method
@@ -87,13 +91,15 @@ def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> E
     'korn-graubard'
     """
     expect(right.shape == cluster.shape, "right", "one per cluster entry", (right.shape, cluster.shape))
-    group = np.zeros(right.size, dtype=np.int8)
-    return Grouping(group, cluster, n_groups=1, interval=interval).estimates(right)[0]
+    return one_group(cluster, interval=interval).estimates(right)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Counts and bounds of several groups at once, (n_groups,) each; bounds are NaN if there is no interval."""
+    """The counts and bounds of several groups, each (n_groups,), or (M, n_groups) for M columns of outcomes.
+
+    Bounds are NaN if there is no interval. `n` and `singles` are the same for all columns, (n_groups,).
+    """
 
     count: Ints
     n: Ints
@@ -105,8 +111,9 @@ class Shares:
 class Grouping:
     """The group and the video of each observation, prepared once for many models.
 
-    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty. There may be many groupings
-    over all rows of a dataset, so each uses narrow integers and derives the video of a row only on request.
+    `group` and `cluster` are (N,); a group is, for example, a class, an offset or a k. Groups may be empty. A dataset
+    may need many groupings of all its rows. So each grouping uses narrow integers, and derives the video of a row only
+    on request.
 
     >>> two = Grouping(np.array([0, 0, 1]), np.array([5, 6, 5]), n_groups=2)
     >>> [(e.count, e.n) for e in two.estimates(np.array([True, False, True]))]
@@ -160,22 +167,29 @@ class Grouping:
         return self._weigh
 
     def shares(self, right: Bools) -> Shares:
-        """Return counts and 95 % bounds of every group in one pass; `right` is (N,)."""
-        expect(right.shape == self.group.shape, "right", f"shape {self.group.shape}", right.shape)
-        count = counts(self.group[right], self.n_groups)
+        """Return counts and 95 % bounds of every group in one pass; `right` is (N,), or (M, N) for M such columns."""
+        expect(right.shape[-1:] == self.group.shape, "right", f"shape {self.group.shape}", right.shape)
+        columns = right[None] if right.ndim == 1 else right
+        if self.n_groups == 1:
+            count = np.count_nonzero(columns, axis=1)[:, None]
+        else:
+            count = np.stack([counts(self.group[column], self.n_groups) for column in columns])
         n, videos = self.n.astype(np.float64), self._n_clusters.astype(np.float64)
         singles = self._n_clusters == self.n
-        effective = n.copy()
+        effective = n
         if self._interval == "auto" and not singles.all():
-            share = np.divide(count, n, out=np.zeros(self.n_groups), where=n > 0)
-            squares = self._squares(right, count)
+            share = np.divide(count, n, out=np.zeros(count.shape), where=n > 0)
+            squares = np.stack([self._squares(*pair) for pair in zip(columns, count, strict=True)])
             mean_square = squares / np.maximum(n, 1) ** 2
             effective = np.where(singles, n, effective_n(share, n, videos, self._weigh, mean_square))
         low, high = clopper_pearson_bounds(count / np.maximum(n, 1) * effective, effective)
         if self._interval == "auto":
             lone = (self._n_clusters == 1) & (self.n > 1)
             low, high = np.where(lone, np.nan, low), np.where(lone, np.nan, high)
-        return Shares(count, self.n, low, high, singles if self._interval == "auto" else np.ones_like(singles))
+        else:
+            singles = np.ones_like(singles)
+        shape = (*right.shape[:-1], self.n_groups)
+        return Shares(count.reshape(shape), self.n, low.reshape(shape), high.reshape(shape), singles)
 
     def _squares(self, right: Bools, count: Ints) -> Floats:
         """Return the sum over videos of squared residuals, (n_groups,)."""
@@ -190,7 +204,10 @@ class Grouping:
         return self._sums(residuals)
 
     def _sums(self, of_cells: Callable[[slice], Floats]) -> Floats:
-        """Return the sum over each group's cells of the values that `of_cells` returns block by block, (n_groups,)."""
+        """Return, for each group, the sum of its cells' values, (n_groups,).
+
+        `of_cells` returns these values block by block.
+        """
         every, sums = np.arange(self.n_groups), np.zeros(self.n_groups)
         for part in blocks(len(self._group_of_cell)):
             # The running sum comes first, so that the result equals a single sum bit for bit.
@@ -199,15 +216,20 @@ class Grouping:
         return sums
 
     def estimates(self, right: Bools) -> list[Estimate]:
-        """Return the share of every group as an Estimate; an empty group has no value."""
+        """Return the share of every group as an Estimate, column by column; an empty group has no value."""
         shares = self.shares(right)
-        return [
-            _estimate(count, n, low, high, single)
-            for count, n, low, high, single in zip(
-                shares.count.tolist(), shares.n.tolist(), shares.low.tolist(), shares.high.tolist(),
-                shares.singles.tolist(), strict=True,
-            )
-        ]  # fmt: skip
+        count, low, high = shares.count.ravel().tolist(), shares.low.ravel().tolist(), shares.high.ravel().tolist()
+        times = len(count) // self.n_groups if self.n_groups else 0
+        return list(map(_estimate, count, self.n.tolist() * times, low, high, shares.singles.tolist() * times))
+
+
+def one_group(cluster: Ints, *, interval: Interval = "auto") -> Grouping:
+    """Return the grouping of observations that are all in one group.
+
+    >>> one_group(np.array([3, 4])).estimates(np.array([True, False]))[0].value
+    0.5
+    """
+    return Grouping(np.zeros(len(cluster), dtype=np.int8), cluster, n_groups=1, interval=interval)
 
 
 def _cells(group: Ints, cluster: Ints, width: int, n_groups: int) -> Ints:
@@ -233,10 +255,10 @@ def effective_n(
 ) -> Floats:
     """Return the Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
 
-    `effective`, (Σm)²/Σm², replaces the number of videos; one less gives the degrees of freedom. `mean_square` is
-    Σz_g²/n², the squared sums of residuals per video. If sizes differ, the result is at most that of
-    a sample with one additional, half-right video, whose weight grows with 1 − effective/videos. Otherwise a few small
-    videos would hide that no large one has failed yet. The result is at most `most`, by default n.
+    `effective`, (Σm)²/Σm², replaces the number of videos; the degrees of freedom are `effective` − 1. `mean_square` is
+    Σz_g²/n², where z_g is the sum of the residuals of video g. If sizes differ, the result is at most the effective
+    size of a sample with one additional, half-right video, whose weight grows with 1 − effective/videos. Otherwise a
+    few small videos would hide that no large video has failed yet. The result is at most `most`, by default n.
 
     >>> equal, square = np.array([2.0]), np.array([0.0])
     >>> effective_n(np.array([0.5]), np.array([4.0]), equal, equal, square).tolist()
@@ -259,20 +281,34 @@ def effective_n(
 
 
 def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
-    """Return Korn–Graubard 95 % bounds of a mean of numbers in [0, 1], from each video's `total` and `size`, (G,).
+    """Return Korn–Graubard 95 % bounds for the mean of numbers in [0, 1], from each video's `total` and `size`, (G,).
 
     >>> low, high = mean_share(np.array([1.0, 1.5, 0.5]), np.array([4.0, 3.0, 2.0]))
     >>> round(low, 3), round(high, 3)
-    (0.053, 0.753)
+    (0.048, 0.765)
     """
-    n, videos, weigh = size.sum(), np.array([float(len(size))]), np.array([effective_videos(size)])
-    share = np.clip(np.array([total.sum() / n]), 0.0, 1.0)
-    residual = total - share * size
-    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # values that differ only by rounding have no spread
-    square = np.array([float((residual**2).sum() / n**2)])
-    effective = effective_n(share, np.array([n]), videos, weigh, square, most=np.array([np.inf]))
-    low, high = clopper_pearson_bounds(share * effective, effective)
+    low, high = mean_bounds(total[None], size[None])
     return float(low[0]), float(high[0])
+
+
+def mean_bounds(total: Floats, size: Floats) -> tuple[Floats, Floats]:
+    """Return the bounds of `mean_share` for many samples at once, `total` and `size` (samples, G).
+
+    The variance is the larger of two estimates: the sum of squares in `effective_n`, and the jackknife over videos. The
+    two agree if all videos have the same size. If long videos are harder, only the jackknife shows how far one long
+    video moves the mean.
+    """
+    n, videos = size.sum(axis=1), np.full(len(size), float(size.shape[1]))
+    effective = n**2 / np.maximum((size * size).sum(axis=1), 1e-300)
+    share = np.clip(total.sum(axis=1) / n, 0.0, 1.0)
+    residual = total - share[:, None] * size
+    residual[np.abs(residual) <= 1e-12 * size] = 0.0  # values that differ only by rounding have no spread
+    without = np.maximum(n[:, None] - size, 1e-12 * n[:, None])
+    jackknife = (videos - 1) / videos * ((residual / without) ** 2).sum(axis=1)
+    freedom = np.maximum(effective - 1, LEAST_FREEDOM)
+    square = np.maximum((residual**2).sum(axis=1) / n**2, jackknife * freedom / effective)
+    sample = effective_n(share, n, videos, effective, square, most=np.full(len(n), np.inf))
+    return clopper_pearson_bounds(share * sample, sample)
 
 
 def _estimate(count: int, n: int, low: float, high: float, single: bool) -> Estimate:

@@ -1,4 +1,4 @@
-"""Paired tests between two models on the same sets, Holm's correction over many pairs, and matching intervals."""
+"""Paired tests between two models on the same sets, Holm's correction for many pairs, and matching intervals."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -70,7 +70,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def least_p(n_videos: int) -> float:
-    """Return the smallest p-value possible with this number of videos, when all favour one side.
+    """Return the smallest p-value possible with this number of videos, which occurs if all videos favour one side.
 
     >>> least_p(2), least_p(6)
     (0.5, 0.03125)
@@ -79,7 +79,7 @@ def least_p(n_videos: int) -> float:
 
 
 def least_videos(pairs: int = 1) -> int:
-    """Return the smallest number of videos with which a test of one of this many pairs can be significant.
+    """Return the smallest number of videos with which a test can be significant if this many pairs are tested.
 
     >>> least_videos(), least_videos(10)
     (6, 9)
@@ -90,12 +90,12 @@ def least_videos(pairs: int = 1) -> int:
 def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pairs: int) -> Estimate:
     """Return the mean of paired differences of −1, 0 and 1, (N,), with the interval of its own test.
 
-    The interval inverts a test on the sums per video, less δ for each set. It includes every δ for which their sum
-    over the root of their squares stays within a normal critical value, at Holm's level for this pair of `pairs`.
-    If the exact test decides otherwise, only the end next to 0 moves, to the test's side of 0. So the interval includes
-    0 exactly if `p_holm` is not below 0.05. One set of either outcome is added to the squares; otherwise a difference
-    of zero everywhere would have no spread. If there are too few videos for any significant result, `reason` explains
-    it.
+    The interval inverts a test on the sums per video; δ is subtracted from a sum once for each of the video's sets. It
+    includes every δ for which the total of these sums, divided by the root of their squares, is within a normal
+    critical value. That value is taken at Holm's level for this pair out of `pairs`. If the exact test decides
+    otherwise, only the end next to 0 moves, to the test's side of 0. So the interval includes 0 exactly if `p_holm` is
+    not below 0.05. One set of each outcome is added to the squares; otherwise the spread would be zero if all
+    differences are zero. If there are too few videos for any significant result, `reason` explains it.
 
     >>> gap = np.array([1] * 9 + [-1] + [0] * 30)
     >>> paired_difference(gap, np.arange(40), p=0.0215, p_holm=0.0215, pairs=1).text()
@@ -122,7 +122,7 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
     if pairs * least_p(videos) >= LEVEL:
         corrected = f" after correction for {pairs} pairs" if pairs > 1 else ""
         least = min(1.0, pairs * least_p(videos))
-        reason = f"{videos} videos cannot decide: whatever they hold, p is {least:.2g} or more{corrected}"
+        reason = f"{videos} videos cannot give a significant result: p is at least {least:.2g}{corrected}"
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n, method=METHOD, reason=reason)
 
 
@@ -135,5 +135,5 @@ def _within(square: float, linear: float, constant: float, value: float) -> tupl
     first, second = sorted(((-linear - root) / (2 * square), (-linear + root) / (2 * square)))
     if square > 0:
         return max(first, -1.0), min(second, 1.0)
-    # With very few videos, or a very large one, distant values on one side are not excluded, so that end is open.
+    # With very few videos, or one very large video, distant values on one side are not excluded, so that end is open.
     return (max(second, -1.0), 1.0) if 2 * value > first + second else (-1.0, min(first, 1.0))

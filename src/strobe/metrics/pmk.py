@@ -25,7 +25,7 @@ def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never:
 
 
 def right_at(first: Ints, *, k: int) -> Bools:
-    """Return whether each set is right at each k of 0…`k`, (S, k + 1): true below its first wrong level.
+    """Return whether each set is right at each level from 0 to `k`, (S, k + 1): true below its first wrong level.
 
     >>> right_at(np.array([0, 2, 9]), k=2).tolist()
     [[False, False, False], [True, True, False], [True, True, True]]
@@ -36,8 +36,8 @@ def right_at(first: Ints, *, k: int) -> Bools:
 def settled(seen: Bools, wrong: Bools, is_anchor: Bools, start: Ints) -> Bools:
     """Return whether each set's result at 0 and at k is known, (S,).
 
-    It is known if all its frames were predicted, or its anchor and a wrong frame. `seen`, `wrong` and `is_anchor` are
-    (N,), ordered by set; set s begins at `start[s]`, and every set has one anchor.
+    It is known if all frames of the set were predicted, or if the anchor and a wrong frame were predicted. `seen`,
+    `wrong` and `is_anchor` are (N,), ordered by set; set s begins at `start[s]`, and every set has one anchor.
 
     >>> seen, wrong = np.array([True, False, True, True, False]), np.array([False, False, True, False, False])
     >>> settled(seen, wrong, np.array([True, False, False, True, False]), np.array([0, 3])).tolist()

@@ -1,4 +1,4 @@
-"""Power of a rule on a figure: how often it fails at a given true value, and the value it detects."""
+"""The power of a rule on a figure: how often it fails at a given true value, and the smallest breach it detects."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -42,7 +42,8 @@ class LossSpread(Protocol):
 class PairSpread:
     """The spread of a difference between two models; `churn` is the share of sets that change between equal models.
 
-    A loss adds the sets it takes to these changes. `size` is the effective number of independent sets.
+    With a true loss, the sets that become wrong are added to these changes. `size` is the effective number of
+    independent sets.
     """
 
     churn: float
@@ -56,7 +57,7 @@ class PairSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSpread:
-    """The spread of a share of `size` independent sets, or of an equivalent number."""
+    """The spread of a share of `size` independent sets, where `size` may be an effective number."""
 
     size: float
 
@@ -77,10 +78,10 @@ class PlainSpread:
 
 
 def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
-    """Return the spread of paired differences of −1, 0 and 1, (N,), in videos.
+    """Return the spread of paired differences of −1, 0 and 1, (N,), which are clustered in videos.
 
-    The churn is twice the changes in the rarer direction, plus half a set, because none observed does not mean never.
-    Sets that share a video count for less if their differences agree, and never for more.
+    The churn is twice the changes in the rarer direction, plus half a set, because a change that was never observed may
+    still occur. Sets that share a video count for less if their differences agree, and never for more.
 
     >>> pair_spread(np.array([1] * 9 + [-1] + [0] * 30), np.arange(40))
     PairSpread(churn=0.075, size=40.0)
@@ -93,7 +94,7 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
     if 1 < videos < n:
         rest = gap - gap.mean()
         alone, shared = float((rest * rest).sum()), float((np.bincount(place, weights=rest) ** 2).sum())
-        # If all changes favour one side, or there are none, the data cannot show whether sets agree; each video
+        # If all changes favour one side, or nothing changes, the data cannot show whether sets agree, so each video
         # counts once.
         size = min(n, n * alone / shared) if alone > 0 and shared > 0 else float(videos)
     return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
@@ -102,8 +103,8 @@ def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
 def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
     """Return how often a rule "at most `limit`" fails if the true value is `true`.
 
-    It fails if the figure is beyond the limit (`ends` 0), if the whole 95 % interval is (1), or if any part of the
-    interval is (−1). `sign` −1 is for "at least".
+    The rule fails if the figure is beyond the limit (`ends` 0), if the whole 95 % interval is beyond the limit (`ends`
+    1), or if any part of the interval is beyond the limit (`ends` −1). For a rule "at least", `sign` is −1.
 
     >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
     0.103
@@ -117,9 +118,10 @@ def fails(spread: LossSpread, true: float, *, limit: float, ends: int, sign: flo
 def detectable(
     spread: LossSpread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
 ) -> float | None:
-    """Return the true value nearest to the allowed side that the rule fails with at least 80 % power, or None.
+    """Return the smallest breach that the rule detects with at least 80 % power, or None.
 
-    It is searched in `within`. A result at the good end means that even such a value fails this often.
+    The true value is searched in `within`. A result at the good end of `within` means that the rule fails even that
+    value.
 
     >>> round(detectable(PairSpread(churn=0.1, size=400), limit=0.02, ends=0), 4)
     0.0354
@@ -131,7 +133,8 @@ def detectable(
 
     if caught(good):
         return good
-    # Beyond the limit, power grows with the distance; before it, a rule reaches 80 % only by failing doubtful cases.
+    # Beyond the limit, power grows with the distance. Within the limit, a rule reaches 80 % only if it fails doubtful
+    # cases.
     low, high = (good, bad) if ends < 0 else (limit, bad)
     if not caught(high):
         return None
@@ -144,13 +147,13 @@ def detectable(
 def videos_needed(spread: LossSpread, n_videos: int, *, limit: float, ends: int) -> int:
     """Return the number of videos that a limit on a loss needs.
 
-    With it, equal models fail in at most 5 % of cases, and a loss of twice the limit in at least 80 %. `spread` was
-    measured on `n_videos` videos.
+    With this number, equal models fail in at most 5 % of cases, and a loss of twice the limit fails in at least 80 %.
+    `spread` was measured on `n_videos` videos.
 
     >>> videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.02, ends=0)
     677
     """
-    expect(limit > 0, "a margin to plan for", "above 0", limit)
+    expect(limit > 0, "the margin", "above 0", limit)
 
     def rate(true: float, videos: int) -> float:
         then = PlainSpread(error=spread.at(true) * float(np.sqrt(n_videos / videos)))

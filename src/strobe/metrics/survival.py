@@ -17,7 +17,9 @@ INVERTED = "kaplan-meier, inverted"
 
 
 def alive_at(curve: Survival, level: float, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
-    """Return the share alive past `level`; null if no set was followed so far. `cluster` (N,) is per followed set.
+    """Return the share alive past `level`; null if no set was followed that far.
+
+    `cluster` (N,) is the video of each followed set.
 
     >>> from strobe.metrics.temporal import kaplan_meier
     >>> time, found, video = np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.arange(3)
@@ -30,17 +32,17 @@ def alive_at(curve: Survival, level: float, cluster: Ints, *, interval: Interval
     expect(len(cluster) == curve.n, "cluster", f"one for each of the {curve.n} followed", len(cluster))
     ended = [row for row in curve.survival if row.distance <= level * (1 + SLACK)]
     if len(ended) == len(curve.survival) and ended[-1].alive.value and ended[-1].distance < level * (1 - SLACK):
-        return nothing("no search went so far")
+        return nothing("no search went that far")
     if ended:
         return ended[-1].alive
     return proportion(np.ones(curve.n, dtype=bool), cluster, interval=interval)
 
 
 def median_of(curve: Survival) -> Estimate:
-    """Return the distance by which half have failed; its bounds are where the curve's interval includes a half.
+    """Return the distance at which half of the sets have failed.
 
-    Null if fewer than half failed. If the upper end was never reached there are no bounds, and the reason gives the
-    lower one.
+    Its bounds enclose the distances at which the curve's interval includes one half. The result is null if fewer than
+    half failed. If the upper bound was never reached there are no bounds, and the reason gives the lower bound.
 
     >>> from strobe.metrics.temporal import kaplan_meier
     >>> time = np.arange(1.0, 21.0)
@@ -59,6 +61,6 @@ def median_of(curve: Survival) -> Estimate:
         reason = f"fewer than half were found{least}"
         return Estimate(value=None, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
     if lone or low is None or high is None:
-        reason = ONE_VIDEO if lone else f"its upper end lies beyond what was searched{least}"
+        reason = ONE_VIDEO if lone else f"its upper end is beyond the searched range{least}"
         return Estimate(value=curve.median, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
     return Estimate(value=curve.median, low=low, high=high, n=curve.n, method=INVERTED)

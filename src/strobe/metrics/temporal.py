@@ -18,8 +18,8 @@ __all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
 def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> tuple[Floats, Bools]:
     """Return, per set, the share of adjacent pairs whose `value` differs, and whether the set has any pair.
 
-    `value` is (N,) per frame of a set. `first` and `second` (P,) are the indices of each pair's two frames in it, and
-    `pair_set` (P,) is the pair's set.
+    `value` is (N,) per frame of a set. `first` and `second` (P,) are the indices of each pair's two frames in `value`,
+    and `pair_set` (P,) is the pair's set.
 
     >>> share, has = flip_shares(np.array([4, 4, 7]), np.array([0, 1]), np.array([1, 2]), np.array([0, 0]), n_sets=2)
     >>> share.tolist(), has.tolist()
@@ -41,7 +41,7 @@ def swings(confidence: Floats, start: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """The number of sets at risk at a distance, the number that failed there, and the share alive afterwards."""
+    """The number of sets at risk at a distance, the number of failures there, and the share alive afterwards."""
 
     distance: float
     at_risk: Count
@@ -51,7 +51,7 @@ class AtRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
-    """A Kaplan–Meier curve: the numbers followed and failed, and the distances of failure or censoring."""
+    """A Kaplan–Meier curve: the numbers of sets followed and failed, and the distances of failure or censoring."""
 
     n: Count
     events: Count
@@ -62,10 +62,11 @@ class Survival:
 def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interval = "auto") -> Survival:
     """Return the survival curve of sets by distance from the anchor.
 
-    `time` (N,) is the distance of the first failure (`event`), or of the last frame seen. A set censored at a distance
-    was seen there and counts as at risk there. The interval is Clopper–Pearson at the effective sample size S(1 − S)/v.
-    If every video has one set, v is Greenwood's variance; otherwise it is the sum over videos of squared influences (as
-    in Korn–Graubard). Without censoring it equals the interval of the plain share.
+    `time` (N,) is the distance of the first failure (if `event`), or else the distance of the last frame seen. A set
+    censored at a distance was seen at that distance and counts as at risk there. The interval is Clopper–Pearson at the
+    effective sample size S(1 − S)/v. If every video has one set, v is Greenwood's variance; otherwise it is the sum
+    over videos of squared influences (as in Korn–Graubard). Without censoring, the interval equals the interval of the
+    plain share.
 
     >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]), np.array([0, 1, 2]))
     >>> [round(row.alive.value, 3) for row in curve.survival], curve.median
@@ -83,7 +84,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     _, video = np.unique(cluster, return_inverse=True)
     videos = int(video.max()) + 1
     single = videos == n or interval == "clopper-pearson"
-    # After S = 0 no set is at risk, so the terms there are never used.
+    # After S = 0 no set is at risk, so the later terms are never used.
     left = np.maximum(at_risk - failed, 1)
     if single:
         variance = alive**2 * np.cumsum(failed / (at_risk * left))
@@ -121,7 +122,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
 
 
 def _effective(alive: Floats, variance: Floats, at_risk: Ints) -> Floats:
-    """Return S(1 − S)/v; if none or all have failed, the interval uses the sets still at risk."""
+    """Return S(1 − S)/v; if no set or every set has failed, the interval uses the sets still at risk."""
     spread = alive * (1 - alive)
     settled = (spread <= 0) | (variance <= 0)
     return np.where(settled, at_risk, spread / np.where(settled, 1.0, variance))

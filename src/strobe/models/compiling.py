@@ -1,4 +1,4 @@
-"""Compile a torch network for one batch size (`--compile`), measure cost and gain, and record CUDA graphs."""
+"""Compile a torch network for one batch size (`--compile`), measure its cost and gain, and record CUDA graphs."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ Call = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A compiled network, the seconds that compiling took, and those of a full batch before and after."""
+    """A compiled network, the seconds that compiling took, and the seconds per full batch before and after it."""
 
     call: Call
     took_s: float
@@ -29,16 +29,16 @@ class Compiled:
     after_s: float
 
     def text(self, n: int) -> str:
-        """Return the cost, and the number of frames in batches of `n` from which compiling pays off.
+        """Return the cost of compiling, and the number of frames above which it pays off in batches of `n`.
 
         >>> Compiled(call=abs, took_s=30.0, before_s=0.02, after_s=0.01).text(100)
-        'compiled in 30.0 s: a batch of 100 takes 10.0 ms instead of 20.0, so it pays from 300,000 frames on'
+        'compiled in 30.0 s: a batch of 100 takes 10.0 ms instead of 20.0, so it pays off above 300,000 frames'
         """
-        said = f"compiled in {self.took_s:.1f} s: a batch of {n} takes {1000 * self.after_s:.1f} ms"
+        summary = f"compiled in {self.took_s:.1f} s: a batch of {n} takes {1000 * self.after_s:.1f} ms"
         if self.after_s >= self.before_s:
-            return f"{said}, before {1000 * self.before_s:.1f}: it does not pay here"
+            return f"{summary} and took {1000 * self.before_s:.1f} before, so compiling does not pay off"
         pays = round(n * self.took_s / (self.before_s - self.after_s), -3)
-        return f"{said} instead of {1000 * self.before_s:.1f}, so it pays from {pays:,.0f} frames on"
+        return f"{summary} instead of {1000 * self.before_s:.1f}, so it pays off above {pays:,.0f} frames"
 
 
 class Recorded:
@@ -65,7 +65,7 @@ class Recorded:
 
 
 def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
-    """Return the network compiled by torch. `run` puts a full batch through its argument and waits for it.
+    """Return the network compiled by torch. `run` calls its argument on a full batch and waits for the result.
 
     Raises ModelFailed if torch cannot compile all of it. Otherwise torch would silently run the rest uncompiled.
     """
@@ -75,16 +75,16 @@ def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
         if hasattr(limits, name):
             setattr(limits, name, max(getattr(limits, name), 1 << 12))
     before_s = _seconds(lambda: run(call))
-    made = torch.compile(call, fullgraph=True, dynamic=False)
+    network = torch.compile(call, fullgraph=True, dynamic=False)
     begin = time.perf_counter()
     try:
         with _quiet():
-            run(made)
+            run(network)
     except Exception as error:  # compilers raise arbitrary exceptions
-        said = str(error).strip().partition("\n")[0]
-        raise ModelFailed(f"torch cannot compile it ({printable(said, limit=160)})") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelFailed(f"torch cannot compile this network ({printable(reason, limit=160)})") from error
     took_s = time.perf_counter() - begin
-    return Compiled(call=made, took_s=took_s, before_s=before_s, after_s=_seconds(lambda: run(made)))
+    return Compiled(call=network, took_s=took_s, before_s=before_s, after_s=_seconds(lambda: run(network)))
 
 
 @contextmanager
@@ -107,9 +107,9 @@ def _quiet() -> Iterator[None]:
 
 def _seconds(work: Callable[[], object]) -> float:
     """Return the smallest of a few timings, after two untimed runs."""
-    taken = []
+    timings = []
     for _ in range(2 + _TRIES):
         begin = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - begin)
-    return min(taken[2:])
+        timings.append(time.perf_counter() - begin)
+    return min(timings[2:])

@@ -45,14 +45,14 @@ def limit_cores(most: int) -> None:
 def cpu_lanes() -> int:
     """Return how many forwards run concurrently on a CPU.
 
-    Several batches with few threads each beat one batch with all threads. No batch waits for the slowest thread of
-    every layer, so a core that is busy decoding, or with another program's work, delays only its own batch.
+    Several batches with few threads each are faster than one batch with all threads. A core that is busy with
+    decoding or with another program then delays only its own batch, not every layer of a shared one.
     """
     return max(1, min(4, cores()))
 
 
 def device_kind(device: str) -> str:
-    """Return the device kind stored with answers: CPU or GPU model, but not which of several GPUs.
+    """Return the device kind stored with answers: `cpu` or the GPU model, without the index of the GPU.
 
     >>> device_kind("cpu")
     'cpu'
@@ -76,7 +76,8 @@ def quick_source(source: FrameSource) -> FrameSource:
 
 @contextmanager
 def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Iterator[None]:
-    """While open, limit torch's threads per call, because concurrent forwards and preparation threads share the cores.
+    """While the context is open, limit torch's threads per call, because forwards and preparation threads share the
+    cores.
 
     `cores` is the number to share, if not all of them.
     """
@@ -100,9 +101,9 @@ def keep_freed_memory(*, one_arena: bool) -> bool:
     """Ask glibc to keep large freed blocks for the next batch, once per process. Returns True on success.
 
     By default every activation of a few megabytes is mapped and unmapped again, and the page faults cost as much as the
-    arithmetic. A batch of 32 through efficientnet-lite0 took 32 ms per image that way, and 11 ms with the blocks kept.
-    Threads other than the first have arenas too small for activations. With `one_arena` they share the first thread's
-    arena.
+    arithmetic. A batch of 32 images through efficientnet-lite0 took 32 ms per image by default, and 11 ms with the
+    blocks kept. Threads other than the first have arenas too small for activations. With `one_arena` they share the
+    first thread's arena.
     """
     mmap_threshold, trim_threshold, limit = -3, -1, 1 << 30
     kept = _mallopt(mmap_threshold, limit) and _mallopt(trim_threshold, limit)
@@ -113,8 +114,8 @@ def share_one_heap(device: str) -> bool:
     """Make all future threads share the first one's heap, if models will run on the CPU. Returns True on success.
 
     Call it at the start of a strobe program, before it has threads. glibc gives each of the first threads a heap, never
-    removes one, and assigns them in turn to later threads. Memory kept in one heap is useless to another: 50 MB in a
-    run over a video.
+    removes a heap, and assigns the heaps in turn to later threads. Memory kept in one heap cannot be used by another.
+    In a run over a video, this wasted 50 MB.
     """
     accelerated = any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"))
     return (device == "cpu" or (device == "auto" and not accelerated)) and _mallopt(_ARENA_MAX, 1)

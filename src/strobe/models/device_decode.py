@@ -1,7 +1,7 @@
-"""Turn JPEG files into prepared batches on a CUDA device: nvJPEG decodes, matrix products resize.
+"""Turn JPEG files into prepared batches on a CUDA device: nvJPEG decodes them, and matrix products resize them.
 
-The pixels differ slightly from the exact path's (another inverse DCT, coarser weights). So these predictions are cached
-separately: the decoding method is part of their key.
+The pixels differ slightly from those of exact decoding (another inverse DCT, coarser weights). So these predictions are
+cached separately: the decoding method is part of their key.
 """
 
 import warnings
@@ -73,7 +73,7 @@ class DeviceDecoder:
 
 
 class DeviceResize:
-    """Resizes and crops 8-bit batches by the plan, apart from rounding: Pillow's weights in half precision."""
+    """Resizes and crops 8-bit batches by the plan, with Pillow's weights in half precision. Only rounding differs."""
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         if plan.interpolation not in FILTERS:

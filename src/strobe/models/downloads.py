@@ -20,7 +20,7 @@ _SIGNS = (
 
 
 def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
-    """Return the message for a network error. None for other errors."""
+    """Return the error to raise if a download failed for lack of a network. None for other errors."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in chain:
@@ -33,8 +33,9 @@ def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
         )  # fmt: skip
         if network or any(sign in text for sign in _SIGNS):
             return CannotDownload(
-                f"{printable(model)}: its weights are not here and cannot be downloaded "
-                f"({printable(part, limit=110)}); fetch them where there is a network and write {printable(model)}@FILE"
+                f"{printable(model)}: its weights are not on this machine and cannot be downloaded "
+                f"({printable(part, limit=110)}); download them on a machine with a network and write "
+                f"{printable(model)}@FILE"
             )
     return None
 

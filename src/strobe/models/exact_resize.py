@@ -1,8 +1,8 @@
 """Resize on a CUDA device, bit-identical to Pillow on the CPU.
 
 Pillow resizes 8-bit images in integers: weights with 22 fractional bits, a sum and a rounding, horizontally and then
-vertically. Those sums fit into a 64-bit float with room to spare, so a matrix product gives the same sums in any order
-of addition. Before the device is used for a frame size, noise of that size is resized both ways and compared.
+vertically. A 64-bit float holds those sums exactly, so a matrix product gives the same sums in any order of addition.
+Before the device is used for a frame size, noise of that size is resized both ways and compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,24 +65,24 @@ class SentPlan:
         return image if self.on_device and self._left_to_device(image) else self.plan.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
-        """Prepare an image that already is a model input at once, on the CPU, because the device would crop it."""
+        """Prepare an image that already is a model input. This is done on the CPU at once, because the device would
+        crop the image.
+        """
         return self.plan.prepare_input(image)
 
     def _left_to_device(self, image: Image) -> bool:
-        height, width = self.plan.size_hw
         have_h, have_w = image.shape[:2]
-        new_w, new_h = self.plan.resized(have_w, have_h)
-        able = (
-            self.plan.fit == "short-side"
-            and self.plan.interpolation in FILTERS
-            and image.nbytes <= self.largest
-            and new_w >= width
-            and new_h >= height
-            and (have_h, have_w) not in ((height, width), (new_h, new_w))
-        )
+        able = image.nbytes <= self.largest and _is_resized(self.plan, have_h, have_w)
         if able and len(self._sizes) < _SIZES:
             self._sizes.add((have_h, have_w))
         return able and (have_h, have_w) in self._sizes
+
+
+def _is_resized(plan: ImagePlan, have_h: int, have_w: int) -> bool:
+    """Return whether frames of this size are resized and then cropped, in a way that matrices can express."""
+    (height, width), (new_w, new_h) = plan.size_hw, plan.resized(have_w, have_h)
+    able = plan.fit == "short-side" and plan.interpolation in FILTERS and new_w >= width and new_h >= height
+    return able and (have_h, have_w) not in ((height, width), (new_h, new_w))
 
 
 class ExactResize:
@@ -109,16 +109,32 @@ class ExactResize:
         batch = torch.cat(parts)
         return batch if len(by_shape) == 1 else batch[torch.from_numpy(np.argsort(order)).to(self._device)]
 
+    def on_device(self, frames: Any) -> Any | None:
+        """Return frames on the device, (N, height, width, 3), as a batch. None if the device cannot do it exactly."""
+        shape = tuple(frames.shape[1:])
+        if not _is_resized(self._plan, shape[0], shape[1]) or not self._is_exact(shape):
+            return None
+        (_, columns), (_, rows) = self._weights[shape]
+        parts = [
+            self._summed(frames[start : start + _SLICE, rows, columns].permute(0, 3, 1, 2), shape)
+            for start in range(0, len(frames), _SLICE)
+        ]
+        return self._torch.cat(parts)
+
     def _same_size(self, frames: list[Image], shape: tuple[int, ...]) -> Any:
         if shape[:2] == self._plan.size_hw:
             return self._copied(frames)
+        if not self._is_exact(shape):
+            return self._copied([self._plan.prepare(frame) for frame in frames])
+        return self._resized(frames, shape)
+
+    def _is_exact(self, shape: tuple[int, ...]) -> bool:
+        """Return whether the device gives Pillow's pixels for frames of this shape."""
         if shape not in self._agrees:
             noise = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
             found = self._resized([noise], shape)[0].permute(1, 2, 0).cpu().numpy()
             self._agrees[shape] = bool(np.array_equal(found, self._plan.prepare(noise)))
-        if not self._agrees[shape]:
-            return self._copied([self._plan.prepare(frame) for frame in frames])
-        return self._resized(frames, shape)
+        return self._agrees[shape]
 
     def _copied(self, frames: list[Image]) -> Any:
         """Return the frames on the device, (N, 3, H, W)."""
@@ -128,12 +144,16 @@ class ExactResize:
         return batch.to(self._device, non_blocking=True).permute(0, 3, 1, 2)
 
     def _resized(self, frames: list[Image], shape: tuple[int, ...]) -> Any:
-        torch = self._torch
         if shape not in self._weights:
             across, down = crop_weights(self._plan, shape[0], shape[1])
             self._weights[shape] = self._on_device(*across), self._on_device(*down)
-        (across, columns), (down, rows) = self._weights[shape]
-        batch = self._copied([frame[rows, columns] for frame in frames])
+        (_, columns), (_, rows) = self._weights[shape]
+        return self._summed(self._copied([frame[rows, columns] for frame in frames]), shape)
+
+    def _summed(self, batch: Any, shape: tuple[int, ...]) -> Any:
+        """Return the crop (N, 3, H, W) of frames of this shape, computed only from the part that the crop needs."""
+        torch = self._torch
+        (across, _), (down, _) = self._weights[shape]
         pixels = batch.to(torch.float64, memory_format=torch.contiguous_format)
         pixels = _rounded(torch.matmul(pixels, across.T))
         pixels = _rounded(torch.matmul(down, pixels)).to(torch.uint8)
@@ -148,7 +168,9 @@ def _rounded(sums: Any) -> Any:
 
 
 def crop_weights(plan: ImagePlan, height: int, width: int) -> tuple[tuple[Floats, slice], tuple[Floats, slice]]:
-    """Return the matrices that compute the crop's columns and rows, and the columns and rows of the frame they read."""
+    """Return the matrices that compute the crop's columns and rows, and the ranges of the frame that these matrices
+    read.
+    """
     crop_h, crop_w = plan.size_hw
     new_w, new_h = plan.resized(width, height)
     left, top = round((new_w - crop_w) / 2.0), round((new_h - crop_h) / 2.0)
@@ -165,7 +187,8 @@ def _needed(matrix: Floats) -> tuple[Floats, slice]:
 
 
 def weights(have: int, new: int, interpolation: str) -> Floats:
-    """Return Pillow's integer weights of `have` pixels in each of `new`, (new, have) floats, as in precompute_coeffs.
+    """Return Pillow's integer weight of each of the `have` input pixels in each of the `new` output pixels. The weights
+    are floats, (new, have), computed as in precompute_coeffs.
 
     >>> (weights(4, 2, "bilinear") / 2**22).round(3)
     array([[0.429, 0.429, 0.143, 0.   ],

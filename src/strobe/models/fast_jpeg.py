@@ -23,7 +23,7 @@ _CHECKED = 3
 
 
 class FastJpegSource:
-    """A FrameSource over another: torchvision decodes plain JPEG files, the other source decodes the rest."""
+    """A FrameSource over another: torchvision decodes plain JPEG files, and the other source decodes the rest."""
 
     def __init__(self, inner: FrameSource, *, max_pixels: int = 100_000_000) -> None:
         self._inner, self._max_pixels = inner, max_pixels

@@ -45,22 +45,25 @@ def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, o
     settings, known = settings_of(path, options), _PLAN | {"labels", "kind", *own}
     if not settings:
         raise ModelFailed(
-            f"{printable(model.plain)}: such a file does not say how its input is normalised or what its classes are; "
-            f"write {printable(options.settings or path.with_suffix('.json'))}, e.g. {_EXAMPLE}"
+            f"{printable(model.plain)}: the file does not contain its input normalisation and its class names; "
+            f"write them to {printable(options.settings or path.with_suffix('.json'))}, e.g. {_EXAMPLE}"
         )
     unknown = sorted(set(settings) - known)
     if unknown:
         raise UnknownName(f"setting of {printable(path)}", unknown[0], sorted(known))
     missing = [key for key in ("mean", "std", "labels") if key not in settings]
     if missing:
-        raise ModelFailed(f"{printable(model.plain)}: its JSON does not say {' and '.join(missing)}")
+        raise ModelFailed(f"{printable(model.plain)}: its JSON file lacks {' and '.join(missing)}")
     return settings
 
 
 def plan_of(
     model: ModelName, settings: Mapping[str, Any], options: LoadOptions, *, height: Any, width: Any
 ) -> ImagePlan:
-    """Return the preprocessing from the settings and the file's input size. Sizes that are not numbers are free."""
+    """Return the preprocessing from the settings and the file's input size.
+
+    An input size that is not a number may vary.
+    """
     name, given = printable(model.plain), {key: settings[key] for key in _PLAN if key in settings}
     if options.image_size:
         given["size_hw"] = (options.image_size, options.image_size)
@@ -69,13 +72,13 @@ def plan_of(
             raise ModelFailed(f"{name}: it takes {height}×{width} images, not {tuple(given['size_hw'])}")
         given["size_hw"] = (height, width)
     if "size_hw" not in given:
-        raise ModelFailed(f"{name}: its input size is free; say size_hw in its JSON, or --image-size")
+        raise ModelFailed(f"{name}: its input has no fixed size; give size_hw in its JSON file, or --image-size")
     if "resize" not in given and "fit" not in given:
         given["fit"] = "squash"
     resizes = given.get("resize") is not None or given.get("fit", "short-side") != "short-side"
     if resizes and "interpolation" not in given:
         raise ModelFailed(
-            f"{name}: its JSON does not say how images are resized, which changes answers: add "
+            f"{name}: its JSON file does not set the resizing filter, which changes answers; add "
             '"interpolation": "bilinear" (most exports from torchvision) or "bicubic" (many from timm)'
         )
     return ImagePlan.from_json(given)

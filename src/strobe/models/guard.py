@@ -64,8 +64,8 @@ class GuardedModel:
         """Call the model's `prepare_input`. Without it, the model might resize or crop, so this raises an error."""
         if not hasattr(self._model, "prepare_input"):
             raise ModelFailed(
-                f"{printable(self.spec.name)}: these frames are a model's own input, to be neither resized nor "
-                "cropped: give it prepare_input(image) beside prepare; see docs/models.md"
+                f"{printable(self.spec.name)}: these frames are model inputs, which must not be resized or cropped, "
+                "but the model has no prepare_input(image); add one, see docs/models.md"
             )
         with raising(self._path):
             return self._model.prepare_input(image)
@@ -104,7 +104,7 @@ class _GuardedGradients(GuardedModel):
 
 
 class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
-    """The same wrapper for a model that does both, like every torch classifier here."""
+    """The same wrapper for a model that decodes and has gradients, like every torch classifier of strobe."""
 
 
 _GUARDS = {

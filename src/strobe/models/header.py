@@ -35,7 +35,9 @@ class Header:
 
 
 def read_header(path: Path) -> Header | None:
-    """Return the file's metadata. None if strobe did not write it. Raises InvalidFile if it is damaged."""
+    """Return the file's metadata. None if strobe did not write the file. Raises InvalidFile if the metadata is
+    damaged.
+    """
     opener = require("safetensors", what="reading safetensors", extra="models").safe_open
     try:
         with opener(str(path), framework="pt") as file:
@@ -56,7 +58,9 @@ def read_header(path: Path) -> Header | None:
 
 
 def header_of(model: ModelName, options: LoadOptions) -> Header | None:
-    """Return the header of the file after @ in a model's name. None without one, or if a settings file replaces it."""
+    """Return the header of the file after @ in a model's name. None if there is no such file, or if a settings file
+    replaces the header.
+    """
     if model.weights is None or options.settings is not None or not model.weights.is_file():
         return None
     return read_header(model.weights)
@@ -73,9 +77,9 @@ def write_weights(
 ) -> None:
     """Write tensors as safetensors, in half precision if requested, with their metadata in the header."""
     library = require("safetensors.torch", what="writing safetensors", extra="models")
-    told: dict[str, Any] = {"label_space": label_space.to_json(), "training": dict(training)}
+    metadata: dict[str, Any] = {"label_space": label_space.to_json(), "training": dict(training)}
     if plan is not None:
-        told["plan"] = plan.to_json()
+        metadata["plan"] = plan.to_json()
     tensors = {name: (tensor.half() if half else tensor).detach().cpu().contiguous() for name, tensor in state.items()}
     # The library's own writer raises its own exception class on a full disk.
-    write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(told, sort_keys=True)}))
+    write_bytes(path, library.save(tensors, metadata={_KEY: json.dumps(metadata, sort_keys=True)}))

@@ -12,10 +12,11 @@ from strobe.models.downloads import hub
 from strobe.models.hf_processors import ProcessorPreparation, described, no_bars, plain
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.weights import load_into, state_of, would_run_code
 
-__all__ = ["load"]
+__all__ = ["PROVIDER", "load"]
 
 _FACTS = (
     "do_resize", "size", "resample", "crop_pct", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
@@ -42,7 +43,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
             sizes = _sizes(processor, options.image_size, model)
             processor = library.AutoImageProcessor.from_pretrained(name, **common, **sizes)
         if model.weights is None and options.pretrained:
-            # Safetensors if available, else pickles read with weights_only. Only trust lifts that.
+            # Safetensors if available, otherwise pickles read with weights_only. Only --trust lifts that limit.
             reading = {"weights_only": False} if options.trust else {}
             with no_bars(library, options):
                 module = _read(library, name, {**common, **reading})
@@ -77,8 +78,8 @@ def _sizes(processor: Any, image_size: int, model: ModelName) -> dict[str, Any]:
     """Return the processor's sizes, scaled to produce an image of `image_size`. Each keeps its form."""
     size, crop = plain(getattr(processor, "size", None)), plain(getattr(processor, "crop_size", None))
     if not isinstance(size, dict) or not set(size) <= {"height", "width", "shortest_edge", "longest_edge"}:
-        said = f"its processor resizes to {printable(size)}; leave --image-size out"
-        raise ModelFailed(f"{printable(model.plain)}: {said}")
+        problem = f"its processor resizes to {printable(size)}; remove --image-size"
+        raise ModelFailed(f"{printable(model.plain)}: {problem}")
     if not (getattr(processor, "do_center_crop", False) and isinstance(crop, dict) and crop):
         return {"size": dict.fromkeys(size, image_size)}
     before = max(crop.values())
@@ -86,3 +87,17 @@ def _sizes(processor: Any, image_size: int, model: ModelName) -> dict[str, Any]:
         "size": {key: round(value * image_size / before) for key, value in size.items()},
         "crop_size": dict.fromkeys(crop, image_size),
     }
+
+
+PROVIDER = Provider(
+    load=load,
+    what="transformers' image classifiers and detectors, from the hub or a folder",
+    example="hf:microsoft/resnet-50",
+    package="transformers",
+    extra="hf",
+    settings=TORCH_SETTINGS,
+    model_settings=True,
+    is_file=True,
+    downloads=True,
+    gradients="all",
+)

@@ -38,9 +38,9 @@ class ProcessorPreparation:
 
     @property
     def input_plan(self) -> ImagePlan | None:
-        """Return a plan for pixels of the processor's size.
+        """Return a plan for pixels that already have the processor's size.
 
-        None if there is no single size, or other steps are needed.
+        None if that size is not fixed, or if the processor does more than normalise.
         """
         processor, size_hw = self._processor, self._size_hw
         shifted, mean, std = (getattr(processor, name, None) for name in ("do_normalize", "image_mean", "image_std"))

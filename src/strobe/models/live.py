@@ -33,10 +33,12 @@ Kind = Literal["auto", "logits", "probabilities"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A model object with the facts it does not carry itself. Call it with load options to get it behind its port.
+    """A model object with facts that it does not have itself.
+
+    Call it with load options to get the model behind its port.
 
     `transform` turns a PIL image into the model's input. `labels` are its classes: names, a LabelSpace, or the name of
-    a shipped one. `version` is a user-supplied key that must change whenever the model's answers do.
+    a shipped one. `version` is a user-supplied key that must change whenever the model's answers change.
     """
 
     model: Any
@@ -55,8 +57,9 @@ class Live:
         )  # fmt: skip
         if unseen and options.progress is not None and not _speaks(self.model):
             options.progress.note(
-                f"{printable(self.name)}: what its answers follow from cannot be seen whole ({printable(unseen)}), so "
-                'no later call uses them again; version="…" vouches for it'
+                f"{printable(self.name)}: strobe cannot fingerprint this model ({printable(unseen)}), so later calls "
+                "do "
+                'not reuse its answers; pass version="…" and change it whenever the answers change'
             )
         return model
 
@@ -106,7 +109,9 @@ def _speaks(made: Any) -> bool:
 
 def _spoken(made: Any, model: ModelName, transform: Any, labels: Any) -> Classifier | Detector:
     if transform is not None or labels is not None:
-        raise ModelFailed(f"{printable(model.plain)}: it prepares images and names its classes itself; leave both out")
+        raise ModelFailed(
+            f"{printable(model.plain)}: this model has its own preprocessing and classes; remove transform= and labels="
+        )
     return guarded(made, None, made.spec)
 
 
@@ -129,19 +134,19 @@ def _module(
     if _is_torchvision_detector(own):
         if transform is not None:
             raise ModelFailed(
-                f"{name}: torchvision's detectors resize and normalise by themselves; leave transform out"
+                f"{name}: torchvision's detectors resize and normalise images themselves; remove transform="
             )
         return _detector(own, model, labels=labels, options=options, weights=weights)
     plan, facts = _plan(own, model, transform, options)
     row = tried(lambda image: _first_row(own, plan, image), name)
     label_space = _classes(model, len(row), labels, options, names=_own_names(own))
-    found = classifier_of(
+    classifier = classifier_of(
         own, model, plan=plan, label_space=label_space, options=options, facts=facts, digest=weights,
         kind=look_of(row) if kind == "auto" else kind,
     )  # fmt: skip
     if not _is_stateless(own):
-        found.lanes = 1  # a forward that stores state on the module must not overlap with another
-    return found
+        classifier.lanes = 1  # a forward that stores state on the module must not overlap with another
+    return classifier
 
 
 def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
@@ -154,7 +159,7 @@ def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
 
 
 def _is_stateless(module: Any) -> bool:
-    """Return whether forwards may run concurrently: only library classes, and no hooks."""
+    """Return whether forwards may run concurrently. This requires classes of a library and no hooks."""
     known = ("torch.", "timm.", "torchvision.", "transformers.", "open_clip.")
     return all(
         type(part).__module__.startswith(known) and not part._forward_hooks and not part._forward_pre_hooks
@@ -163,13 +168,13 @@ def _is_stateless(module: Any) -> bool:
 
 
 def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -> tuple[Any, dict[str, Any]]:
-    """Return the preprocessing, and facts about it that the plan does not hold."""
+    """Return the preprocessing, and facts about it that are not in the plan."""
     name = printable(model.plain)
     if transform is None:
         if getattr(module, "pretrained_cfg", None) is None and getattr(module, "default_cfg", None) is None:
             raise ModelFailed(
-                f"{name}: {type(module).__name__} does not say what is done to an image first; "
-                f"{'return it with one: net, transform' if model.provider == 'py' else 'give transform=…'}, "
+                f"{name}: {type(module).__name__} does not declare its preprocessing; "
+                f"{'pass transform=…' if model.provider == 'live' else 'return it with a transform: net, transform'}, "
                 "e.g. torchvision's weights.transforms() or strobe.ImagePlan(size_hw=(224, 224), resize=256)"
             )
         from strobe.models.timm import plan_of
@@ -191,7 +196,7 @@ def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
     if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != 1:
         shape = f" of shape {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else ""
         raise ModelFailed(
-            f"it gave {type(scores).__name__}{shape} for one image, expected a tensor of scores (1, classes)"
+            f"the model returned {type(scores).__name__}{shape} for one image, expected a tensor of scores (1, classes)"
         )
     found: NDArray[np.float64] = scores[0].double().cpu().numpy()
     return found
@@ -206,7 +211,7 @@ def _own_names(module: Any) -> Sequence[str]:
 def _classes(
     model: ModelName, width: int, labels: Any, options: LoadOptions, *, names: Sequence[str] = ()
 ) -> LabelSpace:
-    """Return the label space for this many outputs: the given one, or the one that can be inferred."""
+    """Return the label space for this many outputs: the one that was passed, or one that strobe can infer."""
     name, dataset = printable(model.plain), options.label_space
     if labels is None:
         try:
@@ -214,7 +219,7 @@ def _classes(
         except ModelFailed as error:
             have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
             raise ModelFailed(
-                f"{name}: its {width} outputs have no class names{have}; name them in order with labels=[…]"
+                f"{name}: its {width} outputs have no class names{have}; pass them in order as labels=[…]"
             ) from error
     said = labels if isinstance(labels, LabelSpace) else labels_of(name, _listed(labels), dataset)
     if len(said) != width:
@@ -269,11 +274,11 @@ def _function(
     """Wrap a function of a list of 8-bit image arrays, or of a batch of `transform` outputs."""
     name = printable(model.plain)
     facts: dict[str, Any] = {}
-    whole = function
+    on_images = function
     if transform is not None:
         plan, facts = transform_of(transform, name)
-        whole = BatchFunction(function, plan)
-    answer = tried(lambda image: whole([image]), name)
+        on_images = BatchFunction(function, plan)
+    answer = tried(lambda image: on_images([image]), name)
     spec = ModelSpec(
         name=model.text, provider=model.provider, task="classification", weights=weights,
         label_space=LabelSpace.of_names("none", ["none"]), preprocessing={"function": type(function).__name__, **facts},
@@ -281,18 +286,20 @@ def _function(
     )  # fmt: skip
     if _found_boxes(answer):
         if labels is None and options.label_space is None:
-            raise ModelFailed(f"{name}: labels=[…] names the classes of its boxes")
+            raise ModelFailed(f"{name}: pass the classes of its boxes as labels=[…]")
         space = options.label_space if labels is None else labels
         if not isinstance(space, LabelSpace):
             space = labels_of(name, _listed(space), options.label_space)
         spec = replace(spec, task="detection", label_space=space, kind="probabilities")
-        return FunctionDetector(lambda images: [_three(one) for one in whole(images)], spec)
+        return FunctionDetector(lambda images: [_three(one) for one in on_images(images)], spec)
     scores = np.asarray(answer.detach().float().cpu() if hasattr(answer, "detach") else answer, dtype=np.float64)
     if scores.ndim != 2 or len(scores) != 1:
-        raise ModelFailed(f"{name}: gave {scores.shape} for one image, expected scores (1, classes), or boxes")
+        raise ModelFailed(
+            f"{name}: returned an array of shape {scores.shape} for one image, expected scores (1, classes), or boxes"
+        )
     space = _classes(model, scores.shape[1], labels, options)
     look = look_of(scores[0]) if kind == "auto" else kind
-    return FunctionClassifier(whole, replace(spec, label_space=space, kind=look))
+    return FunctionClassifier(on_images, replace(spec, label_space=space, kind=look))
 
 
 def _found_boxes(answer: Any) -> bool:

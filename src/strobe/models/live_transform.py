@@ -29,31 +29,31 @@ class Transform:
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
         """Return the transformed image, (3, height, width)."""
-        found = self._function(PillowImage.fromarray(image))
-        if isinstance(found, Mapping) and "pixel_values" in found:  # a transformers image processor
-            found = found["pixel_values"][0]
-        if hasattr(found, "detach"):
-            found = found.detach().cpu().numpy()
-        pixels = np.asarray(found)
+        output = self._function(PillowImage.fromarray(image))
+        if isinstance(output, Mapping) and "pixel_values" in output:  # a transformers image processor
+            output = output["pixel_values"][0]
+        if hasattr(output, "detach"):
+            output = output.detach().cpu().numpy()
+        pixels = np.asarray(output)
         if pixels.ndim == 4 and len(pixels) == 1:
             pixels = pixels[0]
         if pixels.ndim != 3 or pixels.dtype.kind not in "fiu":
             raise ModelFailed(
-                f"{self._name}: transform gave {type(found).__name__} of shape {pixels.shape}, expected a tensor "
+                f"{self._name}: transform returned {type(output).__name__} of shape {pixels.shape}, expected a tensor "
                 "(3, height, width); does it end with ToTensor or ToDtype?"
             )
         return pixels.astype(np.float32, copy=False)
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:  # noqa: ARG002 (the port's signature)
-        """Refuse: a transform does not declare whether it resizes or crops."""
+        """Raise an error, because a transform does not declare whether it resizes or crops."""
         raise ModelFailed(
-            f"{self._name}: these frames are a model's own input, to be neither resized nor cropped, and transform "
-            "does not say whether it would: give a strobe.ImagePlan instead"
+            f"{self._name}: these frames are model inputs, which must not be resized or cropped, and transform does "
+            f"not declare whether it resizes or crops; pass a strobe.ImagePlan instead"
         )
 
 
 def transform_of(transform: Any, name: str) -> tuple[ImagePlan | Transform, dict[str, Any]]:
-    """The preprocessing, and facts about it that the plan does not hold."""
+    """Return the preprocessing, and facts about it that are not in the plan."""
     if isinstance(transform, ImagePlan):
         return transform, {}
     expect(callable(transform), f"{name}: transform", "a function of PIL images, or an ImagePlan", transform)
@@ -76,8 +76,8 @@ def _not_random(plan: Transform, name: str) -> None:
         again = tried(plan.prepare, name, what="transform")
         if again.shape != first.shape or not np.array_equal(first, again, equal_nan=True):
             raise ModelFailed(
-                f"{name}: transform makes something else of the same image each time (random augmentation?); give the "
-                "one for evaluation"
+                f"{name}: transform returns a different tensor for the same image each time (random augmentation?); "
+                "pass the evaluation transform"
             )
 
 
@@ -94,10 +94,9 @@ def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> A
     except StrobeError:
         raise
     except Exception as error:
-        how = "; do transform and model fit each other?" if what == "it" else ""
+        how = "; do transform and model match?" if what == "it" else ""
         raise ModelFailed(
-            f"{name}: {what} failed on an image to try it on ({type(error).__name__}: "
-            f"{printable(error, limit=160)}){how}"
+            f"{name}: {what} failed on a test image ({type(error).__name__}: {printable(error, limit=160)}){how}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Find out which classes a model's outputs stand for."""
+"""Determine the classes of a model's outputs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,18 +33,19 @@ def space_of(
     if ids and len(ids) == n_classes:
         return LabelSpace(name=f"classes of {model}", ids=tuple(ids), names=tuple(names or ids))
     if names and len(names) == n_classes and not all(_is_nameless(name) for name in names):
-        taken: dict[str, int] = {}
+        n_seen: dict[str, int] = {}
         unique = []
         for name in names:
-            taken[name] = taken.get(name, 0) + 1
-            unique.append(name if taken[name] == 1 else f"{name} ({taken[name]})")
+            n_seen[name] = n_seen.get(name, 0) + 1
+            unique.append(name if n_seen[name] == 1 else f"{name} ({n_seen[name]})")
         return LabelSpace(name=f"classes of {model}", ids=tuple(unique), names=tuple(unique))
     if dataset is not None and len(dataset) == n_classes:
         return dataset
     have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
     raise ModelFailed(
-        f"{printable(model)}: its {n_classes} outputs have no class names{have}; name them with --model-settings FILE, "
-        'which says {"labels": ["cat", "dog", …]}, or wrap the model in a py: file (docs/models.md)'
+        f"{printable(model)}: its {n_classes} outputs have no class names{have}; write them to a JSON file as "
+        '{"labels": ["cat", "dog", …]} and pass it as --model-settings FILE, or wrap the model in a py: file '
+        "(docs/models.md)"
     )
 
 
@@ -57,7 +58,9 @@ def labels_of(model: str, labels: Any, dataset: LabelSpace | None) -> LabelSpace
     if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
-            raise ModelFailed(f"{printable(model)}: labels: expected each class once, got {printable(twice)!r} again")
+            raise ModelFailed(
+                f"{printable(model)}: labels: {printable(twice)!r} appears twice, expected each class once"
+            )
         return LabelSpace.of_names(f"classes of {printable(model)}", labels)
     raise ModelFailed(f"{printable(model)}: labels: expected the name of a label space, a list of names, or dataset")
 
@@ -68,14 +71,14 @@ def _given(model: str, n_classes: int, file: Path, dataset: LabelSpace | None) -
         raise InvalidFile(file, 'expected {"labels": [names of the classes, in the order of the outputs]}')
     unknown = [key for key in settings if key != "labels"]
     if unknown:
-        hint = f"{printable(model)} says the rest itself and takes labels alone"
+        hint = f"{printable(model)} defines its other settings itself and accepts only labels"
         raise UnknownName(f"setting in {printable(file)}", unknown[0], ["labels"], hint=hint)
-    found = labels_of(model, settings["labels"], dataset)
-    if len(found) != n_classes:
+    space = labels_of(model, settings["labels"], dataset)
+    if len(space) != n_classes:
         raise ModelFailed(
-            f"{printable(model)}: it has {n_classes} outputs, but {printable(file)} names {len(found)} classes"
+            f"{printable(model)}: it has {n_classes} outputs, but {printable(file)} names {len(space)} classes"
         )
-    return found
+    return space
 
 
 def _is_nameless(name: str) -> bool:

@@ -36,7 +36,7 @@ class JpegDecoder:
         _check(self._library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
         _check(self._library.nvjpegJpegStreamCreate(self._handle, ctypes.byref(self._header)))
         # A batch has hundreds of headers, so these calls keep the interpreter's lock instead of reacquiring it each
-        # time.
+        # time time.
         quick = ctypes.PyDLL(str(library))
         self._parse, self._support, self._dimensions = (
             quick.nvjpegJpegStreamParseHeader, quick.nvjpegDecodeBatchedSupported,
@@ -45,7 +45,9 @@ class JpegDecoder:
         self._parse.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
     def __call__(self, files: Sequence[NDArray[np.uint8]], device: str) -> dict[tuple[int, int], tuple[list[int], Any]]:
-        """Start decoding in the current stream. Returns, per height and width, the files of that size and (N, 3, H, W).
+        """Start decoding in the current stream.
+
+        Returns the files by height and width, with their pixels (N, 3, H, W).
 
         Raises OSError if the engines cannot decode these files.
         """
@@ -55,19 +57,19 @@ class JpegDecoder:
         by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
         for place, size in enumerate(self._sizes(addresses.tolist(), lengths.tolist())):
             by_size[size].append(place)
-        found, targets = {}, np.zeros((len(files), 2, _PLANES), dtype=np.uint64)
+        decoded, targets = {}, np.zeros((len(files), 2, _PLANES), dtype=np.uint64)
         for (height, width), places in by_size.items():
             batch = torch.empty((len(places), 3, height, width), dtype=torch.uint8, device=device)
             planes = np.arange(3 * len(places), dtype=np.uint64) * np.uint64(height * width)
             targets[places, 0, :3] = (planes + np.uint64(batch.data_ptr())).reshape(-1, 3)
             targets[places, 1, :3] = width
-            found[height, width] = places, batch
+            decoded[height, width] = places, batch
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         _check(self._library.nvjpegDecodeBatchedInitialize(self._handle, self._state, len(files), 1, _RGB))
         _check(self._library.nvjpegDecodeBatched(
             self._handle, self._state, *map(_pointer, (addresses, lengths, targets)), stream
         ))  # fmt: skip
-        return found
+        return decoded
 
     def _sizes(self, addresses: list[int], lengths: list[int]) -> Iterator[tuple[int, int]]:
         """Return each file's height and width."""
@@ -81,7 +83,7 @@ class JpegDecoder:
                 or self._dimensions(header, at_width, at_height)
             )
             if unable.value:  # e.g. progressive
-                raise OSError("nvJPEG: the engines do not decode such files")
+                raise OSError("nvJPEG: the engines cannot decode such files")
             yield height.value, width.value
 
 

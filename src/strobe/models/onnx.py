@@ -20,8 +20,9 @@ from strobe.models.naming import labels_of
 from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions, ModelName, file_of
 from strobe.models.plan import ImagePlan
+from strobe.models.provider import FILE_SETTINGS, Provider
 
-__all__ = ["OnnxClassifier", "load"]
+__all__ = ["PROVIDER", "OnnxClassifier", "load"]
 
 
 class OnnxClassifier:
@@ -60,7 +61,9 @@ class OnnxClassifier:
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """Load a classifier, or a detector if the JSON sets `"task": "detection"` or, without JSON, the outputs fit one."""
+    """Load a classifier or a detector. It is a detector if the JSON sets `"task": "detection"`, or if there is no JSON
+    and the outputs are a detector's.
+    """
     path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)
     unsaid = options.settings is None and not path.with_suffix(".json").is_file()
@@ -84,7 +87,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         raise UnknownName(f"output of {printable(path)}", output, outputs, hint=f"it has {', '.join(outputs)}")
     labels, n_outputs = labels_of(model.plain, settings["labels"], options.label_space), outputs[output].shape[-1:]
     if any(isinstance(n, int) and n != len(labels) for n in n_outputs):
-        raise ModelFailed(f"{name}: it has {n_outputs[0]} outputs, but its labels ({labels.name}) are {len(labels)}")
+        raise ModelFailed(f"{name}: it has {n_outputs[0]} outputs, but {len(labels)} labels ({labels.name})")
     spec = ModelSpec(
         name=model.text,
         provider="onnx",
@@ -96,3 +99,15 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         batch_size=shape[0] if isinstance(shape[0], int) else options.batch_size or 8,
     )
     return OnnxClassifier(session, spec=spec, plan=plan, device=device)
+
+
+PROVIDER = Provider(
+    load=load,
+    what="an ONNX file and a JSON file with its size, normalisation and labels",
+    example="onnx:model.onnx",
+    package="onnxruntime",
+    extra="onnx",
+    settings=FILE_SETTINGS,
+    model_settings=True,
+    is_file=True,
+)

@@ -1,6 +1,6 @@
-"""ONNX files: the session that runs one, and the files that make up a model (its own and external tensor data).
+"""ONNX files: the session that runs a file, and all files of a model (the ONNX file and its external tensor data).
 
-The second part does not need the `onnx` package. It follows only the few protobuf fields that lead to tensors.
+Finding the files does not need the `onnx` package. The code follows only the few protobuf fields that lead to tensors.
 """
 
 import hashlib
@@ -36,25 +36,25 @@ Content = bytes | mmap.mmap
 
 def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
     """Return an onnxruntime session on the requested device, and the device that it really runs on."""
-    runtime, asked = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
-    device = "cuda" if asked == "auto" else asked if asked.startswith("cuda") else "cpu"
-    wanted: list[Any] = ["CPUExecutionProvider"]
+    runtime, requested = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
+    device = "cuda" if requested == "auto" else requested if requested.startswith("cuda") else "cpu"
+    providers: list[Any] = ["CPUExecutionProvider"]
     if device != "cpu":
         number = device.partition(":")[2]
         if _CUDA in runtime.get_available_providers():
-            wanted.insert(0, (_CUDA, {"device_id": int(number or 0)}))
-        elif asked != "auto":
+            providers.insert(0, (_CUDA, {"device_id": int(number or 0)}))
+        elif requested != "auto":
             raise StrobeError("this onnxruntime has no CUDA: pip install onnxruntime-gpu, or use --device cpu")
     settings = runtime.SessionOptions()
     settings.log_severity_level = 3
     try:
-        session = runtime.InferenceSession(str(path), settings, providers=wanted)
+        session = runtime.InferenceSession(str(path), settings, providers=providers)
     except Exception as error:  # onnxruntime raises its own classes, one per way a file can be wrong
         raise InvalidFile(path, f"not an ONNX file onnxruntime can run ({printable(error, limit=140)})") from error
     if _CUDA in session.get_providers():
         return session, device
-    if asked.startswith("cuda"):  # onnxruntime only warns and continues without CUDA
-        raise StrobeError(f"onnxruntime could not start CUDA for {asked}; see strobe doctor, or use --device cpu")
+    if requested.startswith("cuda"):  # onnxruntime only warns and continues without CUDA
+        raise StrobeError(f"onnxruntime could not start CUDA for {requested}; see strobe doctor, or use --device cpu")
     return session, "cpu"
 
 
@@ -76,7 +76,7 @@ def external_files(path: Path) -> list[Path]:
 
 
 def _locations(content: Content, start: int, end: int, kind: str) -> Iterator[str]:
-    """Yield the locations of external data inside one message, by walking down to its tensors."""
+    """Yield the locations of external data in the tensors inside one message."""
     for number, begin, finish in _fields(content, start, end):
         inner = _INSIDE[kind].get(number)
         if inner == "entry":

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,11 @@ from strobe.models.downloads import hub
 from strobe.models.header import Header, header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import digest_of_state, load_into, state_of
 
-__all__ = ["PROBE", "image_features", "load", "names"]
+__all__ = ["PROBE", "PROVIDER", "image_features", "load", "names"]
 
 PROBE = ("probe.weight", "probe.bias")
 """The name of a linear head in a weights file that also holds the two towers."""
@@ -45,7 +46,7 @@ def names() -> list[str]:
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """A CLIP model as a classifier over class names."""
+    """Load a CLIP model as a classifier over class names."""
     library = require("open_clip", what=model.plain, extra="openclip")
     plain, _, over = model.name.partition("+")
     architecture, _, tag = plain.partition("/")
@@ -61,7 +62,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
             f"{model.plain}: expected ARCH/TAG or ARCH@FILE, e.g. openclip:{architecture}/{(tags or ['TAG'])[0]}"
         )
     header = header_of(model, options)
-    label_space, words = (header.label_space, []) if header else _classes(library, model, over, options)
+    label_space, class_names = (header.label_space, []) if header else _classes(library, model, over, options)
     fetch = tag if model.weights is None and options.pretrained else None
     trained = library.get_pretrained_cfg(architecture, tag) if tag else {}
     config = library.get_model_config(architecture)
@@ -86,7 +87,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     device, templates = torch_setup(options).device, library.OPENAI_IMAGENET_TEMPLATES
     activation = "quick_gelu" if quick else "gelu"
     said = json.dumps([library.__version__, architecture, config, activation, digest, device.split(":")[0]])
-    ensemble = _Prompts(words=words, templates=templates, model=model.text, key=said)
+    ensemble = _Prompts(words=class_names, templates=templates, model=model.text, key=said)
     head = _text_head(library, module.eval().to(device), tokenizer, ensemble, options, device)
     prompts = hashlib.sha256("\n".join(ensemble.lines).encode()).hexdigest()[:16]
     zero_shot = {"classes": label_space.name, "templates": len(templates), "prompts": prompts}
@@ -103,11 +104,11 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 
 
 def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, options: LoadOptions) -> TorchClassifier:
-    """The image tower with a linear head trained by strobe. The text tower is not used."""
+    """Return the image tower with a linear head trained by strobe. The text tower is not used."""
     device, width = torch_setup(options).device, len(header.label_space)
     weight, bias = probe
     if weight is None or bias is None or len(weight) != width or len(bias) != width:
-        raise ModelFailed(f"{model.plain}: {model.weights} holds no linear head for its {width} classes")
+        raise ModelFailed(f"{model.plain}: {model.weights} has no linear head for its {width} classes")
     weight, bias = weight.float().to(device), bias.float().to(device)
     digest = digest_of_state({**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))})
     return classifier_of(
@@ -124,7 +125,9 @@ def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, opt
 
 @contextmanager
 def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
-    """While open, suppress misleading library warnings, such as random weights before a file is loaded."""
+    """While open, suppress misleading library warnings, such as the one about random weights before a file is
+    loaded.
+    """
 
     def keep(record: logging.LogRecord) -> bool:
         return not (weights_follow and "initialized randomly" in record.getMessage())
@@ -174,24 +177,29 @@ class _Prompts:
 def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, options: LoadOptions, device: str) -> Any:
     """Return one unit vector per class, the mean over the prompt ensemble: (width, classes)."""
     torch = require("torch", what="CLIP models", extra="openclip")
-    words = prompts.words
+    class_names = prompts.words
     with suppress(OSError, ValueError, EOFError):  # missing or truncated
         kept = np.load(prompts.file, allow_pickle=False)
-        if kept.dtype == np.float32 and kept.ndim == 2 and kept.shape[1] == len(words) and np.isfinite(kept).all():
+        if (
+            kept.dtype == np.float32
+            and kept.ndim == 2
+            and kept.shape[1] == len(class_names)
+            and np.isfinite(kept).all()
+        ):
             return torch.from_numpy(kept).to(device)
     step = 2 if device == "cpu" else 10  # classes per step, with all their prompts
     parts = []
-    label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
+    label = f"{prompts.model}: encoding class names, {len(prompts.templates)} prompts each"
     # Not inference mode: its tensors cannot take part in a gradient later.
-    with torch.no_grad(), (options.progress or Silent()).task(label, len(words)) as advance:
-        for start in range(0, len(words), step):
-            some = words[start : start + step]
+    with torch.no_grad(), (options.progress or Silent()).task(label, len(class_names)) as advance:
+        for start in range(0, len(class_names), step):
+            chunk = class_names[start : start + step]
             parts.append(
                 library.build_zero_shot_classifier(
-                    model, tokenizer=tokenizer, classnames=some, templates=prompts.templates, device=device
+                    model, tokenizer=tokenizer, classnames=chunk, templates=prompts.templates, device=device
                 )
             )
-            advance(len(some))
+            advance(len(chunk))
         head = torch.cat(parts, dim=1).float()
     with suppress(CannotWrite), replacing(prompts.file) as temporary, temporary.open("wb") as file:
         np.save(file, head.cpu().numpy())
@@ -226,3 +234,28 @@ def plan_of(model: Any, *, image_size: int | None = None) -> ImagePlan:
         mean=as_triple(config["mean"]),
         std=as_triple(config["std"]),
     )
+
+
+def _backbone(model: ModelName, module: Any) -> tuple[str, Callable[..., Any], Callable[..., Any]]:
+    """Return the name of the image tower (the file holds all weights), its features, and its tensors with a head."""
+
+    def with_head(weight: Any, bias: Any) -> dict[str, Any]:
+        return {**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))}
+
+    name = f"{model.provider}:{model.name.partition('+')[0].partition('/')[0]}"
+    return name, lambda pixels: image_features(module, pixels), with_head
+
+
+PROVIDER = Provider(
+    load=load,
+    what="CLIP and related models, zero-shot over the dataset's class names",
+    example="openclip:ViT-L-14-336/openai",
+    package="open_clip",
+    pip="open_clip_torch",
+    extra="openclip",
+    names=names,
+    settings=TORCH_SETTINGS,
+    downloads=True,
+    gradients="all",
+    backbone=_backbone,
+)

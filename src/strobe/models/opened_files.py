@@ -63,14 +63,14 @@ class Watch:
             name = os.fsdecode(name)
         if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # modules are tracked elsewhere
             return
-        whole = str(Path(name).resolve())
-        if Path(whole).parent.suffix in (".egg-info", ".dist-info"):  # libraries read these to find other packages
+        absolute = str(Path(name).resolve())
+        if Path(absolute).parent.suffix in (".egg-info", ".dist-info"):  # libraries read these to find other packages
             return
         writes = any(sign in mode for sign in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
         if writes:
-            self._written.add(whole)
+            self._written.add(absolute)
         else:
-            self._read.setdefault(whole, name)
+            self._read.setdefault(absolute, name)
 
     def files(self, home: Path) -> list[Path]:
         """Return files that were read and not written, sorted.
@@ -85,13 +85,13 @@ class Watch:
 
     def strayed(self, home: Path) -> list[Path]:
         """Return files read by a path relative to the working directory, where `home` has a file of that name too."""
-        found = []
+        misplaced = []
         for path in self.files(home):
             written = self._read[str(path)]
             twin = home / written
             if not Path(written).is_absolute() and _is_file(str(twin)) and not path.samefile(twin):
-                found.append(path)
-        return found
+                misplaced.append(path)
+        return misplaced
 
 
 _WATCHES: list[Watch] = []

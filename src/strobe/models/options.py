@@ -1,7 +1,7 @@
 """The inputs of every adapter: the parsed model name and the load options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from strobe.models.travel import Parcel
 __all__ = [
     "LoadOptions",
     "ModelName",
+    "ModelSettings",
     "check_decoding",
     "default_batch",
     "file_of",
@@ -28,11 +29,12 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A parsed model name, `provider:name@weights`. Bundled models have no provider prefix."""
+    """A parsed model name, `provider:name@FILE` or `provider:name@URL`. Bundled models have no provider prefix."""
 
     provider: str
     name: str
     weights: Path | None = None
+    address: str | None = None
 
     @property
     def plain(self) -> str:
@@ -46,7 +48,8 @@ class ModelName:
         >>> ModelName("timm", "resnet50", Path("w.pt")).text
         'timm:resnet50@w.pt'
         """
-        return self.plain + (f"@{self.weights}" if self.weights else "")
+        at = self.weights or self.address
+        return self.plain + (f"@{at}" if at else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,8 @@ class LoadOptions:
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained=False` requests random
     weights for training. `weights` is the file after @, passed to your own factory. `progress` reports slow loading.
     `backend` is the runtime of a torch network: torch, or onnxruntime on a CPU. `compile` compiles a classifier with
-    torch. `code` maps paths to Python files that were sent from another machine.
+    torch. `prompt` and `limits` come from a row of a model list, for providers that declare them. `code` maps paths to
+    Python files that were sent from another machine.
     """
 
     label_space: LabelSpace | None = None
@@ -74,6 +78,8 @@ class LoadOptions:
     weights: Path | None = None
     backend: str = "torch"
     compile: bool = False
+    prompt: str | None = None
+    limits: Mapping[str, float] | None = None
     code: Mapping[str, Parcel] = field(default_factory=dict, compare=False, repr=False)
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
@@ -85,9 +91,59 @@ class LoadOptions:
             raise UnknownName("device", self.device, some, hint="auto, cpu, cuda, cuda:1 or mps")
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
-        expect(not self.compile or self.backend == "torch", "--compile", "no --backend beside it", self.backend)
+        expect(
+            not self.compile or self.backend == "torch",
+            "--compile",
+            "no --backend together with --compile",
+            self.backend,
+        )
         expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
         expect(self.image_size is None or 8 <= self.image_size <= 8192, "image size", "8–8192", self.image_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """The settings of one model in a run. None keeps the setting of the run.
+
+    >>> ModelSettings(precision="bfloat16").given
+    {'precision': 'bfloat16'}
+    """
+
+    precision: Precision | None = None
+    backend: str | None = None
+    compile: bool | None = None
+    decode: str | None = None
+    image_size: int | None = None
+    batch_size: int | None = None
+    prompt: str | None = None
+    limits: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.decode in (None, "cpu", "device"), "decode", "cpu or device", self.decode)
+        numbers = all(type(one) in (int, float) for one in (self.limits or {}).values())
+        expect(numbers, "limits", "a table of numbers", self.limits)
+        self.applied(LoadOptions())
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that are not None, by name."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def load_given(self) -> dict[str, Any]:
+        """Return the given settings that are load options."""
+        return {name: value for name, value in self.given.items() if name != "decode"}
+
+    def check_applied(self, name: str, preprocessing: Mapping[str, Any]) -> None:
+        """Raise ModelFailed if the loaded model ignored its precision: its answers would have the wrong label."""
+        told = (preprocessing.get("precision"), preprocessing.get("options", {}).get("precision"))
+        if self.precision not in (None, "auto", *told):
+            raise ModelFailed(f"{printable(name)}: precision = {self.precision} has no effect on this model; remove it")
+
+    def applied(self, load: LoadOptions) -> LoadOptions:
+        """Return the load options of a run, with these settings replacing the run's."""
+        own = self.load_given()
+        return replace(load, **own) if own else load
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +167,9 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     kind, _, number = device.partition(":")
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
-        raise StrobeError(f"no {kind} device here; use --device cpu, or see strobe doctor")
+        raise StrobeError(f"this machine has no {kind} device; use --device cpu, or see strobe doctor")
     if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
-        raise StrobeError(f"no device {device}: there are {torch.cuda.device_count()}; see strobe doctor")
+        raise StrobeError(f"no device {device}: this machine has {torch.cuda.device_count()}; see strobe doctor")
     # Half precision is faster on a GPU but changed the answer on one hard frame in twenty, so it is opt-in.
     dtype = "float32" if options.precision == "auto" else options.precision
     if options.deterministic:
@@ -126,8 +182,8 @@ def check_decoding(device: str) -> None:
     on_cuda = device not in ("cpu", "mps")
     if not (on_cuda and require("torch", what="--decode device", extra="models").cuda.is_available()):
         raise StrobeError(
-            "--decode device is for models on CUDA, and here they run elsewhere; leave it out, and frames are decoded "
-            "exactly, on the CPU (strobe doctor says what devices there are)"
+            "--decode device needs models on CUDA, and no model of this command runs on CUDA; remove it to decode "
+            "frames exactly, on the CPU (strobe doctor lists the devices)"
         )
 
 
@@ -146,8 +202,9 @@ def make_deterministic(torch: Any) -> None:
 def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> int:
     """Return the batch size, derived from the model's size alone so that the same command makes the same batches.
 
-    On a CPU, small batches stay in the cache: two lanes of 8 cost efficientnet-lite0 8 % more than two of 4. Compiled
-    networks are as fast with half the batch size, which frees the device more often for decoding.
+    On a CPU, small batches stay in the cache. With efficientnet-lite0, two lanes with batches of 8 take 8 % more time
+    than two with batches of 4. Compiled networks are as fast with half the batch size, which frees the device more
+    often for decoding.
 
     >>> default_batch(5_000_000, device="cpu"), default_batch(300_000_000, device="cpu")
     (4, 1)
@@ -161,14 +218,14 @@ def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> 
 def no_settings(options: LoadOptions, model: str) -> None:
     """Raise ModelFailed if a settings file was given to a model that ignores it."""
     if options.settings is not None:
-        raise ModelFailed(f"{printable(model)}: it takes no --model-settings: it says everything itself; leave it out")
+        raise ModelFailed(f"{printable(model)}: this model needs no --model-settings; remove the option")
 
 
 def file_of(model: ModelName) -> Path:
-    """Return the file that the model's name refers to and that also holds its weights."""
+    """Return the file that the model's name refers to. It also holds the model's weights."""
     if model.weights is not None:
         raise ModelFailed(
-            f"{printable(model.plain)}: the weights are in the file itself; drop @{printable(model.weights)}"
+            f"{printable(model.plain)}: the weights are in the file itself; remove @{printable(model.weights)}"
         )
     return require_file(Path(model.name), what=model.plain)
 

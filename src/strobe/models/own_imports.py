@@ -1,8 +1,8 @@
 """Isolate a plugin's imports: each user file imports from its own folder first and shares no modules.
 
 The file becomes a private package, `strobe_plugin_<digest>`. The modules it imports from its folder, or from folders it
-adds to `sys.path`, become modules of that package. So two files with a `net.py` next to each get their own, also in
-threads and in imports inside functions. All other imports are unchanged.
+adds to `sys.path`, become modules of that package. If two files each have a `net.py` next to them, each imports its
+own, also in threads and in imports inside functions. All other imports are unchanged.
 """
 
 import builtins
@@ -23,11 +23,11 @@ MODULE = "strobe_plugin_"
 """The prefix of a file's module name, before a digest."""
 
 _OWNERS: dict[str, "OwnImports"] = {}
-"""By the file's module name. Loading a file again replaces its earlier entry."""
+"""The imports of each file by its module name. Loading a file again replaces its earlier entry."""
 
 
 class OwnImports:
-    """The imports of one Python file. `words` are names added to its builtins, such as another `print`."""
+    """The imports of one Python file. `words` are names added to its builtins, such as a replacement for `print`."""
 
     def __init__(self, path: Path, words: Mapping[str, Any]) -> None:
         self.path, self.name = path, MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
@@ -90,7 +90,8 @@ class OwnImports:
         """The `__import__` of the file and its modules."""
         head = name.partition(".")[0]
         if level == 0 and head == self.path.stem:
-            # A file timm.py that imports timm means the package. A module next to it that imports timm means the file.
+            # In a file timm.py, `import timm` imports the package. In a module next to it, `import timm` imports the
+            # file.
             if (globals or {}).get("__name__") != self.name:
                 return sys.modules[self.name]
         elif level == 0 and self._is_own(head):
@@ -118,7 +119,7 @@ class OwnImports:
         return file is None or any(Path(file).is_relative_to(place) for place in self._places)
 
     def _learn(self) -> None:
-        """While the file is loaded, add the folders it puts on `sys.path` to its own."""
+        """While the file is loaded, add the folders that it puts on `sys.path` to its own folders."""
         if self._before is not None:
             known = {*self._before, *self._places}
             self._places += [place for place in sys.path if place not in known and _is_private(place)]
@@ -129,14 +130,16 @@ def _is_private(place: str) -> bool:
 
 
 class _OwnLoader(SourceFileLoader):
-    """Runs a plugin's module with its own `__import__`, from source, because bytecode may be stale within a second."""
+    """Runs a plugin's module with its own `__import__`. It always runs the source, because bytecode may be stale within
+    a second.
+    """
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _OWNERS[module.__name__.partition(".")[0]].builtins
         super().exec_module(module)
 
     def path_stats(self, path: Any) -> NoReturn:
-        raise OSError(f"{path}: no bytecode of it is read or written")
+        raise OSError(f"{path}: strobe neither reads nor writes bytecode for plugins")
 
 
 class _OwnFinder:

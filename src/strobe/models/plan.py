@@ -48,12 +48,30 @@ class AsDecoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePlan:
-    """Resize, crop and normalise. `prepare` does the first two on 8-bit pixels. The model's device normalises.
+    """A model's preprocessing: resize, crop and normalise.
 
-    `fit="short-side"` resizes the short side to `resize` pixels (None keeps its size). `fit="squash"` resizes to
-    `resize_hw` and ignores the aspect ratio. `fit="pad"` scales the image to fit inside `resize_hw`. Then the centre
-    crop of `size_hw` is taken, and missing pixels are filled with the colour `fill`. `resize_hw` defaults to `size_hw`.
-    A pixel becomes (x / divide − mean) / std, per channel in RGB order.
+    `prepare` resizes and crops 8-bit pixels, and the model's device normalises them. A pixel x becomes
+    (x / divide − mean) / std, separately for each channel in RGB order.
+
+    Args:
+        size_hw: Height and width of the model's input. The centre of the resized image is cropped to it.
+        resize: With `fit="short-side"`, the length of the short side in pixels. None keeps the image's size.
+        fit: "short-side" resizes by the short side. "squash" resizes to `resize_hw` and ignores the aspect ratio. "pad"
+            scales the image to fit inside `resize_hw`.
+        resize_hw: Height and width for "squash" and "pad". Defaults to `size_hw`.
+        fill: RGB colour of pixels that the resized image does not cover.
+        interpolation: Name of Pillow's resizing filter.
+        divide: Number by which 8-bit values are divided before normalisation.
+        mean: Mean of each channel.
+        std: Standard deviation of each channel.
+        channels: Order in which the model expects the channels.
+
+    Raises:
+        InvalidValue: If a field is out of range, for example an unknown filter or a zero in `std`.
+
+    >>> plan = ImagePlan(size_hw=(224, 224), resize=256, interpolation="bilinear")
+    >>> plan.resized(640, 360)
+    (455, 256)
     """
 
     size_hw: tuple[int, int]
@@ -119,23 +137,23 @@ class ImagePlan:
         have_h, have_w = image.shape[:2]
         new_w, new_h = self.resized(have_w, have_h)
         left, top = _centred(new_w, width), _centred(new_h, height)
-        whole = (new_w, new_h) == (have_w, have_h)
-        if self.fit == "short-side" and not whole and new_w >= width and new_h >= height:
+        same_size = (new_w, new_h) == (have_w, have_h)
+        if self.fit == "short-side" and not same_size and new_w >= width and new_h >= height:
             return self._resized_crop(image, (new_w, new_h), (left, top))
         picture = PillowImage.fromarray(image)
         if new_w < width or new_h < height:
             return _pad_to(picture.resize((new_w, new_h), _FILTERS[self.interpolation]), width, height, self.fill)
-        if not whole:
+        if not same_size:
             picture = picture.resize((new_w, new_h), _FILTERS[self.interpolation])
         return picture if picture.size == (width, height) else picture.crop((left, top, left + width, top + height))
 
     def _resized_crop(self, image: Image, new: tuple[int, int], corner: tuple[int, int]) -> PillowImage.Image:
-        """Resize only the region the crop keeps, with identical pixels to cropping the resized image.
+        """Resize only the region that the crop keeps. The pixels are the same as in a crop of the resized image.
 
         The window grows until its ends fall on whole pixels of both input and output. The filter is then aligned
         exactly as it would be in the full image. The two passes, horizontal then vertical, run separately: Pillow
         chooses their order by the input size, and rounds pixels between them. Pixels that no filter reaches are removed
-        before the conversion to a Pillow image, which copies them.
+        before the conversion to a Pillow image, because the conversion copies all pixels.
         """
         (new_w, new_h), (left, top), (height, width) = new, corner, self.size_hw
         filter_ = _FILTERS[self.interpolation]

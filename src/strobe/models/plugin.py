@@ -32,9 +32,10 @@ from strobe.models.live_transform import probe_image
 from strobe.models.opened_files import watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import ImagePlan
-from strobe.models.plugin_files import PluginObject, made_by_file
+from strobe.models.plugin_files import PluginObject, made_by_file, packed
+from strobe.models.provider import TORCH_SETTINGS, Provider
 
-__all__ = ["load"]
+__all__ = ["PROVIDER", "load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
@@ -42,27 +43,29 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
     Its name is FILE.py:FACTORY, and options carry `@weights` to the factory.
     """
-    name, told = printable(model.plain), made_by_file(model, options)
-    made, path, options = told.made, told.path, told.options
-    is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and not is_module(made[0])
-    parts = made if isinstance(made, tuple) else (made,)
+    name, plugin = printable(model.plain), made_by_file(model, options)
+    product, path, options = plugin.made, plugin.path, plugin.options
+    is_function = (
+        isinstance(product, tuple) and len(product) == 2 and callable(product[0]) and not is_module(product[0])
+    )
+    parts = product if isinstance(product, tuple) else (product,)
     network = bool(parts) and is_module(parts[0])
     if network:
-        with watching(told.watch):
-            made = _network(parts, model, options)
+        with watching(plugin.watch):
+            product = _network(parts, model, options)
     elif is_function:
-        made = FunctionClassifier(made[0], _spec(model, path, made[1], options))
-    elif not all(hasattr(made, part) for part in ("spec", "prepare", "forward")):
+        product = FunctionClassifier(product[0], _spec(model, path, product[1], options))
+    elif not all(hasattr(product, part) for part in ("spec", "prepare", "forward")):
         raise ModelFailed(
-            f"{name}: returned {type(made).__name__}, expected (function, classes), a torch module with its transform, "
-            "or an object with spec, prepare and forward; see docs/models.md"
+            f"{name}: returned {type(product).__name__}, expected (function, classes), a torch module with its "
+            "transform, or an object with spec, prepare and forward; see docs/models.md"
         )
-    elif not isinstance(made.spec, ModelSpec):
-        raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
+    elif not isinstance(product.spec, ModelSpec):
+        raise ModelFailed(f"{name}: its `spec` is {type(product.spec).__name__}, expected strobe's ModelSpec")
     if not network:  # a network has been tried already
-        told.tried(lambda: made.forward([made.prepare(probe_image())]))
-    spec = _keyed(made.spec, told, is_function=is_function)
-    return guarded(made, path, spec)
+        plugin.tried(lambda: product.forward([product.prepare(probe_image())]))
+    spec = _keyed(product.spec, plugin, is_function=is_function)
+    return guarded(product, path, spec)
 
 
 def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Classifier | Detector:
@@ -70,28 +73,28 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
     transform = next((part for part in parts[1:] if isinstance(part, ImagePlan) or callable(part)), None)
     labels = next((part for part in parts[1:] if part is not transform), None)
     if len(parts) > 3 or (len(parts) == 3 and (transform is None or labels is None)):
-        raise ModelFailed(f"{printable(model.plain)}: expected (module, transform, classes), got {len(parts)} things")
+        raise ModelFailed(f"{printable(model.plain)}: expected (module, transform, classes), got {len(parts)} values")
     return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
 
 
-def _keyed(spec: ModelSpec, told: PluginObject, *, is_function: bool) -> ModelSpec:
+def _keyed(spec: ModelSpec, plugin: PluginObject, *, is_function: bool) -> ModelSpec:
     """Return the spec with everything that can change the answers: the file, files it read, the factory's options."""
-    path, options, files = told.path, told.options, told.files_digest()
+    path, options, files = plugin.path, plugin.options, plugin.files_digest()
     if is_function:
         facts: dict[str, Any] = {}
         spec = replace(spec, weights=hashlib.sha256(f"{spec.weights}{files}".encode()).hexdigest()) if files else spec
     else:  # the object declares its weights itself, and the file holds the code that uses them
         facts = {"plugin": path.name, "plugin_sha256": sha256_of_file(path)}
         facts |= {"plugin_files": files} if files else {}
-    if told.hears:
-        given = {
+    if plugin.hears:
+        option_values = {
             "image_size": options.image_size,
             "precision": None if options.precision == "auto" else options.precision,
             "pretrained": None if options.pretrained else False,
             "settings": sha256_of_file(require_file(options.settings, what=spec.name)) if options.settings else None,
             "weights": sha256_of_file(options.weights) if options.weights else None,
         }
-        said = {key: value for key, value in given.items() if value is not None}
+        said = {key: value for key, value in option_values.items() if value is not None}
         facts |= {"options": said} if said else {}
     return replace(spec, preprocessing={**spec.preprocessing, **facts})
 
@@ -118,3 +121,16 @@ def _spec(model: ModelName, path: Path, classes: Any, options: LoadOptions) -> M
         preprocessing={"plugin": path.name},
         batch_size=options.batch_size or 8,
     )
+
+
+PROVIDER = Provider(
+    load=load,
+    what="your own model, from a Python file",
+    example="py:mine.py:make",
+    extra="models",
+    settings=TORCH_SETTINGS,
+    model_settings=True,
+    is_file=True,
+    runs_code=True,
+    sent=packed,
+)

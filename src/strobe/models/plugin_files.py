@@ -24,9 +24,9 @@ from strobe.core.files import sha256_of_file
 from strobe.models.opened_files import OPENED_BY_LIBRARIES, Watch, watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_imports import OwnImports
-from strobe.models.travel import named_beside, unpack
+from strobe.models.travel import named_beside, pack, unpack
 
-__all__ = ["PluginObject", "made_by_file", "raising"]
+__all__ = ["PluginObject", "made_by_file", "packed", "raising"]
 
 _LOADING = threading.RLock()  # stdout is shared by all threads, and a factory may load another plugin
 
@@ -72,8 +72,8 @@ class PluginObject:
         if self.options.progress is not None:
             for file in self.watch.strayed(home):
                 self.options.progress.note(
-                    f"{printable(self.path)}: it read {printable(file)} of the working directory, not the file of that "
-                    "name in its own folder; use Path(__file__).parent, or give the file after @"
+                    f"{printable(self.path)}: it read {printable(file)} from the working directory, not the file of "
+                    "that name in its own folder; use Path(__file__).parent, or give the file after @"
                 )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None
 
@@ -100,9 +100,16 @@ def made_by_file(model: ModelName, options: LoadOptions) -> PluginObject:
         options = replace(options, weights=weights)
         for what, given in (("the weights after @", weights), ("--model-settings", options.settings)):
             if given is not None and not hears:
-                raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
+                raise ModelFailed(f"{name}: its factory takes no options, so it cannot receive {what}")
         made = _call(factory, path, name, options if hears else None)
     return PluginObject(made=made, path=path, options=options, hears=hears, own=own, watch=watch)
+
+
+def packed(model: ModelName, options: LoadOptions) -> tuple[ModelName, LoadOptions]:
+    """Return the model for another process, with its file and the files it needs in the options."""
+    file = model.name.rpartition(":")[0]
+    parcel = pack(require_file(Path(file), what=model.plain))
+    return model, replace(options, code={**options.code, file: parcel})
 
 
 def _factory(module: ModuleType, file: str, factory_name: str) -> Callable[..., Any]:
@@ -124,7 +131,7 @@ def _is_own(value: Any, module: ModuleType) -> bool:
 
 def _print(*values: Any, **kwargs: Any) -> None:
     """The `print` of a plugin's file. It writes to stderr from any thread."""
-    print(*values, **{"file": sys.stderr, **kwargs})  # noqa: T201 (not ours: the plugin's own words)
+    print(*values, **{"file": sys.stderr, **kwargs})  # noqa: T201 (the plugin's own output)
 
 
 @contextmanager
@@ -145,7 +152,9 @@ def _run(own: OwnImports, name: str) -> ModuleType:
 
 
 def _hears(factory: Callable[..., Any]) -> bool:
-    """Return whether the factory takes the options: an argument without a default, or one named options."""
+    """Return whether the factory takes the options: it has an argument without a default, or an argument named
+    options.
+    """
     try:
         parameters = list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):  # a callable without a signature
@@ -190,7 +199,7 @@ def _where(error: BaseException, path: Path) -> str:
 
 
 def _said(error: BaseException) -> str:
-    return f"the file asked to exit (code {error.code})" if isinstance(error, SystemExit) else str(error)
+    return f"the file called exit (code {error.code})" if isinstance(error, SystemExit) else str(error)
 
 
 def _line(error: BaseException, path: Path) -> int | None:

@@ -10,20 +10,21 @@ from strobe.core.late import require
 from strobe.models.file_settings import classifier_settings, plan_of
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
+from strobe.models.provider import FILE_SETTINGS, Provider
 from strobe.models.pt2_files import only_arithmetic
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import no_code, would_run_code
 
-__all__ = ["load"]
+__all__ = ["PROVIDER", "load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
-    """Load the program as a classifier. A program that could run other code than arithmetic needs trust."""
+    """Load the program as a classifier. A program that could run code other than arithmetic needs `trust`."""
     torch, name = require("torch", what=model.plain, extra="models"), printable(model.plain)
     path = file_of(model)
     settings = classifier_settings(model, path, options, own=())
     if options.precision not in ("auto", "float32"):
-        raise ModelFailed(f"{name}: a program keeps the precision it was exported in; leave --precision out")
+        raise ModelFailed(f"{name}: a program keeps the precision it was exported in; remove --precision")
     if not options.trust:
         only_arithmetic(path)
     try:
@@ -36,7 +37,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     inputs = [nodes[one] for one in program.graph_signature.user_inputs]
     if len(inputs) != 1 or inputs[0].ndim != 4:
-        raise ModelFailed(f"{name}: expected a program of one input with four dimensions (a batch of images)")
+        raise ModelFailed(f"{name}: expected a program with one input of four dimensions (a batch of images)")
     fixed, _, height, width = (one if isinstance(one, int) else None for one in inputs[0].shape)
     device, dtype = torch_setup(options).device, inputs[0].dtype
     n_parameters = sum(one.numel() for one in program.parameters())
@@ -56,3 +57,16 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         options=replace(options, batch_size=batch_size), facts={"precision": "as exported"},
         kind=settings.get("kind", "logits"),
     )  # fmt: skip
+
+
+PROVIDER = Provider(
+    load=load,
+    what="a torch.export program and the same JSON file as for ONNX",
+    example="pt2:model.pt2",
+    package="torch",
+    extra="models",
+    settings=FILE_SETTINGS,
+    model_settings=True,
+    is_file=True,
+    gradients="most",
+)

@@ -42,9 +42,9 @@ def only_arithmetic(path: Path) -> None:
             safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
             tables = [json.loads(archive.read(name)) for name in names if name.endswith(".json")]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError) as error:
-        raise InvalidFile(path, "not a program that torch.export saved", hint="is it truncated?") from error
+        raise InvalidFile(path, "not a program saved by torch.export", hint="is it truncated?") from error
     if not safe or not tables or any(_might_run(key, value) for table in tables for key, value in _inside(table)):
-        raise would_run_code(path, more_than="arithmetic", instead="export it without operators of its own")
+        raise would_run_code(path, more_than="arithmetic", instead="export it without custom operators")
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:

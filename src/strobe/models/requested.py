@@ -1,23 +1,25 @@
-"""Parse the models after -m in one place: provider:name, NAME=…, globs, testbeds, files."""
+"""The models after -m: names, globs, lists and files become one record each. `grammar` parses the text."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.options import LoadOptions
-from strobe.models.registry import expand
-from strobe.models.testbed import entries, is_testbed
-from strobe.models.views import View, inner_specs, view_of, with_inner
+from strobe.models.grammar import split_name
+from strobe.models.options import LoadOptions, ModelSettings
+from strobe.models.registry import MODELS, expand, files_of, parse
+from strobe.models.testbed import Entry, entries, entry, is_testbed
+from strobe.models.views import BoxesView, View, inner_specs, view_of, with_inner
 
-__all__ = ["RequestedModel", "requested_models", "split_name"]
+__all__ = ["RequestedModel", "requested_models"]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedModel:
-    """A requested model: its name in the run, and its source.
+    """A requested model: its name in the run, its source, and its own settings.
 
     A Python program may pass a live model (`live` loads it with the load options) or its `answers` directly. A `helper`
     runs only because another model needs it.
@@ -25,6 +27,7 @@ class RequestedModel:
 
     name: str
     spec: str
+    settings: ModelSettings = field(default_factory=ModelSettings)
     live: Callable[[LoadOptions], Classifier | Detector] | None = field(default=None, compare=False)
     answers: Answers | None = field(default=None, compare=False)
     helper: bool = field(default=False, compare=False)
@@ -45,61 +48,116 @@ class RequestedModel:
         return Path(self.spec.removeprefix("preds:")) if self.spec.startswith("preds:") else None
 
 
-def split_name(text: str) -> tuple[str | None, str]:
-    """Split `NAME=SPEC` or `SPEC` into the name, if given, and the spec.
+def requested_models(
+    models: Sequence[str | Mapping[str, Any] | RequestedModel], *, trust: bool = False
+) -> list[RequestedModel]:
+    """Return every requested model once. Globs and lists are expanded, each model under its given or its own name.
 
-    >>> split_name("mine=preds:scores.json"), split_name("a=py:f.py:make"), split_name("preds:k=3.json")
-    (('mine', 'preds:scores.json'), ('a', 'py:f.py:make'), (None, 'preds:k=3.json'))
+    A mapping is a row of a list. Another person's list may name a `py:` file, whose code would run, so such a list is
+    refused without `trust`.
     """
-    name, mark, spec = text.partition("=preds:")
-    if mark and name:
-        return name, f"preds:{spec}"
-    name, mark, spec = text.partition("=")
-    return (name, spec) if mark and name and spec and not set(name) & set(":@/\\*?[") else (None, text)
-
-
-def requested_models(models: Sequence[str | RequestedModel], *, trust: bool = False) -> list[RequestedModel]:
-    """Return every requested model once. Globs and testbeds are expanded, each under its given or its own name.
-
-    Another person's list may name a `py:` file, whose code would run, so this is refused without `trust`.
-    """
-    found: dict[str, RequestedModel] = {}
+    by_name: dict[str, RequestedModel] = {}
     for text in models:
         if isinstance(text, RequestedModel):
-            expect(text.name not in found, "models", "a name of its own for each", text.name)
-            found[text.name] = text
+            expect(text.name not in by_name, "models", "a different name for each", text.name)
+            by_name[text.name] = text
             continue
-        given, spec = split_name(text)
-        if spec.startswith("preds:"):
-            specs, names = [spec], [given or Path(spec.removeprefix("preds:")).stem]
-        else:
-            specs = _spelled_out(spec)
-            code = next((one for one in specs if _runs_code(one)), None) if is_testbed(spec) else None
-            if code is not None and not trust:
+        for model in _read(text, trust=trust):
+            if by_name.setdefault(model.name, model) != model:
                 raise StrobeError(
-                    f"{printable(spec)} names {printable(code)}, which would run the code of that file; give --trust "
-                    "if you trust the list, or name the model with -m"
+                    f'two models are called {model.name}; name them with -m NAME=SPEC, or name = "…" in a list'
                 )
-            if given is not None and len(specs) != 1:
-                raise StrobeError(f"{printable(text)}: a name is for one model, and these are {len(specs)}")
-            names = specs if given is None else [given]
-        for name, one in zip(names, specs, strict=True):
-            # Names come from outside and reach terminals, tables and pages, so no control character may pass.
-            model = RequestedModel(printable(name).strip() or "model", one)
-            if found.setdefault(model.name, model) != model:
-                raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")
-    expect(bool(found), "models", "at least one", list(models))
-    return list(found.values())
+    expect(bool(by_name), "models", "at least one", list(models))
+    return list(by_name.values())
 
 
-def _spelled_out(spec: str) -> list[str]:
-    """Return the models of a list, or those that match a glob. For a view, the glob applies to the model at its end."""
-    if is_testbed(spec):
-        return [entry.model for entry in entries(spec) if entry.model]
+def _read(text: str | Mapping[str, Any], *, trust: bool) -> list[RequestedModel]:
+    """Return the models of one -m option: the models of a list, a row or a glob, or a single model."""
+    if isinstance(text, Mapping):
+        return _of_row(entry(dict(text), "models", where="a row"), "models")
+    given, spec = split_name(text)
+    if not is_testbed(spec):
+        return _named(given, spec, ModelSettings(), text)
+    found = [one for row in entries(spec) if row.model for one in _of_row(row, spec)]
+    code = None if trust else next((one.spec for one in found if _runs_code(one.spec)), None)
+    if code is not None:
+        raise StrobeError(
+            f"{printable(spec)} names {printable(code)}, which would run the code in that file; pass --trust "
+            "if you trust the list, or name the model with -m"
+        )
+    if given is not None:
+        if len(found) != 1:
+            raise StrobeError(
+                f"{printable(text)}: a name must refer to one model, but this pattern matches {len(found)}"
+            )
+        found = [replace(found[0], name=_clean(given))]
+    return found
+
+
+def _of_row(row: Entry, where: str) -> list[RequestedModel]:
+    """Return the models of a row. A setting that the provider does not take is refused."""
+    given, spec = split_name(row.model)
+    if given is not None and row.name:
+        raise StrobeError(
+            f"{printable(where)}: {printable(row.model)}: expected one name, but the row also has the name "
+            f"{printable(row.name)}"
+        )
+    found = _named(row.name or given, spec, row.settings, row.model)
+    for one in found:
+        _check_settings(one, where)
+    return found
+
+
+def _check_settings(one: RequestedModel, where: str) -> None:
+    asked = one.settings.given
+    if not asked:
+        return
+    view = one.view
+    takes: tuple[str, ...] = ()
+    if not one.is_brought and not isinstance(view, BoxesView):
+        takes = MODELS.provider_of(parse(one.spec if view is None else view.classifier)).settings
+    unknown = next((name for name in asked if name not in takes), None)
+    if unknown is not None:
+        able = f"it takes {', '.join(takes)}" if takes else "it takes no settings"
+        raise StrobeError(f"{printable(where)}: {printable(one.spec)} does not take {unknown}; {able}")
+
+
+def _named(given: str | None, spec: str, settings: ModelSettings, text: str) -> list[RequestedModel]:
+    """Return the models that a spec stands for.
+
+    A single model may have a given name. A file of predictions is named by its stem.
+    """
+    specs = _spelled_out(spec, text)
+    if given is not None and len(specs) != 1:
+        raise StrobeError(f"{printable(text)}: a name must refer to one model, but this pattern matches {len(specs)}")
+    own = [Path(one.removeprefix("preds:")).stem if one.startswith("preds:") else one for one in specs]
+    if len(set(own)) != len(own):
+        twice = next(name for name in own if own.count(name) > 1)
+        raise StrobeError(
+            f"{printable(text)}: two files are called {printable(twice)}; name them with -m NAME=preds:FILE"
+        )
+    names = own if given is None else [given]
+    return [RequestedModel(_clean(name), one, settings) for name, one in zip(names, specs, strict=True)]
+
+
+def _clean(name: str) -> str:
+    """Return a name without control characters: names come from outside and reach terminals, tables and pages."""
+    return printable(name).strip() or "model"
+
+
+def _spelled_out(spec: str, text: str) -> list[str]:
+    """Return the models that match a glob. For a view, the glob applies to the model at its end."""
+    if spec.startswith("preds:"):
+        return [f"preds:{file}" for file in files_of(spec.removeprefix("preds:"), text)]
     if view_of(spec) is None:
         return expand([spec])
     return [with_inner(spec, one) for one in expand([list(inner_specs(spec))[-1]])]
 
 
 def _runs_code(spec: str) -> bool:
-    return any(one.startswith("py:") for one in inner_specs(spec))
+    if spec.startswith("preds:"):
+        return False
+    try:
+        return any(MODELS.provider_of(parse(one)).runs_code for one in inner_specs(spec))
+    except StrobeError:
+        return False  # it cannot be loaded either, and is reported then

@@ -1,6 +1,7 @@
 """Run a torch network on a CPU with another runtime (`--backend`). The network is exported when it is loaded.
 
-Use it only where measurements show the same answers faster (docs/performance-method.md, benchmarks/cpu_backends.py).
+Use it only where measurements show the same answers in less time (docs/performance-method.md,
+benchmarks/cpu_backends.py).
 """
 
 import io
@@ -27,7 +28,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
     import torch
 
     if device != "cpu":
-        raise StrobeError("--backend onnxruntime is for the CPU; add --device cpu")
+        raise StrobeError("--backend onnxruntime runs only on the CPU; add --device cpu")
     file = io.BytesIO()
     sample = torch.zeros((1, 3, *size_hw))
     try:
@@ -43,7 +44,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
         session = runtime.InferenceSession(file.getvalue(), settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # exporters and runtimes raise arbitrary exceptions
         raise ModelFailed(
-            f"{printable(name)}: cannot be run by ONNX Runtime ({printable(error, limit=160)}); leave out --backend"
+            f"{printable(name)}: ONNX Runtime cannot run it ({printable(error, limit=160)}); remove --backend"
         ) from error
 
     def call(pixels: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A saliency network as an ONNX file: one image in, one saliency map out, with U²-Net's preprocessing."""
+"""A saliency network in an ONNX file, which maps one image to one saliency map, with U²-Net's preprocessing."""
 
 from pathlib import Path
 
@@ -39,18 +39,23 @@ class Saliency:
 
         resized = Pillow.fromarray(image).resize(self._size_wh, Pillow.Resampling.BILINEAR)
         small = np.asarray(resized, dtype=np.float32)
-        pixels = small / max(1.0, float(small.max()))  # it was trained on images scaled to a maximum of one
+        pixels = small / max(1.0, float(small.max()))  # the network was trained on images scaled to a maximum of one
         batch = ((pixels - _MEAN) / _STD).transpose(2, 0, 1)[None].astype(np.float32)
         try:
-            found = np.asarray(self._session.run(None, {self._input.name: batch})[0], dtype=np.float32).squeeze()
+            saliency = np.asarray(self._session.run(None, {self._input.name: batch})[0], dtype=np.float32).squeeze()
         except Exception as error:  # onnxruntime raises its own classes
             raise ModelFailed(f"{printable(self._path.name)}: {printable(error, limit=160)}") from error
-        if found.ndim != 2 or not np.isfinite(found).all() or found.min() < -_SLACK or found.max() > 1 + _SLACK:
+        if (
+            saliency.ndim != 2
+            or not np.isfinite(saliency).all()
+            or saliency.min() < -_SLACK
+            or saliency.max() > 1 + _SLACK
+        ):
             raise ModelFailed(
-                f"{printable(self._path.name)}: its first output is no map of 0–1 (shape {found.shape}); "
-                "a saliency net such as u2netp gives one"
+                f"{printable(self._path.name)}: its first output, of shape {saliency.shape}, is not a map of values "
+                "0–1; use a saliency network such as u2netp"
             )
-        whole = Pillow.fromarray(found).resize((image.shape[1], image.shape[0]), Pillow.Resampling.BILINEAR)
+        whole = Pillow.fromarray(saliency).resize((image.shape[1], image.shape[0]), Pillow.Resampling.BILINEAR)
         return np.asarray(np.clip(np.asarray(whole), 0, 1), dtype=np.float32)
 
     def mask(self, image: Image) -> NDArray[np.bool_]:

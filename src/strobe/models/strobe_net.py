@@ -11,21 +11,33 @@ from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 
-__all__ = ["SHIPPED", "WITHOUT_WEIGHTS", "load", "plan_of", "shipped_file"]
+__all__ = [
+    "OF_BACKGROUND",
+    "OF_GENERATORS",
+    "SHIPPED",
+    "UNTRAINED",
+    "WITHOUT_WEIGHTS",
+    "load",
+    "plan_of",
+    "shipped_file",
+]
 
 _SIDE = 64
 
 WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small", "strobe-plain")
 """Networks that are shipped without weights."""
 
+_OF_BACKGROUND = ("strobe-ground", "strobe-object")
+
 SHIPPED = {
     f"strobe-{data}{kind}": "strobe-plain" if kind == "-judge" else "strobe-net-small"
     for data in ("world", "mnist")
     for kind in ("", "-linf", "-l2", "-judge")
-} | {"strobe-ground": "strobe-net-small", "strobe-object": "strobe-net-small"}
+} | dict.fromkeys(_OF_BACKGROUND, "strobe-net-small")
 """Classifiers shipped with weights, and the network of each.
 
 Those named world and mnist classify the images of the two shipped generators (docs/generator.md). The other two
@@ -50,21 +62,46 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     require("torch", what=model.name, extra="models")
     from strobe.models.strobe_net_layers import network
 
-    held = model
+    with_file = model
     if model.name in SHIPPED and model.weights is None and options.pretrained:
-        held = replace(model, weights=shipped_file(model.name))
-    state, header = state_of(held, options), header_of(held, options)
+        with_file = replace(model, weights=shipped_file(model.name))
+    state, header = state_of(with_file, options), header_of(with_file, options)
     if state is None and options.pretrained:
-        raise ModelFailed(
-            f"{model.name}: it comes without weights; train it (strobe train …) and write {model.name}@FILE"
-        )
+        raise ModelFailed(f"{model.name}: it has no weights yet; train it (strobe train …) and write {model.name}@FILE")
     n_classes = classes_of_state(state) or len(options.label_space or _ONE)
     module = network(SHIPPED.get(model.name, model.name), n_classes)
     if state is not None:
-        load_into(module, state, path=held.weights or "", model=model.name)
+        load_into(module, state, path=with_file.weights or "", model=model.name)
     space = header.label_space if header else space_of(model.text, n_classes, dataset=options.label_space)
     plan = header and header.plan_at(options.image_size)
     return classifier_of(module, model, plan=plan or plan_of(options.image_size), label_space=space, options=options)
 
 
 _ONE = LabelSpace.of_names("one", ["thing"])
+
+
+UNTRAINED = Provider(
+    load=load,
+    what="small untrained networks for 64-pixel images",
+    example="strobe-net",
+    package="torch",
+    extra="models",
+    bundled=WITHOUT_WEIGHTS,
+    settings=TORCH_SETTINGS,
+    gradients="all",
+    trains=True,
+)
+
+OF_GENERATORS = replace(
+    UNTRAINED,
+    what="bundled classifiers for the synthetic world and MNIST: standard, robust, and a judge",
+    example="strobe-world",
+    bundled=tuple(name for name in SHIPPED if name not in _OF_BACKGROUND),
+)
+
+OF_BACKGROUND = replace(
+    UNTRAINED,
+    what="bundled classifiers for the synthetic world: one relies on the background, the other on the object",
+    example="strobe-ground",
+    bundled=_OF_BACKGROUND,
+)

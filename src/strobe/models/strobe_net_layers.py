@@ -23,7 +23,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions around a shortcut; the first may halve the sides."""
+    """Two convolutions around a shortcut. The first convolution may halve the sides."""
 
     def __init__(self, inward: int, outward: int, stride: int) -> None:
         super().__init__()
@@ -41,7 +41,9 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, 3, H, W) to logits (N, classes). The stem halves the sides once, stages two to four once each."""
+    """Images (N, 3, H, W) to logits (N, classes). The stem halves the sides once, and stages two to four halve them
+    once each.
+    """
 
     def __init__(self, classes: int, widths: Sequence[int] = WIDTHS["strobe-net"]) -> None:
         super().__init__()
@@ -60,7 +62,8 @@ class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Map images (N, 3, H, W) to logits (N, classes) with pairs of convolutions and pooling between, no shortcuts.
+    """Map images (N, 3, H, W) to logits (N, classes) with pairs of convolutions, pooling between the pairs, and no
+    shortcuts.
 
     A different architecture from StrobeNet, for a second opinion. Half a million weights.
     """

@@ -1,29 +1,49 @@
-"""The papers' classifiers under current provider names, as a shipped file. Your own list needs only `model`."""
+"""Lists of models in TOML: your own, and the papers' classifiers under current provider names as a shipped file.
+
+A row of your own list needs only `model`. It may also have a name and settings.
+"""
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
+from strobe.models.options import ModelSettings
+from strobe.models.provider import SETTINGS
+from strobe.models.providers import bundled
 
-__all__ = ["Entry", "entries", "is_testbed", "tags_of"]
+__all__ = ["Entry", "entries", "entry", "is_testbed", "tags_of"]
 
-_WORDS = {str: "a text", bool: "true or false"}
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("model", "name", "paper_name", "model_type", "note"), (str,)),
+    "standard": (bool,),
+    **dict.fromkeys(("precision", "backend", "decode", "prompt"), (str,)),
+    "compile": (bool,),
+    **dict.fromkeys(("image_size", "batch_size"), (int,)),
+    "limits": (dict,),
+}
+"""The keys of a row and the kind of each."""
+
+_WORDS = {str: "a text", bool: "true or false", int: "a whole number", dict: "a table"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A testbed row: the papers' name, the model here (empty where no weights are public), its type.
+    """A row of a model list: the model, its name in a run, and its settings.
 
-    `standard` marks models that count for the trend: trained on ILSVRC-2012 alone, with no robustness intervention.
+    The shipped testbed also has the papers' name, the model's type and a note. `model` is empty where no weights are
+    public. `standard` marks models that count for the trend: trained on ILSVRC-2012 alone, with no robustness
+    intervention.
     """
 
     model: str
+    name: str = ""
     paper_name: str = ""
     model_type: str = ""
     standard: bool = False
     note: str = ""
+    settings: ModelSettings = field(default_factory=ModelSettings)
 
 
 def is_testbed(text: str) -> bool:
@@ -34,7 +54,6 @@ def is_testbed(text: str) -> bool:
 def entries(text: str = "@testbed") -> list[Entry]:
     """Return the rows of the shipped testbed, or of your own TOML file with a `model` in each [[model]] table."""
     name = text.removeprefix("@")
-    known = {field.name: bool if field.name == "standard" else str for field in fields(Entry)}
     try:
         if name == "testbed":
             content = (resources.files("strobe.models") / "testbed.toml").read_text(encoding="utf-8")
@@ -43,7 +62,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
         rows = tomllib.loads(content).get("model")
     except FileNotFoundError as error:
         raise StrobeError(
-            f"no such testbed: {printable(text)}; write @testbed for the shipped one, or @FILE.toml"
+            f"there is no testbed {printable(text)}; write @testbed for the shipped one, or @FILE.toml"
         ) from error
     except IsADirectoryError as error:
         what = f"{printable(text)} is a folder" if name else "no file after @"
@@ -55,15 +74,22 @@ def entries(text: str = "@testbed") -> list[Entry]:
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
     if not isinstance(rows, list) or not rows:
         raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')
-    for place, row in enumerate(rows, start=1):
-        if not isinstance(row, dict) or "model" not in row:
-            raise InvalidFile(name, 'expected model = "provider:name"', where=f"[[model]] {place}")
-        for key, value in row.items():
-            if key not in known:
-                raise UnknownName(f"key in {printable(name)}, [[model]] {place}:", key, known)
-            if not isinstance(value, known[key]):
-                raise InvalidFile(name, f"{key}: expected {_WORDS[known[key]]}", where=f"[[model]] {place}")
-    return [Entry(**row) for row in rows]
+    return [entry(row, name, where=f"[[model]] {place}") for place, row in enumerate(rows, start=1)]
+
+
+def entry(row: object, name: str, *, where: str) -> Entry:
+    """Return a row of a list after checking its keys and values. `name` and `where` locate it in messages."""
+    if not isinstance(row, dict) or "model" not in row:
+        raise InvalidFile(name, 'expected model = "provider:name"', where=where)
+    row = {"batch_size" if key == "batch" else key: value for key, value in row.items()}
+    for key, value in row.items():
+        if key not in _KINDS:
+            raise UnknownName(f"key in {printable(name)}, {printable(where)}:", key, _KINDS)
+        if type(value) not in _KINDS[key]:
+            raise InvalidFile(name, f"{key}: expected {_WORDS[_KINDS[key][0]]}", where=where)
+    own = {key: row.pop(key) for key in SETTINGS if key in row}
+    with in_file(name, where=where):
+        return Entry(**row, settings=ModelSettings(**own))
 
 
 def tags_of(model: str) -> tuple[str | None, bool]:
@@ -74,9 +100,10 @@ def tags_of(model: str) -> tuple[str | None, bool]:
     >>> tags_of("py:mine.py:make")
     (None, False)
     """
-    if model.startswith("efficientnet-lite") and "@" not in model:
+    provider = bundled().get(model)
+    if provider is not None and provider.standard:
         return "Trained on ILSVRC", True
-    for entry in entries("@testbed"):
-        if entry.model and entry.model == model:
-            return entry.model_type, entry.standard
+    for row in entries("@testbed"):
+        if row.model and row.model == model:
+            return row.model_type, row.standard
     return None, False

@@ -11,10 +11,11 @@ from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan, as_triple
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 
-__all__ = ["load", "names", "plan_of"]
+__all__ = ["PROVIDER", "load", "names", "plan_of"]
 
 
 def names() -> list[str]:
@@ -46,13 +47,13 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
     """Return ILSVRC-2012, or a larger ImageNet whose WordNet ids timm has."""
     data = require("timm.data", what=name, extra="models")
-    n_classes, ids, words = int(module.num_classes), [], []
+    n_classes, ids, class_names = int(module.num_classes), [], []
     subset = data.infer_imagenet_subset(module) if n_classes > 1000 else None
     if subset:
         info = data.ImageNetInfo(subset)
         ids = info.label_names()
-        words = [info.label_name_to_description(label) for label in ids]
-    return space_of(name, n_classes, ids=ids, names=words, given=options.settings, dataset=options.label_space)
+        class_names = [info.label_name_to_description(label) for label in ids]
+    return space_of(name, n_classes, ids=ids, names=class_names, given=options.settings, dataset=options.label_space)
 
 
 def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
@@ -77,3 +78,18 @@ def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
         mean=mean,
         std=std,
     )
+
+
+PROVIDER = Provider(
+    load=load,
+    what="timm's classifiers, more than 1,000",
+    example="timm:resnet50.a1_in1k",
+    package="timm",
+    extra="models",
+    names=names,
+    settings=TORCH_SETTINGS,
+    model_settings=True,
+    downloads=True,
+    gradients="all",
+    trains=True,
+)

@@ -66,7 +66,7 @@ class TorchClassifier:
         self._call = call or self._module
         self._own = threading.local()
         self._cuda = setup.device.startswith("cuda")
-        self._turn = threading.Lock()
+        self._turn, self._preparing_turn = threading.Lock(), threading.Lock()
         self._full = 0  # smaller batches are padded, because a compiled network accepts one size
         self._recorded: Recorded | None = None
         self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
@@ -84,7 +84,7 @@ class TorchClassifier:
 
     @cached_property
     def preparation(self) -> SentPlan | None:
-        """The plan, if it is all that `prepare` does. On a CUDA device, resizing is left to the device."""
+        """The plan, if `prepare` does nothing else. On a CUDA device, resizing is left to the device."""
         if type(self).prepare is not TorchClassifier.prepare or not isinstance(self.plan, ImagePlan):
             return None
         return SentPlan(self.plan, on_device=self.resizes)
@@ -103,6 +103,24 @@ class TorchClassifier:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._torch.inference_mode(), self._stream():
             return self._decoder(files)
+
+    def prepare_on_device(self, frames: Any) -> Any | None:
+        """Return frames on the device, (N, height, width, 3), resized and cropped to (N, 3, H, W), 8 bits."""
+        if self._resizer is None or type(self).prepare is not TorchClassifier.prepare:
+            return None
+        torch = self._torch
+        here = torch.cuda.current_stream(self._setup.device)
+        # One stream for all threads, because every stream holds memory of its own.
+        with self._preparing_turn, torch.inference_mode(), torch.cuda.stream(self._preparing):
+            self._preparing.wait_stream(here)
+            found = self._resizer.on_device(frames)
+            frames.record_stream(self._preparing)
+        here.wait_stream(self._preparing)
+        return found
+
+    @cached_property
+    def _preparing(self) -> Any:
+        return self._torch.cuda.Stream(device=self._setup.device, priority=-1)
 
     @property
     def resizes(self) -> bool:
@@ -133,17 +151,17 @@ class TorchClassifier:
                 self._forwards.wait_event(there)
                 pixels.record_stream(self._forwards)  # made in another stream, and could be freed before it is read
                 scores = self._answer(pixels)
-                found = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
-                found.copy_(scores, non_blocking=True)
+                on_host = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
+                on_host.copy_(scores, non_blocking=True)
                 done = self._mark(self._forwards)
             done.synchronize()
-            return np.asarray(found.numpy(), np.float32)
+            return np.asarray(on_host.numpy(), np.float32)
 
     def compile(self) -> str:
         """Compile the network for full batches. Returns a text with the cost and gain, or why compiling failed."""
         torch, n = self._torch, self.spec.batch_size
         if self.input_hw is None:
-            return "not compiled: its library's own preprocessing does not say what its input is"
+            return "not compiled, because its library's own preprocessing does not declare the size of its input"
 
         def run(call: Callable[[Any], Any]) -> None:
             self._call = call
@@ -154,15 +172,15 @@ class TorchClassifier:
             shape = (n, 3, *self.input_hw)
             sample = torch.empty(shape, device=self._setup.device, memory_format=torch.channels_last).zero_()
             try:
-                found = compiled(as_it_is, run)
+                compiled_network = compiled(as_it_is, run)
             except ModelFailed as error:
                 self._call = as_it_is
-                return f"not compiled, it runs as it is: {error}"
+                return f"the model runs uncompiled: {error}"
             self._full = n
             if self._cuda:
                 self._recorded = self._record()
         self.spec = replace(self.spec, preprocessing={**self.spec.preprocessing, "compiled": True})
-        return found.text(n)
+        return compiled_network.text(n)
 
     def _record(self) -> Recorded | None:
         n, torch = self._full, self._torch
@@ -229,7 +247,9 @@ class TorchClassifier:
 
     def _known_input(self) -> ImagePlan:
         if self._input_plan is None:
-            raise ModelFailed(f"{self.spec.name}: its library's own preprocessing does not say what its input is")
+            raise ModelFailed(
+                f"{self.spec.name}: its library's own preprocessing does not declare the size of its input"
+            )
         return self._input_plan
 
     def _scores(self, pixels: Any) -> Any:
@@ -242,13 +262,15 @@ class TorchClassifier:
         return scores.float()
 
     def _brought(self, prepared: Sequence[Any]) -> Any:
-        """Return the batch on the device, (N, 3, H, W):
+        """Return the batch on the device, (N, 3, H, W).
 
-        8 bits at the input's size, or the output of the model's library.
+        It holds 8-bit pixels at the input's size, or the output of the model library's preprocessing.
         """
         torch, plan = self._torch, self.plan
         if isinstance(prepared, torch.Tensor):
             return prepared
+        if isinstance(plan, ImagePlan) and any(isinstance(one, torch.Tensor) for one in prepared):
+            return torch.stack([self._on_device(one) for one in prepared])  # some may come from the CPU
         if isinstance(plan, ImagePlan) and self._resizer is not None:
             finished = all(image.shape[:2] == plan.size_hw for image in prepared)
             if not finished:
@@ -260,6 +282,12 @@ class TorchClassifier:
         batch = batch.to(self._setup.device, non_blocking=True)
         # (N, H, W, 3) viewed as (N, 3, H, W) is channels-last already, so nothing is copied.
         return batch.permute(0, 3, 1, 2) if isinstance(plan, ImagePlan) else batch
+
+    def _on_device(self, image: Any) -> Any:
+        """Return one prepared image on the device, (3, H, W)."""
+        if isinstance(image, self._torch.Tensor):
+            return image
+        return self._torch.from_numpy(np.array(image)).to(self._setup.device).permute(2, 0, 1)
 
     def _normalised(self, batch: Any) -> Any:
         torch, plan = self._torch, self.plan
@@ -328,9 +356,9 @@ def classifier_of(
         preprocessing={**described, "precision": setup.dtype, **facts},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device, compiled=options.compile),
     )
-    made = TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
+    classifier = TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
     if options.compile:
-        said = made.compile()
+        said = classifier.compile()
         if options.progress is not None:
             options.progress.note(f"{printable(model.text)}: {said}")
-    return made
+    return classifier

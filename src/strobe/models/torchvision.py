@@ -13,11 +13,12 @@ from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.plan import ImagePlan, as_triple
+from strobe.models.provider import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.torchvision_weights import cached, published
 from strobe.models.weights import classes_of_state, load_into, no_code, state_of, would_run_code
 
-__all__ = ["load", "names"]
+__all__ = ["PROVIDER", "load", "names"]
 
 _OLD_DENSENET = re.compile(r"(.*denselayer\d+\.(?:norm|relu|conv))\.([12]\.(?:weight|bias|running_mean|running_var))$")
 
@@ -39,16 +40,16 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         return detector
     n_classes = len(chosen.meta["categories"] or ())
     if not n_classes:
-        raise ModelFailed(f"{model.plain}: these weights have no classifier; choose another tag")
+        raise ModelFailed(f"{model.plain}: these weights have no classification head; choose another tag")
     header = header_of(model, options)
     if model.weights is None and options.pretrained:
-        here = cached(chosen, model, options)
+        file = cached(chosen, model, options)
         try:
             # Only the model's own builder knows every setting of these weights.
             with no_code(unless=options.trust):
                 module = models.get_model(architecture, weights=chosen, progress=False)
         except pickle.UnpicklingError as error:
-            raise would_run_code(here) from error
+            raise would_run_code(file) from error
     else:
         state = _of_today(state_of(model, options) or {})
         n_classes = classes_of_state(state) or n_classes
@@ -71,20 +72,20 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
 
 def _say_preset(model: ModelName, chosen: Any, options: LoadOptions) -> None:
-    """Report whose preprocessing is used, if there are several. A weights file does not record it."""
+    """Print which published preprocessing is used, if the model has several. A weights file does not record it."""
     others = [one for one in type(chosen) if plan_of(one) != plan_of(chosen)]
     if others and "/" not in model.name and options.progress is not None:
         plan, tags = plan_of(chosen), " or ".join(f"{model.plain}/{one.name}@…" for one in others)
         options.progress.note(
             f"{model.text}: images are prepared as for {chosen.name} (resize {plan.resize}, crop {plan.size_hw[0]}, "
-            f"{plan.interpolation}); if it was trained otherwise, write {tags}"
+            f"{plan.interpolation}); if it was trained with other preprocessing, write {tags}"
         )
 
 
 def _built(architecture: str, chosen: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the builder settings of these published weights, except the number of classes."""
     if architecture in ("googlenet", "inception_v3"):
-        # The published weights expect other pixels. The network shifts them itself.
+        # The published weights expect pixels in another range. The network converts them itself.
         aux = any(key.startswith(("aux", "Aux")) for key in state)
         return {"transform_input": True, "init_weights": False, "aux_logits": aux}
     if architecture.startswith("vit_"):
@@ -113,3 +114,19 @@ def plan_of(chosen: Any, *, image_size: int | None = None) -> ImagePlan:
         mean=as_triple(preset.mean),
         std=as_triple(preset.std),
     )
+
+
+PROVIDER = Provider(
+    load=load,
+    what="torchvision's classifiers and detectors",
+    example="torchvision:resnet50",
+    package="torchvision",
+    extra="models",
+    names=names,
+    settings=TORCH_SETTINGS,
+    model_settings=True,
+    downloads=True,
+    gradients="all",
+    trains=True,
+    detector="strobe.models.detectors.trainable:torchvision_start",
+)

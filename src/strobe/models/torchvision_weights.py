@@ -12,7 +12,7 @@ __all__ = ["cached", "detection_classes", "published"]
 
 
 def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[str, Any]:
-    """Return the architecture, and the weights that the tag after / names, by default the newest."""
+    """Return the architecture and its published weights: those that the tag after / names, or the newest."""
     models = require("torchvision.models", what=model.plain, extra="models")
     architecture, _, tag = model.name.partition("/")
     if architecture not in known:
@@ -26,12 +26,12 @@ def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[s
 def cached(chosen: Any, model: ModelName, options: LoadOptions) -> Path:
     """Return the path of these weights. Raises a one-line error if they are missing and may not be downloaded."""
     hub = require("torch.hub", what=model.text, extra="models")
-    here = Path(hub.get_dir()) / "checkpoints" / str(chosen.url).rsplit("/", 1)[-1]
-    if options.offline and not here.is_file():
+    file = Path(hub.get_dir()) / "checkpoints" / str(chosen.url).rsplit("/", 1)[-1]
+    if options.offline and not file.is_file():
         raise CannotDownload(
-            f"{model.text}: its weights are not in {here.parent} and --offline forbids fetching {chosen.url}"
+            f"{model.text}: its weights are not in {file.parent} and --offline forbids downloading {chosen.url}"
         )
-    return here
+    return file
 
 
 def detection_classes(state: dict[str, Any], architecture: str, model: ModelName) -> int:
@@ -46,4 +46,4 @@ def detection_classes(state: dict[str, Any], architecture: str, model: ModelName
     ):
         if key in state:
             return int(state[key].shape[0]) // boxes
-    raise ModelFailed(f"{printable(model.text)}: no detection head in the weights; are they a classifier's?")
+    raise ModelFailed(f"{printable(model.text)}: the weights have no detection head; do they belong to a classifier?")

@@ -1,6 +1,6 @@
 """A classifier to train: its network with a head for the dataset's classes, and its input format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +9,13 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
-from strobe.models.registry import load_model, parse
+from strobe.models.provider import Provider
+from strobe.models.providers import PROVIDERS
+from strobe.models.registry import MODELS, load_model, parse
 from strobe.models.strobe_net import WITHOUT_WEIGHTS
 from strobe.models.torch_classifier import TorchClassifier
 
 __all__ = ["Backbone", "TrainableStart", "backbone_of", "start_of"]
-
-_PROVIDERS = ("bundled", "timm", "torchvision")
-"""Providers whose weights can be written to a file and loaded again."""
 
 _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
@@ -60,7 +59,7 @@ class Backbone(TrainableStart):
 def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> TrainableStart:
     """Build a model's network. Its head is kept if its classes are the dataset's, otherwise replaced."""
     torch = require("torch", what="training", extra="models")
-    loaded, model, is_random = _loaded(text, label_space, options, _PROVIDERS, seed)
+    loaded, model, is_random = _loaded(text, label_space, options, seed)
     module, own = loaded.module, loaded.spec.label_space
     for name in ("aux1", "aux2", "AuxLogits"):  # auxiliary heads of older networks have the old classes
         if getattr(module, name, None) is not None:
@@ -78,11 +77,10 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
 
 def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Backbone:
     """Build a model's network as features with a head to train. Supports CLIP's image tower too."""
-    loaded, model, is_random = _loaded(text, label_space, options, (*_PROVIDERS, "openclip"), seed)
-    module = loaded.module
-    if model.provider == "openclip":
-        features, with_head = _around_clip(module)
-        name = f"openclip:{model.name.partition('+')[0].partition('/')[0]}"  # the file holds all weights
+    loaded, model, is_random = _loaded(text, label_space, options, seed, backbone=True)
+    module, backbone = loaded.module, MODELS.provider_of(model).backbone
+    if backbone is not None:
+        name, features, with_head = backbone(model, module)
     else:
         features, with_head = _around_head(module, len(loaded.spec.label_space), text)
         name = model.plain
@@ -93,40 +91,41 @@ def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, see
 
 
 def _loaded(
-    text: str, label_space: LabelSpace, options: LoadOptions, providers: Sequence[str], seed: int
+    text: str, label_space: LabelSpace, options: LoadOptions, seed: int, *, backbone: bool = False
 ) -> tuple[TorchClassifier, ModelName, bool]:
     torch = require("torch", what="training", extra="models")
     model = parse(text)
-    if model.provider not in providers:
+
+    def able(provider: Provider) -> bool:
+        return provider.trains or (backbone and provider.backbone is not None)
+
+    provider = MODELS.provider_of(model)
+    if not able(provider):
+        if provider.detector:
+            raise _not_a_classifier(text)
+        others = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.working().items() if able(one))])
         raise ModelFailed(
-            f"{printable(text)}: cannot be trained here: a model of {model.provider}: has no gradients, or no file for "
-            f"its weights; take a classifier of {', '.join(providers)}"
+            f"{printable(text)}: strobe cannot train models of {model.provider}:, which have no gradients or no "
+            f"weights file; choose a classifier of {others}"
         )
     torch.manual_seed(seed)  # random weights and new heads depend on the seed
     pretrained = options.pretrained and model.plain not in WITHOUT_WEIGHTS
     loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier):
-        raise ModelFailed(f"{printable(text)}: not a classifier; its recipe is `detector`")
+        raise _not_a_classifier(text)
     return loaded, model, model.weights is None and not pretrained
+
+
+def _not_a_classifier(text: str) -> ModelFailed:
+    return ModelFailed(f"{printable(text)}: not a classifier; use the recipe `detector`")
 
 
 def _plan(loaded: TorchClassifier) -> ImagePlan:
     if not isinstance(loaded.plan, ImagePlan):
-        raise ModelFailed(f"{printable(loaded.spec.name)}: its own library prepares images; it cannot be trained here")
+        raise ModelFailed(
+            f"{printable(loaded.spec.name)}: its images are prepared by its own library, so strobe cannot train it"
+        )
     return loaded.plan
-
-
-def _around_clip(module: Any) -> _Ways:
-    """Return CLIP's image features, and its tensors with a linear head added."""
-    from strobe.models.openclip import PROBE, image_features
-
-    def features(pixels: Any) -> Any:
-        return image_features(module, pixels)
-
-    def with_head(weight: Any, bias: Any) -> dict[str, Any]:
-        return {**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))}
-
-    return features, with_head
 
 
 def _around_head(module: Any, have: int, text: str) -> _Ways:
@@ -134,17 +133,19 @@ def _around_head(module: Any, have: int, text: str) -> _Ways:
     nn = require("torch.nn", what="training", extra="models")
     name, head = _head(module, have, text)
     if not isinstance(head, nn.Linear):
-        raise ModelFailed(f"{printable(text)}: its last layer is no plain linear one, so there is nothing to probe")
-    seen: list[Any] = []
+        raise ModelFailed(
+            f"{printable(text)}: its last layer is not a plain linear layer, so strobe cannot train a probe"
+        )
+    head_inputs: list[Any] = []
 
     def features(pixels: Any) -> Any:
-        seen.clear()
-        hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        head_inputs.clear()
+        hook = head.register_forward_pre_hook(lambda _, inputs: head_inputs.append(inputs[0]))
         try:
             module(pixels)
         finally:
             hook.remove()
-        return seen.pop()
+        return head_inputs.pop()
 
     def with_head(weight: Any, bias: Any) -> dict[str, Any]:
         return {**module.state_dict(), f"{name}.weight": weight, f"{name}.bias": bias}
@@ -163,7 +164,7 @@ def _head(module: Any, have: int, text: str) -> tuple[str, Any]:
     ]
     if not heads:
         raise ModelFailed(
-            f"{printable(text)}: no last layer with {have} outputs in it, so its classes cannot be changed"
+            f"{printable(text)}: it has no final layer with {have} outputs, so its classes cannot be replaced"
         )
     return heads[-1]
 

@@ -1,8 +1,8 @@
 """Send a user's Python file to another machine with the files it needs, and verify them there by hash.
 
-The parcel holds the file and the modules and packages next to it that it imports, with their imports in turn. It also
-holds the files next to it that a string in the code names. A file that is too large must exist at the same path on the
-other machine.
+The parcel contains the file and all modules and packages from its folder that it imports, directly or indirectly. It
+also contains the files in that folder whose names occur as strings in the code. A file that is too large must exist at
+the same path on the other machine.
 """
 
 import ast
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from strobe.core.errors import ModelFailed, expect, printable
 from strobe.core.files import cache_folder, make_folder
+from strobe.core.locks import locked
 from strobe.core.swaps import swapping
 
 __all__ = ["Parcel", "named_beside", "pack", "unpack"]
@@ -48,35 +49,36 @@ class Parcel:
 
 
 def pack(path: Path) -> Parcel:
-    """Pack the file with every file next to it that its code names."""
+    """Pack the file and the neighbouring files that its code mentions."""
     path = path.resolve()
     files: dict[str, bytes] = {}
-    left: dict[str, int] = {}
-    for one in (path, *named_beside(path)):
-        name = one.relative_to(path.parent).as_posix()
-        if one.suffix != ".py" and one.stat().st_size > _LARGE:
-            left[name] = one.stat().st_size
+    too_large: dict[str, int] = {}
+    for file in (path, *named_beside(path)):
+        name = file.relative_to(path.parent).as_posix()
+        if file.suffix != ".py" and file.stat().st_size > _LARGE:
+            too_large[name] = file.stat().st_size
             continue
-        files[name] = one.read_bytes()
+        files[name] = file.read_bytes()
         if sum(map(len, files.values())) > _MOST:
             raise ModelFailed(
-                f"{printable(path)}: it and what it names beside it are over {_MOST >> 20} MiB, too much to send to "
-                "other machines; give weights as @FILE, on a file system that all of them see"
+                f"{printable(path)}: the file and the files it names are more than {_MOST >> 20} MiB together, too "
+                f"large to "
+                "send to other machines; give weights as @FILE, on a file system that all machines share"
             )
-    return Parcel(home=path.parent, name=path.name, files=files, left=left)
+    return Parcel(home=path.parent, name=path.name, files=files, left=too_large)
 
 
 def named_beside(path: Path) -> list[Path]:
-    """Return the files below the file's folder that its code names, directly or through modules it imports."""
-    home, todo, found = path.parent, [path], dict.fromkeys([path])
+    """Return the files in the file's folder that its code mentions, directly or through imported modules."""
+    home, todo, files = path.parent, [path], dict.fromkeys([path])
     while todo:
         one = todo.pop()
         for named in _named(one.read_bytes(), one.parent, home) if one.suffix == ".py" else ():
             named = Path(os.path.normpath(named))
-            if named.is_relative_to(home) and named not in found:
-                found[named] = None
+            if named.is_relative_to(home) and named not in files:
+                files[named] = None
                 todo.append(named)
-    return list(found)[1:]
+    return list(files)[1:]
 
 
 def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
@@ -100,7 +102,9 @@ def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
 
 
 def _module(base: Path, dotted: str) -> Iterator[Path]:
-    """Return the files under `base` that importing a dotted name runs: the packages on the way, and the module."""
+    """Return the files under `base` that run when a dotted name is imported: the packages on its path, and the
+    module.
+    """
     place = base
     for part in dotted.split(".") if dotted else ():
         place = place / part
@@ -130,17 +134,24 @@ def unpack(parcel: Parcel) -> Path:
         if parcel.left:
             name, size = next(iter(parcel.left.items()))
             raise ModelFailed(
-                f"{printable(folder / parcel.name)}: {printable(name)} beside it ({size >> 20} MiB) is too large to "
-                "travel, and this machine does not have both as they are at home; keep them on a file system that all "
-                "machines see"
+                f"{printable(folder / parcel.name)}: {printable(name)} next to it ({size >> 20} MiB) is too large to "
+                f"send, and this machine does not have both files unchanged; put them on a file system that all "
+                f"machines share"
             )
         folder = cache_folder() / "code" / parcel.digest
         if not _is_whole(folder, parcel):
-            with swapping(folder) as staged:
-                for name, content in parcel.files.items():
-                    make_folder((staged.root / name).parent)
-                    (staged.root / name).write_bytes(content)
+            with locked(folder.with_name(f"{parcel.digest}.lock"), busy=None):  # the others wait for the first
+                if not _is_whole(folder, parcel):
+                    _fill(folder, parcel)
     return folder / parcel.name
+
+
+def _fill(folder: Path, parcel: Parcel) -> None:
+    """Write the parcel's files into the cache folder, all at once."""
+    with swapping(folder) as staged:
+        for name, content in parcel.files.items():
+            make_folder((staged.root / name).parent)
+            (staged.root / name).write_bytes(content)
 
 
 def _is_whole(folder: Path, parcel: Parcel) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from strobe.core.boxed import MERGERS, BoxChoice
 from strobe.core.crops import FITS
 from strobe.core.errors import ModelFailed, UnknownName, expect, printable
+from strobe.models.grammar import FORMS
 from strobe.models.providers import PROVIDERS
 
 __all__ = ["BoxesView", "CropView", "View", "inner_specs", "view_of", "with_inner"]
@@ -21,7 +22,6 @@ __all__ = ["BoxesView", "CropView", "View", "inner_specs", "view_of", "with_inne
 _OPTIONS = ("context", "pick", "fit", "without", "score")
 _BOXES = re.compile(r"boxes(?:-(?P<merge>[a-z]+?))??(?P<every>-all)?:(?P<detector>.*)", re.DOTALL)
 _FIRST_OPTION = re.compile(r",(?=[A-Za-z_]+=)")
-_SCHEMES = tuple(f"{entry.scheme}:" for entry in PROVIDERS if not entry.bundled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class BoxesView:
     def __post_init__(self) -> None:
         if self.merge not in MERGERS:
             raise UnknownName(
-                "way to make classes of boxes", self.merge, MERGERS, hint="boxes:, boxes-sum:, boxes-noisyor:"
+                "method for turning boxes into classes", self.merge, MERGERS, hint="boxes:, boxes-sum:, boxes-noisyor:"
             )
         _check_inner(self.detector, "a detector, e.g. boxes:strobe-tiny", is_source=True)
 
@@ -63,7 +63,7 @@ class CropView:
         expect(self.without in ("whole", "outside"), "crop: without", "whole or outside", self.without)
         if self.is_truth and (self.picking.pick == "best" or self.picking.score):
             what = "pick=best" if self.picking.pick == "best" else "score="
-            raise ModelFailed(f"crop:truth: true boxes have no scores for {what}; pick=label, largest or centre")
+            raise ModelFailed(f"crop:truth: true boxes have no scores for {what}; use pick=label, largest or centre")
         _check_inner(self.source, "truth or a detector, e.g. crop:truth:efficientnet-lite0", is_source=True)
         _check_inner(self.classifier, "a classifier at the end, e.g. crop:truth:efficientnet-lite0")
 
@@ -131,9 +131,10 @@ def _crop(text: str) -> CropView:
     body = text.removeprefix("crop:")
     first = _FIRST_OPTION.search(body)
     if first is None:
-        if body.startswith(_SCHEMES):
+        head = body.partition(":")[0]
+        if head in PROVIDERS or head in [form.scheme for form in FORMS]:
             raise ModelFailed(
-                f"{printable(text)}: say where the detector ends with an option after it, e.g. "
+                f"{printable(text)}: add an option after the detector to mark where its name ends, e.g. "
                 "crop:torchvision:ssd300_vgg16,context=1.2:efficientnet-lite0"
             )
         source, _, classifier = body.partition(":")
@@ -145,12 +146,12 @@ def _crop(text: str) -> CropView:
     else:
         source = body[: first.start()]
         options, _, classifier = body[first.end() :].partition(":")
-    said = _said(text, options)
-    pick = said.get("pick", "label" if source == "truth" else "best")
-    picking = BoxChoice(pick=pick, context=_number(said, "context", 1.0), score=_number(said, "score", 0.0))
+    values = _said(text, options)
+    pick = values.get("pick", "label" if source == "truth" else "best")
+    picking = BoxChoice(pick=pick, context=_number(values, "context", 1.0), score=_number(values, "score", 0.0))
     return CropView(
-        source=source, classifier=classifier, picking=picking, fit=said.get("fit", "squash"),
-        without=said.get("without", "whole"),
+        source=source, classifier=classifier, picking=picking, fit=values.get("fit", "squash"),
+        without=values.get("without", "whole"),
     )  # fmt: skip
 
 
@@ -159,7 +160,9 @@ def _said(text: str, options: str) -> dict[str, str]:
     for one in options.split(",") if options else ():
         name, _, value = one.partition("=")
         if name not in _OPTIONS:
-            raise UnknownName(f"option of {printable(text)}", name, _OPTIONS, hint=f"there are {', '.join(_OPTIONS)}")
+            raise UnknownName(
+                f"option of {printable(text)}", name, _OPTIONS, hint=f"the options are {', '.join(_OPTIONS)}"
+            )
         if name in out or not value:
             raise ModelFailed(f"{printable(text)}: expected {name}=VALUE once")
         out[name] = value
@@ -177,7 +180,10 @@ def _check_inner(spec: str, expected: str, *, is_source: bool = False) -> None:
     if not spec.strip():
         raise ModelFailed(f"a model is missing: expected {expected}")
     if spec.startswith("crop:") or _BOXES.fullmatch(spec) is not None:
-        raise ModelFailed(f"{printable(spec)}: two models go together, not three; expected {expected}")
+        raise ModelFailed(f"{printable(spec)}: a view combines two models, not three; expected {expected}")
     if spec.startswith("preds:"):
-        way_out = "bring the file as a model of its own: -m NAME=preds:FILE -m boxes:NAME"
-        raise ModelFailed(f"{printable(spec)}: " + (way_out if is_source else "answers see no image, so no crop"))
+        way_out = "pass the file as a separate model: -m NAME=preds:FILE -m boxes:NAME"
+        raise ModelFailed(
+            f"{printable(spec)}: "
+            + (way_out if is_source else "predictions from a file cannot be computed again on crops")
+        )

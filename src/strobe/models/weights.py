@@ -36,7 +36,7 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
     head = _head(path)
     if not head:
-        raise InvalidFile(path, "not a weights file: it is empty", hint="fetch it again")
+        raise InvalidFile(path, "not a weights file: it is empty", hint="download it again")
     if path.suffix == ".safetensors" or (len(head) >= 9 and head[8:9] == b"{" and not zipfile.is_zipfile(path)):
         return _read_safetensors(path)
     if head.lstrip()[:1] == b"<" or head.startswith(b"version https://git-lfs"):
@@ -44,22 +44,22 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
     torch = require("torch", what="reading weights", extra="models")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols; unreadable files are reported below
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            warnings.simplefilter("ignore")  # warnings about pickle protocols; unreadable files are reported below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if not _wants_code(error, head):
             raise InvalidFile(path, "not a weights file torch can read", hint="is it truncated?") from error
         if not trust:
             raise would_run_code(path) from error
         try:
-            found = torch.load(path, map_location="cpu", weights_only=False)
+            content = torch.load(path, map_location="cpu", weights_only=False)
         except Exception as worse:
             raise InvalidFile(path, f"cannot be read even with --trust ({printable(worse, limit=120)})") from worse
     except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
         reason = printable(error, limit=120) or type(error).__name__
         problem = f"not a weights file torch can read ({reason})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
-    return _tensors(path, found)
+    return _tensors(path, content)
 
 
 @contextmanager
@@ -83,8 +83,8 @@ def would_run_code(path: Path, *, more_than: str = "tensors", instead: str = "sa
     """Return the one-line refusal message, which is the same in every adapter."""
     return InvalidFile(
         path,
-        f"holds more than {more_than} and would run code when read; refused",
-        hint=f"{instead}, or pass --trust if you know who made it",
+        f"contains more than {more_than} and would run code when read, so strobe refused it",
+        hint=f"{instead}, or pass --trust if you trust its author",
     )
 
 
@@ -122,26 +122,26 @@ def _tensors(path: Path, found: Any) -> dict[str, Any]:
     items = found.items() if isinstance(found, Mapping) else ()
     state = OrderedDict((str(k), v) for k, v in items if hasattr(v, "shape"))
     if not state:
-        raise InvalidFile(path, "holds no tensors", hint="save model.state_dict()")
+        raise InvalidFile(path, "contains no tensors", hint="save model.state_dict()")
     versions = getattr(found, "_metadata", None)
     for prefix in ("module.", "_orig_mod."):
         if all(name.startswith(prefix) for name in state):
             state = OrderedDict((name[len(prefix) :], tensor) for name, tensor in state.items())
             versions = None
     if versions is not None:
-        state._metadata = versions  # type: ignore[attr-defined]  # by it torch knows which names are of old
+        state._metadata = versions  # type: ignore[attr-defined]  # torch uses it to convert old tensor names
     return state
 
 
 def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:
     """Load the tensors into the module. Names or shapes that do not match raise a one-line error."""
     own = module.state_dict()
-    given = OrderedDict(state)
+    tensors = OrderedDict(state)
     # Modules rename tensors saved by their older versions. A file without version metadata counts as current.
     versions = getattr(state, "_metadata", None)
-    given._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]  # as above
+    tensors._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]  # as above
     try:
-        found = module.load_state_dict(given, strict=False)
+        mismatch = module.load_state_dict(tensors, strict=False)
     except (RuntimeError, ValueError) as error:
         for name, tensor in state.items():
             if name in own and tuple(own[name].shape) != tuple(tensor.shape):
@@ -150,8 +150,8 @@ def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model:
                     f"expected {tuple(own[name].shape)}; is it another architecture or number of classes?"
                 ) from error
         raise ModelFailed(f"{printable(path)}: weights do not fit {model} ({printable(error, limit=200)})") from error
-    missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
-    extra = list(found.unexpected_keys)
+    missing = [name for name in mismatch.missing_keys if not name.endswith("num_batches_tracked")]
+    extra = list(mismatch.unexpected_keys)
     if missing or extra:
         what = f"{len(missing)} missing (first {printable(missing[0])})" if missing else ""
         what += (", " if missing and extra else "") + (

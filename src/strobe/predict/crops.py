@@ -1,4 +1,4 @@
-"""Frames cropped to a box before a model sees them: a view between the frame source and preparation."""
+"""Frames cropped to a box before a model sees them. The crop is a view between the frame source and the preparation."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ __all__ = ["Crops"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crops:
-    """The crop of each frame, as plain data that pickles: its box and how it is fitted.
+    """The crop of each frame as plain, picklable data: its box, and how the crop is fitted to the input.
 
-    `boxes` is (F, 4) in pixels of the frame, NaN where the whole frame is shown. Crops, and whole frames among them,
-    are marked as model inputs: resized without keeping the aspect ratio, or padded to a square first, and never cropped
-    again. `said` is part of the answers' key.
+    `boxes` is (F, 4) in pixels of the frame, NaN for frames that stay uncropped. All frames are marked as model inputs
+    and are never cropped again. A model resizes the frames without keeping the aspect ratio, unless they are first
+    padded to a square. `said` is part of the answers' key.
     """
 
     boxes: Floats
@@ -41,20 +41,20 @@ class Crops:
         return made(source, boxes, self.context, self.fit)
 
     def digest(self, frame_ids: Sequence[str]) -> str:
-        """Return a digest that changes with a box, its frame or how it is fitted."""
+        """Return a digest that changes if a box, its frame or the fitting changes."""
         hasher = hashlib.sha256(json.dumps([self.context, self.fit, list(frame_ids)]).encode())
         hasher.update(np.ascontiguousarray(self.boxes, dtype=np.float64).tobytes())
         return hasher.hexdigest()[:16]
 
 
 class _Cropped:
-    """A FrameSource over another, with every frame cropped to its box and fitted for a model's input."""
+    """A FrameSource that wraps another source, crops every frame to its box, and fits the crop to a model's input."""
 
     def __init__(self, inner: FrameSource, boxes: Mapping[int, tuple[float, ...]], context: float, fit: str) -> None:
         self._inner, self._boxes, self._context, self._fit = inner, boxes, context, fit
 
     def read(self, row: int) -> Image:
-        """Return the crop, or the whole frame if it has no box."""
+        """Return the crop, or the whole frame if the frame has no box."""
         image, box = self._inner.read(row), self._boxes.get(row)
         if box is not None:
             at = cut_of(box, (image.shape[1], image.shape[0]), context=self._context)
@@ -62,17 +62,17 @@ class _Cropped:
                 image = np.ascontiguousarray(image[at[1] : at[3], at[0] : at[2]])
         return fitted(image, self._fit)
 
-    def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the file is not what a model sees)
-        """Return None, because a crop is not a file."""
+    def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (part of the protocol)
+        """Return None, because the file contains the uncropped frame."""
         return None
 
 
 class _SendableCropped(_Cropped):
-    """The same over a source that other processes can read."""
+    """Cropped frames whose source other processes can read."""
 
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableCropped":
-        """Return a source of these rows alone."""
+        """Return a source that contains only these rows."""
         boxes = {row: self._boxes[row] for row in rows if row in self._boxes}
         return _SendableCropped(self._inner.only(rows), boxes, self._context, self._fit)

@@ -1,13 +1,13 @@
 """Decode and prepare frames on worker processes, for a model that runs on an accelerator.
 
-Decoding threads compete for the interpreter's lock, and on sixteen cores most of them wait. A worker process has its
-own interpreter: a bare Python without torch and without the caller's script. It receives rows and their files, writes
-the pixels into shared memory, and reports unreadable frames. Models use the pixels in place. The memory of a few tasks
-is lent out, and is returned when nothing references its frames.
+Decoding threads compete for the interpreter's lock; on sixteen cores, most of these threads wait. A worker process has
+its own interpreter, which loads neither torch nor the caller's script. The worker receives rows and their files, writes
+the pixels into shared memory, and reports unreadable frames. Models use the pixels without a copy. The memory of a few
+tasks is lent to the models, and is reused when nothing refers to its frames any more.
 
-Nothing here has a name or outlives this process. The memory is an unnamed file that disappears with its last user. A
-worker ends when the other end of its socket is closed, however this process ended. Ctrl-C in a terminal does not reach
-the workers.
+No resource remains after this process ends. The memory is an unnamed file that disappears with its last user. A worker
+ends when the other end of its socket is closed, however this process ended. Ctrl-C in a terminal does not reach the
+workers.
 """
 
 import math
@@ -37,43 +37,43 @@ from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
 __all__ = ["DecodePool", "can_start_workers", "work"]
 
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_pool import work; work(*sys.argv[1:4])"
-"""The worker's code. It imports strobe's own modules first, whatever is in the working directory."""
+"""The worker's code. Its import path is ours, so modules in the working directory cannot replace strobe's."""
 
 _LENT = 4
-"""The number of a worker's tasks that may wait in its memory for a model while it works on the next."""
+"""The number of finished tasks that may wait for a model while the worker works on the next."""
 
 _NICE = 10
 """The workers' niceness.
 
-They use spare cores, because delaying the process that runs the models would delay them all.
+They only use spare cores, because everything waits if the process that runs the models is delayed.
 """
 
-_WAY_OUT = "try fewer --workers (1: a thread instead)"
+_WAY_OUT = "try fewer --workers (1 uses a thread instead)"
 
 _Asked = tuple[int, bool, list[int]]
-"""A row, whether it already is a model input, and the indices of the requested preparations."""
+"""A row, whether it is already a model input, and the indices of the requested preparations."""
 
 _Answer = StrobeError | list[Any]
-"""A frame's outcome: why it is unreadable, or for each preparation its result or the exception it raised."""
+"""The outcome of a frame: an error if it is unreadable, else the result or exception of each preparation."""
 
 _Found = tuple[int, tuple[int, ...], tuple[Any, ...]] | tuple[None, Image, tuple[Any, ...]] | tuple[str, str]
-"""The same as sent by a worker: the slot and shape of the pixels, and further results.
+"""The outcome as a worker sends it: the slot and shape of the pixels, and further results.
 
 Pixels larger than a slot are sent directly. An exception is sent as its name and text.
 """
 
 
 def can_start_workers() -> bool:
-    """Return whether this system supports it: an executable Python and unnamed memory (Linux)."""
+    """Return whether this system supports decoding processes: an executable Python and unnamed memory (Linux)."""
     return hasattr(os, "memfd_create") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 class DecodePool:
-    """Up to `processes` workers, each started when first needed. Called from as many threads."""
+    """Up to `processes` workers, each started when it is first needed. The same number of threads use the pool."""
 
     def __init__(self, source: SendableSource, plans: Mapping[str, Preparation], *, processes: int, chunk: int) -> None:
         self._source, self._chunk = source, chunk
-        self._plans = list(dict.fromkeys(plans.values()))  # models that need the same pixels share them
+        self._plans = list(dict.fromkeys(plans.values()))  # models that need the same prepared pixels share them
         self._place = {name: self._plans.index(plan) for name, plan in plans.items()}
         self._idle: SimpleQueue[_Worker | None] = SimpleQueue()
         for _ in range(processes):
@@ -84,11 +84,11 @@ class DecodePool:
     def read(
         self, rows: Sequence[int], wanted: Sequence[Sequence[str]], as_input: frozenset[int] = frozenset()
     ) -> list[_Answer]:
-        """Return, for each row and the names of the models that request it, their prepared pixels, in order.
+        """Return the prepared pixels of each row in order, one array for each model that requests the row.
 
-        Rows in `as_input` already are model inputs and are prepared as such.
+        Rows in `as_input` are already model inputs and are prepared as such.
 
-        A worker that dies is replaced once. StrobeError if its replacement dies on the same frames.
+        A worker that dies is replaced once. Raise StrobeError if the replacement dies on the same frames.
         """
         asked = [
             (row, row in as_input, [self._place[name] for name in names])
@@ -98,12 +98,12 @@ class DecodePool:
         return [answer for part in parts for answer in self._read_chunk(part)]
 
     def close(self) -> None:
-        """End the workers at once. Threads waiting for one get a CancelledError."""
+        """End the workers at once. Threads that wait for a worker get a CancelledError."""
         with self._guard:
             self._closed = True
             for worker in self._started:
                 worker.process.kill()
-            until = time.monotonic() + 1  # one that hangs on a dead disk is left to the system
+            until = time.monotonic() + 1  # a worker that hangs on a dead disk is left to the system
             for worker in self._started:
                 with suppress(subprocess.TimeoutExpired):
                     worker.process.wait(timeout=max(0.0, until - time.monotonic()))
@@ -114,9 +114,9 @@ class DecodePool:
         source, status = self._source.only([row for row, _, _ in asked]), ""
         worker = self._idle.get()
         try:
-            for _ in range(2):  # the second time in a fresh worker, because others may have died with the first
+            for _ in range(2):  # retry once in a new worker, because the first may have died for an unrelated reason
                 try:
-                    if worker is None or worker.process.poll() is not None:  # it may have died while idle
+                    if worker is None or worker.process.poll() is not None:  # a worker may have died while idle
                         worker = self._start(instead_of=worker)
                     return worker.ask(source, asked)
                 except (EOFError, OSError):
@@ -150,7 +150,7 @@ class DecodePool:
 
 
 class _Worker:
-    """A worker process seen from the parent: its socket and the memory it writes to."""
+    """The parent's side of a worker process: the worker's socket, and the memory that the worker writes to."""
 
     def __init__(self, plans: Sequence[Preparation], chunk: int) -> None:
         self._plans, self._chunk = plans, chunk
@@ -165,11 +165,14 @@ class _Worker:
         try:
             os.ftruncate(memory, n_bytes)
             self._memory: mmap.mmap | None = mmap.mmap(memory, n_bytes)
-            self.process = subprocess.Popen(  # noqa: S603 (our own interpreter, our own module)
+            self.process = subprocess.Popen(  # noqa: S603 (it runs strobe's own module)
                 [sys.executable, "-c", _START, *map(str, (theirs.fileno(), memory, n_bytes, *sys.path))],
                 pass_fds=(theirs.fileno(), memory),
                 env=os.environ
-                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # numpy would start a dozen threads each
+                | {
+                    "OPENBLAS_NUM_THREADS": "1",
+                    "OMP_NUM_THREADS": "1",
+                },  # otherwise numpy starts a dozen threads in each worker
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -188,7 +191,7 @@ class _Worker:
         try:
             area = self._free.get_nowait()
         except Empty:
-            area = 0  # frames of all other areas are in use, and their holder may be waiting for these
+            area = 0  # all other areas are in use, and their user may be waiting for these frames
         self._connection.send((source, asked, area))
         answers = self._connection.recv()
         slots = self._slots(area)
@@ -202,33 +205,36 @@ class _Worker:
         self._memory, self._lent = None, {}
 
     def _slots(self, area: int) -> list[NDArray[np.uint8]]:
-        """Return an area's slots. A lent area is returned when the last array over it is gone."""
+        """Return an area's slots. A lent area is returned when the last array that uses it is deleted."""
         if self._memory is None:
             raise EOFError
-        whole = np.frombuffer(self._memory, np.uint8, self._area_bytes, area * self._area_bytes)
-        if area:  # all of it runs in C, so a Ctrl-C cannot interrupt it
-            self._lent[area] = weakref.ref(whole, partial(self._free.put, area))
-        return _slots(whole, self._plans, self._chunk)
+        pixels = np.frombuffer(self._memory, np.uint8, self._area_bytes, area * self._area_bytes)
+        if area:  # this runs entirely in C, so Ctrl-C cannot interrupt it
+            self._lent[area] = weakref.ref(pixels, partial(self._free.put, area))
+        return _slots(pixels, self._plans, self._chunk)
 
     def _found(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found], *, lent: bool) -> list[Any]:
-        """Return the worker's result for its n-th frame, as a copy if the memory is not lent and will be reused."""
+        """Return the worker's result for its n-th frame.
+
+        The result is a copy if the memory is not lent, because such memory is reused.
+        """
         made: dict[int, Image] = {}
         out: list[Any] = []
-        for found in answer:
-            if isinstance(found[0], str):
-                out.append(_rebuilt(*found))
+        for result in answer:
+            if isinstance(result[0], str):
+                out.append(_rebuilt(*result))
                 continue
-            slot, pixels, beside = found
+            slot, pixels, extras = result
             if slot is not None:
                 if slot not in made:
                     seen = slots[slot][n, : math.prod(pixels)].reshape(pixels)
                     made[slot] = seen if lent else seen.copy()
                 pixels = made[slot]
-            out.append((pixels, *beside) if beside else pixels)
+            out.append((pixels, *extras) if extras else pixels)
         return out
 
     def status(self) -> str:
-        """Return how the process, whose socket is closed, ended."""
+        """Return how the process ended. Its socket is closed."""
         try:
             code = self.process.wait(timeout=1)
         except subprocess.TimeoutExpired:
@@ -244,23 +250,26 @@ class _Worker:
 
 
 def work(connection: str, memory: str, n_bytes: str) -> None:
-    """The worker's main loop: answer until the other end of the socket is closed."""
+    """Run the worker's main loop: answer requests until the other end of the socket is closed."""
     with suppress(EOFError, OSError):
         os.nice(_NICE)
-        ours = Connection(int(connection))
-        plans, chunk = ours.recv()
+        parent = Connection(int(connection))
+        plans, chunk = parent.recv()
         areas = np.frombuffer(mmap.mmap(int(memory), int(n_bytes)), np.uint8).reshape(1 + _LENT, -1)
         while True:
-            source, asked, area = ours.recv()
+            source, asked, area = parent.recv()
             slots = _slots(areas[area], plans, chunk)
-            ours.send([_one(source, one, plans, slots, n) for n, one in enumerate(asked)])
+            parent.send([_one(source, one, plans, slots, n) for n, one in enumerate(asked)])
     os._exit(0)
 
 
 def _one(
     source: FrameSource, asked: _Asked, plans: Sequence[Preparation], slots: list[Any], n: int
 ) -> str | list[_Found]:
-    """Decode one frame and run all preparations. Returns why it is unreadable, or where each result is."""
+    """Decode one frame and run all preparations.
+
+    Return the error if the frame is unreadable, else the place of each result.
+    """
     row, as_input, places = asked
     if not places:
         return []
@@ -270,24 +279,24 @@ def _one(
         return str(error)
     except Exception as error:
         return [(type(error).__name__, str(error))] * len(places)
-    found: dict[int, _Found] = {}
-    whole: int | None = None  # the slot of the decoded frame, once it is requested unchanged
+    results: dict[int, _Found] = {}
+    unchanged_slot: int | None = None  # the slot of the unchanged frame, if a model has requested it
     for place in dict.fromkeys(places):
         try:
             plan = plans[place]
             made = plan.prepare_input(image) if as_input else plan.prepare(image)
-            pixels, *beside = made if isinstance(made, tuple) else (made,)
-            if pixels is image and whole is not None:
-                found[place] = (whole, pixels.shape, tuple(beside))
+            pixels, *extras = made if isinstance(made, tuple) else (made,)
+            if pixels is image and unchanged_slot is not None:
+                results[place] = (unchanged_slot, pixels.shape, tuple(extras))
             elif pixels.size > slots[place].shape[1]:  # larger than a slot, so it is sent through the socket
-                found[place] = (None, pixels, tuple(beside))
+                results[place] = (None, pixels, tuple(extras))
             else:
                 slots[place][n, : pixels.size].reshape(pixels.shape)[...] = pixels
-                found[place] = (place, pixels.shape, tuple(beside))
-                whole = place if pixels is image else whole
+                results[place] = (place, pixels.shape, tuple(extras))
+                unchanged_slot = place if pixels is image else unchanged_slot
         except Exception as error:
-            found[place] = (type(error).__name__, str(error))
-    return [found[place] for place in places]
+            results[place] = (type(error).__name__, str(error))
+    return [results[place] for place in places]
 
 
 # -- on both sides -----------------------------------------------------------------------------------------------

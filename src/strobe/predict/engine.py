@@ -1,4 +1,4 @@
-"""The engine: cut missing predictions into shards, map them through an Executor, and write results as they arrive."""
+"""The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ __all__ = ["EngineOptions", "ModelOutcome", "RemoteWorkers", "WorkerSpec", "run_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
+    """The number of frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
 
     shard_size: int = 512
     decode: DecodeOptions = field(default_factory=DecodeOptions)
@@ -41,13 +41,14 @@ class EngineOptions:
 class WorkerSpec:
     """A worker's definition as plain data: any process that can read the dataset's folder builds the same worker.
 
-    It holds the dataset (its folder, the digest of the requested frames, the classes of the answers), the models, and
-    how they are run.
+    It describes the dataset (its folder, the digest of the requested frames, the classes of the answers), the models,
+    and how they are run.
 
-    `models` are specs by name. `load` holds their load options by name, including the device. `cores` is how many
-    threads the models share, None for all. `crops` defines the crop of each frame, None for whole frames. Models in
-    `any_classes` may share no class with the dataset. `specs` are the models' specs from their first load, which must
-    match wherever they are loaded again. It pickles, and holds no reference to its runner.
+    `models` are specs by name. `load` has the models' load options by name, including the device, and `own` has the
+    options in which a model differs from the others. `cores` is the number of threads that the models share; None means
+    all cores. `crops` defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a
+    class with the dataset. `specs` are the models' specs from their first load, which must match when they are loaded
+    again. The definition can be pickled, and has no reference to its runner.
     """
 
     dataset: Path
@@ -61,9 +62,10 @@ class WorkerSpec:
     crops: Crops | None = None
     any_classes: frozenset[str] = frozenset()
     specs: Mapping[str, ModelSpec] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        expect(len(self.models) > 0, "recipe", "at least one model", 0)
+        expect(len(self.models) > 0, "worker spec", "at least one model", 0)
         expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
 
 
@@ -76,9 +78,9 @@ class RemoteWorkers(Protocol):
 
 @dataclass(slots=True)
 class ModelOutcome:
-    """A model's statistics: frames predicted now, cached, and unreadable, seconds in its forward, and its failure.
+    """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
 
-    `first_problem` is why the first of the frames tried now was unreadable.
+    `first_problem` is the error of the first frame that was unreadable this time.
     """
 
     n_new: int = 0
@@ -102,20 +104,20 @@ def run_models(
     as_input: Collection[int] = (),
     elsewhere: RemoteWorkers | None = None,
 ) -> dict[str, ModelOutcome]:
-    """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
+    """Predict the rows that are not in a model's store yet. Frames are read once for all models.
 
-    Rows in `as_input` already are model inputs, and are neither resized nor cropped.
+    Rows in `as_input` are already model inputs, and are neither resized nor cropped.
 
-    A model that fails is skipped from then on, and the others continue. Ctrl-C keeps complete batches. For work done
-    `elsewhere`, instead of by a local worker, it keeps complete shards.
+    If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept;
+    of work done `elsewhere`, only complete shards are kept.
     """
-    asked = np.zeros(len(frame_names), dtype=bool)
-    asked[rows] = True
-    kept = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
-    missing = {name: asked & ~mask for name, (mask, _) in kept.items()}
+    requested = np.zeros(len(frame_names), dtype=bool)
+    requested[rows] = True
+    stored = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
+    missing = {name: requested & ~mask for name, (mask, _) in stored.items()}
     outcomes = {
-        name: ModelOutcome(n_kept=int((asked & mask).sum()), n_unreadable=n_errors)
-        for name, (mask, n_errors) in kept.items()
+        name: ModelOutcome(n_kept=int((requested & mask).sum()), n_unreadable=n_errors)
+        for name, (mask, n_errors) in stored.items()
     }
     total = int(sum(mask.sum() for mask in missing.values()))
     if not total:
@@ -123,15 +125,15 @@ def run_models(
     begin = time.perf_counter()
     names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
     with progress.task(f"predict {names}", total) as tick:
-        here = None
-        shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
+        worker = None
+        shards = _shards(missing, np.flatnonzero(requested), options.shard_size, outcomes)
         if elsewhere is not None:
             results = elsewhere.results(shards, tick)
         else:
-            here = ShardWorker(
+            worker = ShardWorker(
                 runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
             )
-            results = LocalExecutor(in_flight=options.in_flight).map(here, shards)
+            results = LocalExecutor(in_flight=options.in_flight).map(worker, shards)
         try:
             for result in results:
                 _keep(result, stores, outcomes)
@@ -139,8 +141,8 @@ def run_models(
             _keep(interrupted.done, stores, outcomes)
             raise KeyboardInterrupt from interrupted
         finally:
-            if here is not None:
-                here.close()
+            if worker is not None:
+                worker.close()
     for outcome in outcomes.values():
         outcome.wall_s = time.perf_counter() - begin
     return outcomes

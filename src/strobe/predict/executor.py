@@ -1,4 +1,4 @@
-"""Executors on this machine. A distributed one needs only the same `map`."""
+"""Executors on this machine. A distributed executor only needs the same `map` method."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +14,10 @@ Result = TypeVar("Result")
 
 
 class LocalExecutor:
-    """Runs shards in this process: one after another in the calling thread, or a few at once on threads.
+    """Runs shards in this process, one after another in the calling thread, or a few at once in threads.
 
-    `in_flight` 1 suits a CPU, where the model uses every core. 2 keeps a GPU busy while a shard ends.
+    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep it
+    busy while a shard ends.
 
     >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
     [0, 1, 4, 9]
@@ -27,7 +28,7 @@ class LocalExecutor:
         self._in_flight = in_flight
 
     def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
-        """Yield results as they finish. Shards are taken from the iterable only when there is room."""
+        """Yield results as they finish. A shard is taken from the iterable only when it can start."""
         if self._in_flight == 1:
             for shard in shards:
                 yield function(shard)

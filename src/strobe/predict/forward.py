@@ -19,7 +19,7 @@ __all__ = ["FORWARDS", "Block", "Forward", "Runner", "own_best", "project_detect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A loaded model with the map to the dataset's classes. `made_on` is the kind of device it runs on, for shards."""
+    """A loaded model with the map to the dataset's classes. Shards record `made_on`, the kind of its device."""
 
     name: str
     model: Classifier | Detector
@@ -35,7 +35,10 @@ class Runner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One forward's output. Appended as a unit, so that threads and Ctrl-C see all of it or nothing."""
+    """The output of one forward.
+
+    The output is appended in one step, so that threads and Ctrl-C see all of it or nothing.
+    """
 
     rows: list[int]
     seconds: float = 0.0
@@ -47,10 +50,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The two functions of a task: run a batch through the model, and merge the answers of blocks.
+    """The two functions of a task.
 
-    The second takes the blocks, the number of unreadable rows, the rows of both to keep, and the reasons for unreadable
-    rows.
+    The first runs a batch through the model, and the second merges the answers of blocks.
+
+    The second function takes the blocks, the number of unreadable rows, the rows of each block to keep, and the error
+    of each unreadable row.
     """
 
     block: Callable[[Runner, list[int], Sequence[Any], Sequence[str]], Block]
@@ -61,13 +66,16 @@ def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int3
     """Return the model's own best class and its confidence, before any projection."""
     best = scores.argmax(axis=1)
     top = scores[np.arange(len(best)), best]
-    # Softmax at the largest logit: one over the sum of the exponentials relative to it.
+    # The softmax of the largest logit is 1 / Σ exp(logit − largest logit).
     confidence = 1 / np.exp(scores - top[:, None]).sum(axis=1, dtype=np.float64) if kind == "logits" else top
     return best.astype(np.int32), confidence.astype(np.float32)
 
 
 def project_detections(found: Detections, projection: Projection) -> Detections:
-    """Return boxes with the dataset's labels. A box whose class maps to none of them gets −1 − its own class."""
+    """Return boxes with the dataset's labels.
+
+    If a box's class maps to no label, the box gets −1 minus the number of its own class.
+    """
     if projection.is_identity:
         return found
     own = found.label.astype(np.int64)
@@ -125,7 +133,7 @@ def _class_answers(
     )
 
 
-def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:  # noqa: ARG001 (every task's)
+def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:  # noqa: ARG001 (the signature of all tasks)
     found = cast(Detector, runner.model).forward(prepared)
     if not isinstance(found, list) or len(found) != len(rows):
         raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")

@@ -1,4 +1,4 @@
-"""Shards of work, and one model's progress through a shard: its batches, their outputs, and the returned answers."""
+"""Shards of work, and one model's progress in a shard: its batches, their outputs, and the returned answers."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["Shard", "ShardResult", "Work", "result_of", "wanted", "work_of"]
 class Shard:
     """A unit of work: frame rows, and for each model the rows it has not predicted yet.
 
-    Batches are cut at fixed positions of `rows`, so a resumed run makes the same batches as an uninterrupted one.
+    Batches are cut at fixed positions of `rows`, so a resumed run makes the same batches as an uninterrupted run.
     """
 
     rows: Ints
@@ -31,14 +31,19 @@ class Shard:
         return f"frames {int(self.rows[0])} to {int(self.rows[-1])}"
 
     def __post_init__(self) -> None:
-        expect(len(self.rows) > 0 and bool((np.diff(self.rows) > 0).all()), "Shard.rows", "ascending, each once", None)
+        expect(
+            len(self.rows) > 0 and bool((np.diff(self.rows) > 0).all()),
+            "Shard.rows",
+            "ascending, without repeats",
+            None,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
-    """A shard's results: rows (ascending) and answers per model that ran, and a line for each that failed.
+    """A shard's results: the rows (ascending) and answers of each model that ran, and an error for each failed model.
 
-    `made_on` is the kind of device each ran on.
+    `made_on` is the kind of device that each model ran on.
     """
 
     parts: dict[str, tuple[NDArray[np.int64], Answers]] = field(default_factory=dict)
@@ -50,7 +55,7 @@ class ShardResult:
 
 @dataclass(slots=True)
 class Work:
-    """One model's progress through one shard. Threads and Ctrl-C see a batch's answers completely or not at all."""
+    """One model's progress in one shard. Threads and Ctrl-C see either all answers of a batch or no answers."""
 
     runner: Runner
     batches: list[NDArray[np.int64]]
@@ -59,7 +64,7 @@ class Work:
     failure: str | None = None
 
     def forward(self, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> bool:
-        """Run the model over prepared frames and keep its output. Returns False if it failed."""
+        """Run the model on prepared frames and keep its output. Returns False if it failed."""
         begin = time.perf_counter()
         try:
             block = FORWARDS[Task(self.runner.model.spec.task)].block(self.runner, rows, prepared, names)
@@ -70,7 +75,7 @@ class Work:
         return True
 
     def fail(self, error: Exception, *, n: int, what: str) -> None:
-        """Record that the model failed on `n` frames: what it was doing, and what to try, in one line."""
+        """Record the model's failure in one line: the number of frames `n`, the step, and a remedy."""
         name = self.runner.name
         if isinstance(error, StrobeError):
             self.failure = str(error)
@@ -82,7 +87,7 @@ class Work:
             self.failure = f"{name}: raised {type(error).__name__} on {printable(what)}: {problem}"
 
     def part(self, needed: NDArray[Any]) -> tuple[NDArray[np.int64], Answers] | None:
-        """Return the predictions of the needed rows, ascending, without rows that only filled up a batch."""
+        """Return the predictions for the needed rows, ascending, without rows that were only added to fill a batch."""
         done, errors = list(self.done), dict(self.errors)
         rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
         keep = np.flatnonzero(np.isin(rows, needed))
@@ -95,12 +100,12 @@ class Work:
 
 
 def work_of(shard: Shard, runners: Mapping[str, Runner]) -> list[Work]:
-    """Return the work of a shard for the models that need some of its rows."""
+    """Return a shard's work for each model that needs some of the shard's rows."""
     return [Work(runners[name], _plan(shard, runners[name], rows)) for name, rows in shard.needed.items() if len(rows)]
 
 
 def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """Return the shard's batches that contain a needed row, cut at fixed positions and complete."""
+    """Return the complete batches, cut at fixed positions of the shard, that contain a needed row."""
     size = runner.batch_size
     rows = np.asarray(shard.rows, dtype=np.int64)
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
@@ -108,25 +113,25 @@ def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np
 
 
 def wanted(work: Sequence[Work]) -> dict[int, list[Work]]:
-    """Return which models request each row."""
-    found: dict[int, list[Work]] = {}
-    for one in work:
-        for batch in one.batches:
+    """Return the models that request each row."""
+    models_of_row: dict[int, list[Work]] = {}
+    for model_work in work:
+        for batch in model_work.batches:
             for row in batch.tolist():
-                found.setdefault(row, []).append(one)
-    return found
+                models_of_row.setdefault(row, []).append(model_work)
+    return models_of_row
 
 
 def result_of(work: Sequence[Work], shard: Shard, *, complete: bool) -> ShardResult:
     """Return the shard's results so far."""
     result = ShardResult(complete=complete)
-    for one in work:
-        name = one.runner.name
-        result.forward_s[name] = sum(block.seconds for block in one.done)
-        result.made_on[name] = one.runner.made_on
-        if one.failure is not None:
-            result.failures[name] = one.failure
-        part = one.part(np.asarray(shard.needed[name]))
+    for model_work in work:
+        name = model_work.runner.name
+        result.forward_s[name] = sum(block.seconds for block in model_work.done)
+        result.made_on[name] = model_work.runner.made_on
+        if model_work.failure is not None:
+            result.failures[name] = model_work.failure
+        part = model_work.part(np.asarray(shard.needed[name]))
         if part is not None:
             result.parts[name] = part
     return result

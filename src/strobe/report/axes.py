@@ -1,4 +1,4 @@
-"""Charts for Python users: on their own axes or new ones, in the style of the report."""
+"""Charts for Python users, in the style of the report and on given or new axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,10 @@ __all__ = ["lines_on", "rows_on"]
 
 
 def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str) -> Any:
-    """Plot one model's estimates against a number, with their band; each further line takes the next colour.
+    """Plot one model's estimates against a number, with their intervals as a band. Each further call uses the next
+    colour.
 
-    Returns the axes. If none are given, new pyplot axes are created, so that a notebook shows them.
+    Returns the axes. Without `ax`, new pyplot axes are created, so that a notebook shows the plot.
     """
     with look(10):
         axes = _new(inches=(6.4, 3.8)) if axes is None else axes
@@ -42,7 +43,7 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
 
 
 def rows_on(axes: Any, names: Sequence[str], pairs: Sequence[tuple[Estimate, Estimate]], *, xlabel: str) -> Any:
-    """Plot two estimates per class, on anchors (grey) and on whole sets. Returns the axes."""
+    """Plot two estimates per class: on anchors (grey) and on whole sets. Returns the axes."""
     with look(10):
         axes = _new(inches=(6.4, 1.2 + 0.32 * len(names))) if axes is None else axes
         for row, (before, after) in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Before and after: the change of the sets from one model to another, in words, a table and a figure."""
+"""Show which sets changed from one model to another: in words, as a table and as a figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["ChangeRow", "ChangeTable", "before_after", "before_after_curve", "ch
 
 
 def find_change(view: View) -> Change | None:
-    """Return the change that the page reports; None if no pair was chosen or no comparison exists."""
+    """Return the change that the page reports, or None if no pair was chosen or no comparison exists."""
     rows = _rows(view)
     whole = next((row for row in rows if row.metric in WHOLE_SETS), None)
     return change(whole, before=view.change[0]) if whole and view.change else None
@@ -28,7 +28,7 @@ def _rows(view: View) -> list[Comparison]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRow:
-    """One measure of both models, and after − before with the interval of its paired test."""
+    """One measure for both models, the difference (after − before), and its interval from the paired test."""
 
     measure: str
     before: Estimate
@@ -39,7 +39,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTable:
-    """The content of the page's part on before and after, except its figure."""
+    """The content of the page's before-and-after section, without the figure."""
 
     change: Change
     rows: Sequence[ChangeRow]
@@ -48,7 +48,7 @@ class ChangeTable:
 
 
 def change_table(view: View) -> ChangeTable | None:
-    """Return the table of the chosen pair; None if there is none, or if every image is a set of its own."""
+    """Return the table of the chosen pair. Return None if no pair was chosen, or if every set is a single image."""
     found = find_change(view)
     if found is None or view.words.is_still:
         return None
@@ -77,12 +77,12 @@ def _turned(found: Estimate) -> Estimate:
     return replace(found, value=-found.value, low=low, high=high)
 
 
-@question("before_after", "What became of the sets?")
+@question("before_after", "Which sets change?")
 def before_after(view: View) -> Answer:
-    """Show every set once: held by both, newly held, newly broken, held by neither."""
+    """Show every set once, as held by both models, newly held, newly broken, or held by neither."""
     found = find_change(view)
     if found is None:
-        return Missing("no two models were set beside each other as before and after.")
+        return Missing("no two models were chosen as before and after.")
     held = _held(view, found)
     parts = [
         ("held by both", held - found.newly_broken, RIGHT, 1.0),
@@ -91,23 +91,25 @@ def before_after(view: View) -> Answer:
         ("held by neither", max(found.n_sets - held - found.newly_held, 0), GREY, 0.55),
     ]
     net = found.newly_held - found.newly_broken
-    gain = "as many as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
+    gain = "as many sets as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
+    held_means = "A set is held if the model is right on its anchor and on every other frame."
+    if found.detection:
+        held_means = "A detector holds a set if AP is above 0 on the anchor and no frame has a lower AP."
     return FigureContent(
         sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
-        how="Every set once. Newly held: the first model does not hold it and the second does; newly broken: the other "
-        "way round. Held means right on the anchor and on every frame of the set"
-        + (", for a detector: AP above 0 on the anchor, and nowhere lower." if found.detection else "."),
+        how=f"Every set is counted once. Newly held: only the second model holds it. Newly broken: only the first "
+        f"model holds it. {held_means}",
         paint=_bars(parts, found.n_sets),
         inches=(1.75, 2.5),
     )
 
 
-@question("before_after_curve", "How far from the anchor does it help?")
+@question("before_after_curve", "At which distance from the anchor does it help?")
 def before_after_curve(view: View) -> Answer:
-    """Show the curves of only the two models, if the page's other curves have more."""
+    """Show the curves of the two models in a figure of their own if the page's other curves show more models."""
     found = find_change(view)
     if found is None or len(view.detectors if found.detection else view.classifiers) < 3:
-        return Missing("the two models are in the page's other curves.")
+        return Missing("the other curves of the page already show the two models.")
     pair = (found.before, found.after)
     if found.detection:
         boxes = {name: view.detectors[name] for name in pair}
@@ -116,27 +118,27 @@ def before_after_curve(view: View) -> Answer:
         classes = {name: view.classifiers[name] for name in pair}
         series = lines_of(classes, lambda one: ((row.k, row.acc) for row in one.curve))
     if len(series) < 2:
-        return Missing("one of the two has no curve.")
+        return Missing("one of the two models has no curve.")
     near, far = (value_of(series[1].y[place]) - value_of(series[0].y[place]) for place in (0, -1))
     who = printable(found.after)
     return FigureContent(
-        sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
-        how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
-        "alike is accuracy." + bands_text(series),
+        sentence=f"On the anchors, {who} {_gains(near)}; {view.words.within}, it {_gains(far)}.",
+        how="Both models as k grows. A gain that appears only at large k is a gain in robustness. A gain of the same "
+        "size at every k is a gain in accuracy." + bands_text(series),
         paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
         inches=(3.8, 3.9),
     )
 
 
 def _gains(gain: float) -> str:
-    """Return a gain in words; less than a twentieth of a point counts as none."""
+    """Return a gain in words. A gain below a twentieth of a point counts as no gain."""
     if abs(gain) < 0.0005:
         return "gains nothing"
     return f"{'gains' if gain > 0 else 'loses'} {points(abs(gain))}"
 
 
 def _held(view: View, found: Change) -> int:
-    """Return how many of the sets the model before holds."""
+    """Return the number of sets that the earlier model holds."""
     model = view.results.models[found.before]
     if found.detection:
         return sum(row.status == "holds" for row in getattr(model, "chosen_frames", ()))

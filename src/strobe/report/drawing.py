@@ -46,10 +46,12 @@ Paint = Callable[[Any, bool], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureContent:
-    """The finding of a figure in words and how to paint it; `choice` names the model if it is about one.
+    """The finding of a figure in words, and the function that paints the figure.
 
-    `paint(figure, is_narrow)` draws on an empty figure; `inches` are the heights of the wide and the narrow version.
-    Without `paint` there are only words.
+    `choice` names the model if the finding is about one model.
+
+    `paint(figure, is_narrow)` draws on an empty figure. `inches` are the heights of the wide and the narrow version.
+    Without `paint`, the finding has only words.
     """
 
     sentence: str
@@ -62,7 +64,7 @@ class FigureContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of the report: its finding for this data in words, and the drawing, or why there is none."""
+    """A figure of the report: its finding in words, and the drawing or the reason why there is no drawing."""
 
     name: str
     title: str
@@ -78,9 +80,10 @@ Answer = FigureContent | Missing | list[FigureContent]
 
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
-    """A figure: its name (also its file's), the question above it, and the function that finds the answer in results.
+    """A figure: its name (also the name of its file), the question above it, and the function that finds the answer in
+    results.
 
-    The answer is one finding, one for each of several models (`NAME_1`, …), or the reason why there is none.
+    The answer is one finding, a finding for each model (`NAME_1`, …), or the reason why there is none.
     """
 
     name: str
@@ -88,7 +91,7 @@ class FigureSpec:
     answer: Callable[[View], Answer]
 
     def figures(self, view: View) -> list[Figure]:
-        """Return the drawn answer; a figure without a drawing is omitted, and its sentence gives the reason."""
+        """Return the drawn answer. A figure without a drawing is omitted, and its sentence gives the reason."""
         found = self.answer(view)
         if isinstance(found, Missing):
             why = found.reason[:1].upper() + found.reason[1:].rstrip(".") + "."
@@ -110,7 +113,7 @@ class FigureSpec:
 
 
 def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], FigureSpec]:
-    """Turn a function View → answer into the question of that name; the page lists it in a chapter."""
+    """Turn a function from a View to an answer into the question of that name, which the page lists in a chapter."""
     return lambda answer: FigureSpec(name, title, answer)
 
 
@@ -125,7 +128,7 @@ class Series:
 
 
 def lines_of(models: Mapping[str, T], points: Callable[[T], Iterable[tuple[float, Estimate]]]) -> list[Series]:
-    """Return a line through the measured points of every model; models without points are skipped."""
+    """Return a line through the measured points of every model. Models without points are skipped."""
     out = []
     for place, (name, model) in enumerate(models.items()):
         kept = [(float(x), y) for x, y in points(model) if is_known(y)]
@@ -142,7 +145,10 @@ def offset_lines(models: Mapping[str, Iterable[OffsetError]]) -> list[Series]:
 def line_chart(
     series: Sequence[Series], xlabel: str, ylabel: str, *, steps: bool = False, whole: bool = True, cut: bool = True
 ) -> Paint:
-    """Draw lines against a growing quantity: x at `whole` numbers, y `cut` to [0, 1]; `steps` have no markers."""
+    """Draw lines against a growing quantity.
+
+    `whole` puts x ticks at whole numbers, `cut` limits y to [0, 1], and `steps` draws steps without markers.
+    """
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -160,7 +166,7 @@ def line_chart(
 def offset_chart(
     series: Sequence[Series], words: Subject, *, behind: Sequence[Series] = (), bands: bool = True
 ) -> Paint:
-    """Draw the error against the signed distance; lines `behind` are wide and grey."""
+    """Draw the error against the signed distance. The lines in `behind` are wide and grey."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -178,13 +184,13 @@ def offset_chart(
 
 
 def why_none(view: View, key: str, otherwise: str) -> str:
-    """Return why a figure is omitted: the reason in the results, or a generic one."""
-    said = {one.reasons.get(key, "") for one in view.classifiers.values()} - {""}
-    return printable(sorted(said)[0]) if said else otherwise
+    """Return why a figure is omitted: the reason in the results, or a generic reason."""
+    reasons = {one.reasons.get(key, "") for one in view.classifiers.values()} - {""}
+    return printable(sorted(reasons)[0]) if reasons else otherwise
 
 
 def names_below(figure: Any, n_models: int, *, is_narrow: bool) -> None:
-    """Draw a legend of the models under the figure, if there are several."""
+    """Draw a legend under the figure if it shows several models."""
     if n_models > 1:
         figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
@@ -195,7 +201,7 @@ def per_cent(axes: Any, *, which: str = "y") -> None:
 
 
 def in_points(axes: Any, *, which: str = "x") -> None:
-    """Set tick labels in percentage points, for an axis of differences; the axis label gives the unit."""
+    """Set tick labels in percentage points for an axis of differences. The axis label gives the unit."""
     _hundredths(axes, which, "")
 
 
@@ -216,7 +222,9 @@ def _hundredths(axes: Any, which: str, unit: str) -> None:
 
 
 def shares(axes: Any) -> None:
-    """Set y limits that exclude impossible shares, which a flat line at an end would otherwise show."""
+    """Set y limits that exclude impossible shares. Without these limits, a flat line at 0 or 1 would extend the axis
+    too far.
+    """
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, -0.012), min(high, 1.012))
 
@@ -229,17 +237,19 @@ def whole_numbers(axes: Any) -> None:
 
 
 MOST_BANDS = 3
-"""The most lines with a band; more bands would not be distinguishable."""
+"""The largest number of lines with a band. More bands would not be distinguishable."""
 
 
 def bands_text(series: Sequence[Series]) -> str:
-    """Return what the bands of these lines are, or where the intervals are instead; empty if there are none."""
+    """Return a sentence that explains the bands of these lines, or that names the place of the intervals.
+
+    Return an empty text if there are no intervals.
+    """
     if not any(one.low is not None for line in series for one in line.y):
         return ""
     if len(series) > MOST_BANDS:
-        return f" Intervals are not drawn for more than {MOST_BANDS} lines; tables/ has them."
-    whose = " of the line in its colour" if len(series) > 1 else ""
-    return f" The band between broken edges is the 95 % interval{whose}."
+        return f" With more than {MOST_BANDS} lines, the figure omits intervals; tables/ has them."
+    return " Bands with dashed edges are 95 % intervals." if len(series) > 1 else " The band is the 95 % interval."
 
 
 _EDGES = ((0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2)))
@@ -247,9 +257,9 @@ _EDGES = ((0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2)))
 
 
 def band(axes: Any, series: Series, *, step: bool = False) -> None:
-    """Draw the interval as a light band, if there is one; its edges have the line's colour and their own dash style.
+    """Draw the interval, if known, as a light band. Its edges have the line's colour and their own dash style.
 
-    If bands overlap, their edges show which is which.
+    If several bands overlap, their dash styles distinguish them.
     """
     kept = [(x, e.low, e.high) for x, e in zip(series.x, series.y, strict=True) if e.low is not None]
     if len(kept) > 1:
@@ -264,7 +274,9 @@ def band(axes: Any, series: Series, *, step: bool = False) -> None:
 def series_lines(
     axes: Any, many: Sequence[Series], *, is_narrow: bool, step: bool = False, bands: bool = True, markers: bool = True
 ) -> None:
-    """Draw every series as a line with its band, labelled at its end (wide) or in a legend below (narrow, or many)."""
+    """Draw every series as a line with its band. Names are at the line ends, or in a legend below if the figure is
+    narrow or has many lines.
+    """
     ends = []
     for series in reversed(many):  # the best is drawn last, on top
         if bands and len(many) <= MOST_BANDS:
@@ -295,7 +307,7 @@ def legend_below(axes: Any, *, is_narrow: bool) -> None:
 
 
 def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write names at the right end of lines, moved apart until none overlaps."""
+    """Write names at the right ends of lines, and move them apart until none overlap."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.062
     placed: list[tuple[float, str, str]] = []
@@ -311,14 +323,14 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def whisker(axes: Any, y: float, found: Estimate, colour: str, *, marker: str = "o") -> None:
-    """Draw one estimate as a point with its interval, horizontally."""
+    """Draw one estimate as a point with a horizontal interval."""
     if found.low is not None:
         axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, alpha=0.55, zorder=2)
     axes.plot([found.value], [y], marker=marker, color=colour, markersize=6, markeredgecolor="none", zorder=3)
 
 
 def names_on_y(axes: Any, names: Sequence[str], *, limit: int = 26) -> None:
-    """Put categories on the y axis, first on top, without a grid."""
+    """Put categories on the y axis, with the first at the top and without a grid."""
     axes.set_yticks(range(len(names)), [short(printable(name), limit) for name in names])
     axes.tick_params(axis="y", labelcolor=INK)
     axes.set_ylim(len(names) - 0.5, -0.5)

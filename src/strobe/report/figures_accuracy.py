@@ -1,4 +1,4 @@
-"""The figures of accuracy: against k and time, survival, and comparisons of models."""
+"""Plots of accuracy: by k, by time, as a survival curve, and for pairs of models."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,30 +33,29 @@ def curve(view: View) -> Answer:
     models, words = view.drawn(view.classifiers), view.words
     series = lines_of(models, lambda one: ((point.k, point.acc) for point in one.curve))
     if not series:
-        return Missing(why_none(view, "curve", "no accuracy for growing k was found in these results."))
+        return Missing(why_none(view, "curve", "these results have no accuracy by k."))
 
     first = series[0]
     start, end = value_of(first.y[0]), value_of(first.y[-1])
     half = next((x for x, e in zip(first.x, first.y, strict=True) if start - value_of(e) >= (start - end) / 2), None)
     reach = words.up_to(f"{first.x[-1]:.0f}")
     text = (
-        f"{printable(first.name)} starts at {percent(start)} on the anchors alone and is right on the whole set "
-        f"{reach} in {percent(end)}"
+        f"{printable(first.name)} falls from {percent(start)} on the anchors to {percent(end)} on sets {reach}"
         if start > end
-        else f"{printable(first.name)} stays at {percent(start)}, from the anchors alone to the whole set {reach}"
+        else f"{printable(first.name)} stays at {percent(start)}, from the anchors alone to sets {reach}"
     )
     if start > end and half and half < first.x[-1]:
-        text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
+        text += f"; half of the loss occurs {words.up_to(f'{half:.0f}')}"
     return FigureContent(
         sentence=text + "." + view.drawn_text(view.classifiers),
-        how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail."
+        how="The curve starts at acc_orig (k = 0). It can only fall, because a larger set has more chances to fail."
         + bands_text(series),
         paint=line_chart(series, words.k_label, "acc_pmk"),
         inches=(4.0, 3.9),
     )
 
 
-@question("time_curve", "How fast, in milliseconds?")
+@question("time_curve", "How fast does accuracy fall with time?")
 def time_curve(view: View) -> Answer:
     """Accuracy against milliseconds."""
     models = view.drawn(view.classifiers)
@@ -67,20 +66,20 @@ def time_curve(view: View) -> Answer:
     if not series:
         reasons = {one.reason for one in curves.values() if isinstance(one, Missing)} - {""}
         why = f" ({printable(sorted(reasons)[0])})" if reasons else ""
-        return Missing(f"no accuracy against time is known for this data{why}.")
+        return Missing(f"this data has no accuracy by time{why}.")
 
     first = series[0]
     start, end = value_of(first.y[0]), value_of(first.y[-1])
     moves = f"falls from {percent(start)} to {percent(end)}" if start > end else f"stays at {percent(start)}"
     n = first.y[0].n  # every point is of the same sets
     text = (
-        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the {counted(n, 'set')} "
-        "that reach that far on at least one side."
+        f"Within {first.x[-1]:.0f} ms of the anchor, {printable(first.name)} {moves}. This uses the "
+        f"{counted(n, 'set')} that extend that far on at least one side."
     )
     return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
-        how="The same number of frames lasts longer the slower the video; time makes different rates comparable."
-        + bands_text(series),
+        how="The same number of frames spans more time in a video with a low frame rate. On a time axis, different "
+        "frame rates are comparable." + bands_text(series),
         paint=line_chart(series, "milliseconds on either side of the anchor", "accuracy", steps=True, whole=False),
         inches=(4.0, 3.9),
     )
@@ -88,46 +87,46 @@ def time_curve(view: View) -> Answer:
 
 @question("first_failure", "How long does a right answer last?")
 def first_failure(view: View) -> Answer:
-    """How far from the anchor right answers last."""
+    """The distance from the anchor up to which answers stay right."""
     models, words = view.drawn(view.classifiers), view.words
     series = lines_of(models, lambda one: ((row.distance, row.alive) for row in one.first_failure.survival))
     if not series:
-        return Missing(
-            why_none(view, "first_failure", "no set has a right anchor and a member, so nothing can be followed.")
-        )
+        return Missing(why_none(view, "first_failure", "no set has both a right anchor and another member."))
 
     started = [_from_one(line) for line in series]
     first = series[0]
     found = models[first.name].first_failure
-    who = f"Of {counted(found.n, 'right anchor')} {printable(first.name)} loses"
-    lasts = "more than half last to the end"
+    who = f"{printable(first.name)} has {counted(found.n, 'right anchor')}"
+    lasts = "more than half of the answers stay right to the end"
     if found.median is not None:
-        lasts = f"half have failed {words.up_to(f'{found.median:.0f}')}"
-    lost = f"{plain_number(found.events)} inside the set; {lasts}" if found.events else "none inside the set"
+        lasts = f"half of the answers fail {words.up_to(f'{found.median:.0f}')}"
+    lost = f"In {plain_number(found.events)} of these sets, a frame is wrong; {lasts}"
+    if not found.events:
+        lost = "None of these sets has a wrong frame"
     return FigureContent(
-        sentence=f"{who} {lost}." + view.drawn_text(view.classifiers),
-        how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
-        "that ends earlier counts as long as it was seen." + bands_text(series),
+        sentence=f"{who}. {lost}." + view.drawn_text(view.classifiers),
+        how="Kaplan–Meier estimate over sets whose anchor is right, up to the first wrong frame on either side. A set "
+        "that ends without a wrong frame is censored at its last frame." + bands_text(series),
         paint=line_chart(started, words.distance_label, "answers still right", steps=True, whole=words.is_video),
         inches=(3.8, 3.8),
     )
 
 
 def _from_one(series: Series) -> Series:
-    """Return the line from the anchor on, where every counted answer is right."""
+    """Return the line that starts at the anchor, where every counted answer is right."""
     if series.x[0] == 0:
         return series
     one = Estimate(value=1.0, low=1.0, high=1.0, n=series.y[0].n)
     return replace(series, x=[0.0, *series.x], y=[one, *series.y])
 
 
-@question("comparison", "Which differences between models are real?")
+@question("comparison", "Which differences between models are significant?")
 def comparison(view: View) -> Answer:
-    """Differences between models with their intervals."""
+    """The differences between models with their intervals."""
     rows = [row for row in view.results.comparison if is_known(row.difference) and not row.metric.startswith("map")]
     if not rows:
         few = len(view.classifiers) < 2
-        return Missing("one model alone cannot be compared." if few else "nothing was compared.")
+        return Missing("a comparison needs at least two models." if few else "no models were compared.")
     metric = "acc_orig" if view.words.is_still else "acc_pmk"
     wanted = [row for row in rows if row.metric == metric] or rows
     # The differences that the sentence below counts are drawn first, even if they are small.
@@ -163,12 +162,12 @@ def comparison(view: View) -> Answer:
         text += f" {said}" if said else ""
     if len(shown) < len(wanted):
         part = f" of the {len(listed)} pairs of models shown" if len(listed) < len(wanted) else ""
-        text += f" {len(shown)}{part} are drawn, significant ones first; all are in tables/."
+        text += f" The figure shows {len(shown)}{part}, significant differences first; tables/ has all."
     height = 1.0 + 0.34 * len(shown)
     return FigureContent(
         sentence=text,
-        how="Right of zero the first model is ahead. Paired: both models answer on the same sets; grey diamonds could "
-        "be chance.",
+        how="To the right of zero, the first model is better. The test is paired: both models answer the same sets. "
+        "Grey diamonds are not significant.",
         paint=paint,
         inches=(height, height + 0.3),
     )

@@ -1,4 +1,4 @@
-"""The figures of a ladder of backgrounds: by rung, isolated effects, by context, by size, and two models compared."""
+"""Figures for a ladder of backgrounds: rungs, isolated effects, context, object size, and pairs of models."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,10 +39,10 @@ __all__ = [
     "background_area", "background_context", "background_contrasts", "background_models", "background_rungs",
 ]  # fmt: skip
 
-_NONE = "there is no ladder of backgrounds here."
+_NONE = "this data has no ladder of backgrounds."
 
 MOST_PAIRS = 6
-"""The most pairs of models with a figure of their own; all are in tables/contrasts.csv."""
+"""The largest number of model pairs with their own figure. tables/contrasts.csv has all pairs."""
 
 _DETECTOR = "boxes"
 """Specs with this prefix are detectors whose boxes were converted to answers."""
@@ -51,15 +51,17 @@ _DETECTOR = "boxes"
 def _estimated(found: LadderView) -> str:
     if not found.has_estimates:
         return ""
-    return f" {ESTIMATED} and hollow: it rests on boxes or masks that were estimated, not drawn."
+    return f" Hollow points marked {ESTIMATED} use estimated boxes or masks."
 
 
 # -- by rung -----------------------------------------------------------------------------------------------------
 
 
-@question("background_rungs", "How often is it right on each rung?")
+@question("background_rungs", "How accurate is each model on each rung?")
 def background_rungs(view: View) -> Answer:
-    """A row for every rung, a point for every model, and a line down from its result on the whole images."""
+    """A row for every rung, with a point for every model. A dotted line marks each model's accuracy on the whole
+    images.
+    """
     found = ladder(view)
     if found is None or not found.models:
         return Missing(_NONE)
@@ -84,7 +86,7 @@ def background_rungs(view: View) -> Answer:
         for line in (0.5, *((n_same - 0.5,) if n_same < len(steps) else ())):
             axes.axhline(line, color=GREY, linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("right")
+        axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         _legend(figure, axes, len(found.models), is_narrow=is_narrow)
 
@@ -97,16 +99,15 @@ def background_rungs(view: View) -> Answer:
         if known and is_known(whole):
             low = min(known, key=lambda row: value_of(row[1]))
             parts.append(
-                f"{printable(model)} is right on {percent(whole)} of the whole images and "
-                f"least often on “{low[0].name}” ({percent(low[1])})"
+                f"{printable(model)} is right on {percent(whole)} of the whole images. Its lowest accuracy is "
+                f"{percent(low[1])}, on “{low[0].name}”."
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(found.models) + 0.1)
     return FigureContent(
-        sentence="; ".join(parts) + "." + view.drawn_text(view.classifiers),
-        how="Points with 95 % intervals; dotted: the same model on the whole images. Below the second line are "
-        "controls, on which a person would not give the same answer, or nothing of the scene was changed. A rung "
-        "with an n of its own is missing for some images: differences are taken on those that have both."
-        + _estimated(found),
+        sentence=" ".join(parts) + view.drawn_text(view.classifiers),
+        how="Points have 95 % intervals. Dotted lines: the same model on the whole images. Rungs below the second line "
+        "are controls: a person would answer differently, or the scene is unchanged. A rung with its own n is missing "
+        "for some images. Differences use only images that have both rungs." + _estimated(found),
         paint=paint,
         inches=(height, height + 0.22 * len(found.models)),
     )
@@ -145,12 +146,12 @@ def _legend(figure: Any, axes: Any, n_models: int, *, is_narrow: bool) -> None:
 # -- isolated effects --------------------------------------------------------------------------------------------
 
 
-@question("background_contrasts", "Is it the background, or the magnification?")
+@question("background_contrasts", "Is the effect due to background or magnification?")
 def background_contrasts(view: View) -> Answer:
-    """A row for every isolated effect, a point for every model; effects that are not significant are grey."""
+    """A row for every isolated effect, and a point for every model. Effects that are not significant are grey."""
     found = ladder(view)
     if found is None or not found.contrasts:
-        return Missing(_NONE if found is None else "no two rungs differ in one thing alone.")
+        return Missing(_NONE if found is None else "no two rungs differ in only one thing.")
     shown = found.isolated
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -186,11 +187,11 @@ def background_contrasts(view: View) -> Answer:
     height = 1.0 + len(shown) * max(0.5, 0.17 * len(found.models) + 0.2)
     return FigureContent(
         sentence=" ".join(verdict(found, model) for model in some_models(found)),
-        how="Each row is the difference between two rungs that differ in one thing, on the images that have both, "
-        "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
-        "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification. "
-        "Magnifying enlarges the pixels there are: it shows no more of the object, and is no closer look."
-        + (f" {ESTIMATED} A side rests on boxes or masks that were estimated." if found.has_estimates else ""),
+        how="Each row is the difference between two rungs that differ in one thing, in points, on images that have "
+        "both. Tests and 95 % intervals are corrected for the number of rows (Holm). Hollow points are not "
+        "significant. “Cropping” is the usual comparison, which mixes background and magnification. Magnification "
+        "enlarges the existing pixels; it adds no detail."
+        + (f" {ESTIMATED} One side uses estimated boxes or masks." if found.has_estimates else ""),
         paint=paint,
         inches=(height, height + 0.25 * len(found.models)),
     )
@@ -199,13 +200,13 @@ def background_contrasts(view: View) -> Answer:
 # -- by context --------------------------------------------------------------------------------------------------
 
 
-@question("background_context", "How much around the object should it see?")
+@question("background_context", "How much context helps?")
 def background_context(view: View) -> Answer:
-    """Accuracy on the box crop against its width relative to the box, and on the whole image."""
+    """Accuracy on the box crop, by the crop's width relative to the box, and accuracy on the whole image."""
     found = ladder(view)
     steps = [] if found is None else [step for step in found.steps if step.facts and step.facts.axis == "context"]
     if found is None or len(steps) < 2:
-        return Missing(_NONE if found is None else "the box was cropped at one context alone.")
+        return Missing(_NONE if found is None else "the box was cropped at only one width.")
     lines = []
     for place, model in enumerate(found.models):
         row = [(step.level or 0.0, one) for step in steps
@@ -213,7 +214,7 @@ def background_context(view: View) -> Answer:
         if row:
             lines.append(Series(name=model, place=place, x=[x for x, _ in row], y=[one for _, one in row]))
     if not lines:
-        return Missing("no crop is predicted.")
+        return Missing("no crop has a prediction.")
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -245,12 +246,13 @@ def background_context(view: View) -> Answer:
         best = max(range(len(line.x)), key=lambda place: value_of(line.y[place]))
         parts.append(
             f"{printable(line.name)} goes from {percent(line.y[0])} ({line.x[0]:g}×) to {percent(line.y[-1])} "
-            f"({line.x[-1]:g}×), most at {line.x[best]:g}×; whole {percent(found.models[line.name].acc_orig)}"
+            f"({line.x[-1]:g}×). Its best width is {line.x[best]:g}×; on whole images it reaches "
+            f"{percent(found.models[line.name].acc_orig)}."
         )
     return FigureContent(
-        sentence="; ".join(parts) + ".",
-        how="The same objects, cut out with more and more around them: more background, and less magnification. Bands "
-        "and bars are 95 % intervals of each point; whether two points differ is tested below, on the same images.",
+        sentence=" ".join(parts),
+        how="Wider crops of the same objects have more background and less magnification. Bands and bars are the 95 % "
+        "interval of each point. The table of contrasts tests whether two points differ.",
         paint=paint,
         inches=(3.5, 4.0 + 0.2 * len(lines)),
     )
@@ -259,9 +261,9 @@ def background_context(view: View) -> Answer:
 # -- by size -----------------------------------------------------------------------------------------------------
 
 
-@question("background_area", "Does the background decide more where the object is small?")
+@question("background_area", "Does the background matter more for small objects?")
 def background_area(view: View) -> Answer:
-    """By the object's share of the image: accuracy on the whole image, and the effect of the background."""
+    """Accuracy on the whole image and the effect of the background, by the object's share of the image."""
     found = ladder(view)
     if found is None:
         return Missing(_NONE)
@@ -270,7 +272,7 @@ def background_area(view: View) -> Answer:
     bins = {name: rows for name, rows in bins.items() if rows}
     if not bins:
         why = [one.background.reasons.get("by_area", "") for one in found.models.values() if one.background]
-        return Missing(next((text for text in why if text), "no model was scored by size."))
+        return Missing(next((text for text in why if text), "no model was scored by object size."))
     place_of = {name: place for place, name in enumerate(found.models)}
 
     def value(row: AreaBin) -> Estimate | None:
@@ -288,7 +290,7 @@ def background_area(view: View) -> Answer:
     first = next(iter(bins.values()))
     whole = lines(lambda row: next(one.share for one in row.rungs if one.rung == ANCHOR))
     ground = lines(value) if main is not None else []
-    panels = [("right on the whole image", whole, False)]
+    panels = [("accuracy on whole images", whole, False)]
     if ground and main is not None:
         panels.append((f"{found.called(main)}, points", ground, True))
 
@@ -308,7 +310,7 @@ def background_area(view: View) -> Answer:
             ends = [f"{100 * row.high:.3g}" for row in first]
             step = 1 if len(ends) <= 6 else 2
             axes.set_xticks(range(0, len(ends), step), ends[::step])
-            axes.set_xlabel("object’s box, % of the image, up to")
+            axes.set_xlabel("box, % of the image (upper edge of bin)")
             if is_gap:
                 axes.axhline(0, color=INK, linewidth=1, zorder=1)
                 in_points(axes, which="y")
@@ -319,22 +321,22 @@ def background_area(view: View) -> Answer:
     parts = []
     for line in ground[: len(some_models(found))]:
         small, large = line.y[0], line.y[-1]
-        text = f"{printable(line.name)}: {measured(small, 'points')} where objects are smallest, "
-        text += f"{measured(large, 'points')} where they are largest"
-        parts.append(text + ("" if _apart(small, large) else ", and the intervals overlap"))
-    what = f"{found.called(main)}: " if main is not None and parts else ""
+        text = f"{printable(line.name)}: {measured(small, 'points')} for the smallest objects, "
+        text += f"{measured(large, 'points')} for the largest"
+        parts.append(text + ("" if _apart(small, large) else " (intervals overlap)"))
+    what = f"The effect “{found.called(main)}” by object size. " if main is not None and parts else ""
     sizes = f"{len(first)} bins of {min(row.n for row in first)} images or more"
     return FigureContent(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
-        how=f"Images in {sizes}, by the share that the box of the object takes. Bars are 95 % intervals of each "
-        "point, not corrected for the number of bins.",
+        how=f"Images are grouped into {sizes}, by the share of the image that the object’s box covers. Bars are 95 % "
+        "intervals, not corrected for the number of bins.",
         paint=paint,
         inches=(3.4, 2.7 * len(panels) + 0.2 * len(bins)),
     )
 
 
 def _apart(one: Estimate, two: Estimate) -> bool:
-    """Return whether both have an interval and these do not overlap."""
+    """Return whether both estimates have an interval and the two intervals do not overlap."""
     if one.low is None or one.high is None or two.low is None or two.high is None:
         return False
     return one.low > two.high or two.low > one.high
@@ -345,10 +347,13 @@ def _apart(one: Estimate, two: Estimate) -> bool:
 
 @question("background_models", "Which model is ahead, rung by rung?")
 def background_models(view: View) -> Answer:
-    """The difference between two models on every rung, on the same images; a detector against classifiers first."""
+    """The difference between two models on every rung, on the same images.
+
+    Pairs of a detector and a classifier come first.
+    """
     found = ladder(view)
     if found is None or len(found.models) < 2:
-        return Missing(_NONE if found is None else "there is one model.")
+        return Missing(_NONE if found is None else "a comparison needs at least two models.")
     rows = [one for one in view.results.contrasts or () if one.of == "models" and is_known(one.value)]
     known = {(one.a, one.b, one.held, one.level): one for one in rows}
     known |= {(one.b, one.a, one.held, one.level): replace(one, value=turned(one.value)) for one in rows}
@@ -360,7 +365,7 @@ def background_models(view: View) -> Answer:
                 if (row := known.get((a, b, step.variant, step.level))) is not None]  # fmt: skip
         if kept:
             out.append(_pair(a, b, kept, number, covered=covered_text(found, a, b)))
-    return out or Missing("no rung is answered by two models.")
+    return out or Missing("no rung has answers of two models.")
 
 
 def _is_detector(model: str) -> bool:
@@ -390,13 +395,13 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
     if whole is not None:
         first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
             b, a, -value_of(whole.value))  # fmt: skip
-        chance = "" if is_real(whole) else ", which could be chance"
+        chance = "" if is_real(whole) else " (not significant)"
         text += f". On the whole images {printable(first)} leads {printable(second)} by {points(value)}{chance}"
     height = 0.9 + 0.29 * len(rows)
     return FigureContent(
         sentence=f"{text}. {covered}".rstrip(),
-        how=f"{printable(a)} − {printable(b)} on the same images, with the 95 % intervals of the test, corrected "
-        "over all pairs and rungs (Holm). Grey diamonds could be chance.",
+        how=f"{printable(a)} − {printable(b)} on the same images. Tests and 95 % intervals are corrected for the "
+        "number of pairs and rungs (Holm). Grey diamonds are not significant.",
         paint=paint,
         inches=(height, height + 0.3),
         choice=f"{printable(a)} − {printable(b)}",

@@ -1,4 +1,4 @@
-"""Figures of people's boxes: their overlap, and the images they keep."""
+"""Figures of the boxes that people drew: their overlap, and the kept images."""
 
 from typing import Any
 
@@ -13,33 +13,38 @@ from strobe.report.wording import counted, is_known, percent
 __all__ = ["boxes_quality", "people_boxes"]
 
 MOST_PAIRS = 20
-"""The most pairs of people drawn; all are in tables/people_box_pairs.csv."""
+"""The largest number of pairs of people in the figure. tables/people_box_pairs.csv has all pairs."""
 
 
 def boxes_quality(view: View) -> str | None:
-    """Return how many people drew how many boxes, what is kept and why the rest is not; None if nobody drew a box."""
+    """Return how many images people drew boxes on, how many images they kept, and why they discarded the rest.
+
+    Return None without boxes.
+    """
     found = view.results.drawn
     if found is None or not found.n_pictures:
         return None
-    text = f"{people_text(found.n_people)} said where the object is in {counted(found.n_pictures, 'image')}: "
-    text += f"{found.kept.count} are kept ({percent(found.kept)})"
+    text = f"{people_text(found.n_people)} marked the object in {counted(found.n_pictures, 'image')}; "
+    text += f"{found.kept.count} images are kept ({percent(found.kept)})"
     if found.reasons:
-        said = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
-        text += f"; words that discard one: {said}"
+        reasons = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
+        text += f". Reasons for discarding images: {reasons}"
     if found.unsettled:
-        text += f"; {found.unsettled} are kept though two boxes overlap by less than {found.agree:g}"
+        text += f". In {found.unsettled} kept images, two boxes overlap by less than {found.agree:g}"
     return f"{text}."
 
 
-@question("people_boxes", "Do people see it in the same place?")
+@question("people_boxes", "Do people draw the same box?")
 def people_boxes(view: View) -> Answer:
-    """The median overlap of two people's boxes on an image: all, without a detector's own boxes, and pair by pair."""
+    """The median overlap of two people's boxes on an image: for all boxes, for all boxes except a detector's, and for
+    each pair of people.
+    """
     found = view.results.drawn
     if found is None or not is_known(found.overlap):
         return Missing("no image has the boxes of two people.")
-    rows: list[tuple[str, Estimate, str]] = [("every two boxes", found.overlap, INK)]
+    rows: list[tuple[str, Estimate, str]] = [("all pairs of boxes", found.overlap, INK)]
     if found.suggested.count and is_known(found.overlap_own):
-        rows.append(("a detector’s own aside", found.overlap_own, MUTED))
+        rows.append(("without detector boxes", found.overlap_own, MUTED))
     rows += [
         (f"{one.person} and {one.other}", one.overlap, RIGHT)
         for one in (found.pairs[:MOST_PAIRS] if found.n_people > 2 else ())
@@ -55,15 +60,16 @@ def people_boxes(view: View) -> Answer:
         axes.set_xlim(0, 1.02)
         axes.set_xlabel("overlap (IoU)")
 
-    text = f"Two people’s boxes on an image overlap by {kappa(found.overlap)} (IoU) at the median"
+    text = f"The median overlap (IoU) of two people’s boxes on an image is {kappa(found.overlap)}"
     if found.suggested.count:
-        text += f"; {percent(found.suggested)} of the boxes are a detector’s, taken as they were"
+        text += f"; {percent(found.suggested)} of the boxes are unchanged suggestions of a detector"
     if is_known(found.disagreed):
-        text += f". They see {percent(found.disagreed)} of the images differently at first"
+        text += f". In the first round, people disagree on {percent(found.disagreed)} of the images"
     return FigureContent(
         sentence=f"{text}.",
-        how="Boxes of round one, before anybody saw others’. The line is the 95 % interval over images. Two boxes "
-        f"that overlap by less than the dotted {found.agree:g} count as different and call for a second look.",
+        how="The figure uses boxes of the first round, which people draw without seeing the boxes of others. Lines "
+        "are 95 % intervals over "
+        f"images. Boxes that overlap by less than {found.agree:g} (dotted) count as different and get a second round.",
         paint=paint,
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),
     )

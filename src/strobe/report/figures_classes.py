@@ -1,4 +1,4 @@
-"""The classes that lose most: a dumbbell chart for each classifier and each detector."""
+"""The classes that lose the most: a dumbbell chart for each classifier and each detector."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
 MOST_CLASSES = 40
-"""The most classes in one figure; of more, those that lose most are drawn."""
+"""The largest number of classes in one figure. If there are more, the figure shows the classes that lose most."""
 
 __all__ = ["MOST_CLASSES", "class_accuracy", "detection_class", "dumbbell", "per_class"]
 
@@ -25,13 +25,16 @@ def per_class(view: View) -> Answer:
     """One chart per classifier: original and perturbed accuracy of every class."""
     found = []
     how = (
-        "In brackets the number of sets; * and paler, at the end: fewer than 10, too few to rank. A set counts in "
-        "every class of its anchor."
+        "The number of sets is in brackets. Classes with fewer than 10 sets are too small to rank. They come last, "
+        "are paler and are marked *. A set counts in every class of its anchor."
     )
     names = ("acc_orig", f"acc_pmk (k = {view.results.dataset.k})")
     if view.variants:
-        how = "In brackets the number of images; * and paler, at the end: fewer than 10, too few to rank."
-        names = ("as it is", "under every variant")
+        how = (
+            "The number of images is in brackets. Classes with fewer than 10 images are too small to rank. They "
+            "come last, are paler and are marked *."
+        )
+        names = ("original images", "under every variant")
     for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
         rows.sort(key=lambda row: (row.small, -value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
@@ -45,17 +48,20 @@ def per_class(view: View) -> Answer:
 def _loses(model: str, rows: Sequence[ClassScore]) -> str:
     worst, among = _worst(rows)
     if _lost(worst) <= 0:
-        return f"{printable(model)} loses nothing{among or ' in any class'}."
+        return f"{printable(model)} has no drop{among or ' in any class'}."
     text = f"{_most(model, rows)} ({points(_lost(worst))}, n = {worst.headline.orig.n})"
     steady = sum(1 for row in rows if row.acc_orig.value == row.acc_pmk.value)
-    return text + (f"; {steady} of {len(rows)} classes lose nothing." if steady else ".")
+    return text + (f"; {steady} of {len(rows)} classes have no drop." if steady else ".")
 
 
-@question("detection_class", "Which classes does it lose?")
+@question("detection_class", "Which classes lose most?")
 def detection_class(view: View) -> Answer:
     """One chart per detector: AP of every class on anchors and worst frames."""
     found = []
-    how = "In brackets the number of anchors with the class; * and paler, at the end: fewer than 10, too few to rank."
+    how = (
+        "The number of anchors with the class is in brackets. Classes with fewer than 10 anchors are too small to "
+        "rank. They come last, are paler and are marked *."
+    )
     for number, (model, data) in enumerate(view.drawn(view.detectors).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
         rows.sort(key=lambda row: (row.small, -value_of(row.ap_pmk), row.name))
@@ -68,12 +74,12 @@ def detection_class(view: View) -> Answer:
                 line=0.55,
             )
             found.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
-    return found or Missing("no class has an AP on both anchors and worst frames")
+    return found or Missing("no class has an AP on both anchors and worst frames.")
 
 
-@question("class_accuracy", "Which classes does it get right?")
+@question("class_accuracy", "How accurate is each model by class?")
 def class_accuracy(view: View) -> Answer:
-    """One chart per model: the accuracy or AP of every class, with intervals; for sets of a single image."""
+    """One chart per model, for sets of a single image: the accuracy or AP of every class, with intervals."""
     found = []
     models: list[tuple[str, Sequence[Row], str]] = [
         (name, one.per_class, "accuracy") for name, one in view.drawn(view.classifiers).items()
@@ -84,8 +90,8 @@ def class_accuracy(view: View) -> Answer:
         rows.sort(key=lambda row: (row.small, -value_of(row.headline.orig), row.name))
         if rows:
             how = (
-                "In brackets the number of images; * and paler, at the end: fewer than 10, too few to rank. A "
-                "image counts in every class it has."
+                "The number of images is in brackets. Classes with fewer than 10 images are too small to rank. "
+                "They come last, are paler and are marked *. An image counts in every class it has."
             )
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
@@ -94,25 +100,27 @@ def class_accuracy(view: View) -> Answer:
 
 
 def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:
-    """Return as many classes as fit, in the given order, and a sentence if that is not all of them."""
+    """Return as many classes as fit, in the given order, and a sentence if some classes are omitted."""
     if len(rows) <= MOST_CLASSES:
         return rows, ""
     ranked = [row for row in rows if not row.small] or rows
     first = sorted(ranked, key=key, reverse=True)[:MOST_CLASSES]
-    enough = " with ten or more" if len(ranked) < len(rows) else ""
-    text = f" Drawn are the {len(first)} of {len(rows)} classes{enough} {which}"
-    return [row for row in rows if any(row is one for one in first)], f"{text}; tables/ has all."
+    enough = ", among those with ten or more" if len(ranked) < len(rows) else ""
+    text = f" The figure shows the {len(first)} of {len(rows)} classes {which}{enough}"
+    return [row for row in rows if any(row is one for one in first)], f"{text}; all are in tables/."
 
 
 def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
     ranked = [row for row in rows if not row.small]
     if not ranked:
         every, none = (sum(row.headline.orig.value == value for row in rows) for value in (1, 0))
-        told = f"{printable(model)} is at 100 % on {every or 'none'} of {len(rows)} and at 0 % on {none or 'none'}"
-        return f"No class has ten images, too few to rank; {told}."
+        counts = (
+            f"{printable(model)} reaches 100 % on {every or 'none'} of {len(rows)} classes and 0 % on {none or 'none'}"
+        )
+        return f"Every class has fewer than ten images, too few to rank. {counts}."
     best, worst = ranked[0], ranked[-1]
     if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:
-        return f"{printable(model)} does equally well on every class: {percent(best.headline.orig)}."
+        return f"{printable(model)} scores the same on every class: {percent(best.headline.orig)}."
     among = ", among classes with ten images or more" if len(ranked) < len(rows) else ""
     ends = [f"{printable(row.name or row.label)} ({percent(row.headline.orig)}" for row in (best, worst)]
     return f"{printable(model)} does best on {ends[0]}) and worst on {ends[1]}, n = {worst.headline.orig.n}){among}."
@@ -145,7 +153,7 @@ def dumbbell(
     axes: Any, y: int, ends: tuple[Estimate, Estimate], names: tuple[str, str], *, line: float = 1.0,
     ends_alpha: float | None = None, zorder: float = 3,
 ) -> None:  # fmt: skip
-    """Draw a row from one estimate to the other; the first row adds both to the legend."""
+    """Draw a line from one estimate to the other. The first row also adds both estimates to the legend."""
     orig, worst = ends
     axes.plot([worst.value, orig.value], [y, y], color=GREY, linewidth=2.6, alpha=0.6 * line, zorder=1)
     for found, marker, colour, size, name in ((orig, "o", RIGHT, 6.5, names[0]), (worst, "D", WRONG, 5.5, names[1])):
@@ -154,7 +162,7 @@ def dumbbell(
 
 
 def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: float) -> Paint:
-    """Return paler colours for small classes: much paler for the `line`, somewhat for its ends."""
+    """Draw a dumbbell per class. Small classes are paler, and the `line` is paler than its ends."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -172,13 +180,19 @@ def _lost(row: Row) -> float:
 
 
 def _worst(rows: Sequence[Row]) -> tuple[Row, str]:
-    """Return the class that loses most, among classes with enough sets to rank if there are any, and among which."""
+    """Return the class that loses the most, and the classes from which it was chosen.
+
+    Classes with enough sets to rank are preferred.
+    """
     ranked = [row for row in rows if not row.small] or rows
     return max(ranked, key=_lost), " among classes with ten sets or more" if len(ranked) < len(rows) else ""
 
 
 def _most(model: str, rows: Sequence[Row]) -> str:
-    """Return where a model loses most; for one class, or for classes too small to rank, only what is known."""
+    """Return a sentence on the class where a model loses most.
+
+    If there is only one class, or if the classes are too small to rank, the sentence ranks nothing.
+    """
     worst, among = _worst(rows)
     orig, pmk, _ = worst.headline
     ends = f"from {percent(orig)} to {percent(pmk)}"
@@ -186,5 +200,5 @@ def _most(model: str, rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         return f"{printable(model)} goes {ends} on {name}, the only class"
     if all(row.small for row in rows):
-        return f"No class has ten sets, too few to rank; the widest gap of {printable(model)} is on {name}: {ends}"
+        return f"Every class is too small to rank (n < 10). {printable(model)} loses most on {name}: {ends}"
     return f"{printable(model)} loses most on {name}{among}: {ends}"

@@ -1,4 +1,4 @@
-"""The figures of detection: mAP before and after, against k, causes of failure, and tracks."""
+"""Figures for detectors: mAP on anchors and on worst frames, mAP against k, causes of failure, and tracks."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from strobe.report.wording import CAUSES, counted, is_known, percent, points, sh
 __all__ = ["curve", "errors", "overview", "temporal"]
 
 
-@question("detection", "How much does detection lose?")
+@question("detection", "How much mAP do detectors lose?")
 def overview(view: View) -> Answer:
     """mAP and localization on anchors and worst frames, with the papers' detectors below in grey."""
     rows: list[tuple[str, str, Estimate | None, Estimate | None, bool]] = []
@@ -39,9 +39,9 @@ def overview(view: View) -> Answer:
             if is_known(orig, worst):
                 rows.append((printable(model), what, orig, worst, True))
     if not rows:
-        return Missing("no detector has an mAP on both anchors and worst frames")
+        return Missing("no detector has an mAP on both anchors and worst frames.")
     n_own = len(rows)
-    rows.append(("papers (ImageNet-Vid-Robust, k = 10)", "", None, None, False))
+    rows.append(("published (ImageNet-Vid-Robust, k = 10)", "", None, None, False))
     rows += [(row.model, row.task, _printed(row.map_orig), _printed(row.map_pm10), False) for row in detection_rows()]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -71,12 +71,12 @@ def overview(view: View) -> Answer:
     text = f"{printable(model)} loses {points(one.drop)} of mAP"
     if is_known(one.localization.drop):
         lost = points(one.localization.drop)
-        text += f", and {lost} of localization, where only the place counts and not the class"
+        text += f", and {lost} of localization, which ignores the class of a box"
     height = 1.1 + 0.32 * len(rows)
     return FigureContent(
         sentence=text + ".",
-        how="The worst frame of a set is the one with the lowest AP. Grey: the papers’ detectors, other data unless "
-        "yours is ImageNet-Vid-Robust; never pooled.",
+        how="The worst frame of a set is the one with the lowest AP. Grey: published detectors on ImageNet-Vid-Robust, "
+        "for orientation. They are never pooled with yours.",
         paint=paint,
         inches=(height, height),
     )
@@ -89,7 +89,7 @@ def _printed(per_cent: float) -> Estimate:
 def _row_name(model: str, what: str, is_narrow: bool) -> str:
     if is_narrow:  # a phone is too narrow for the whole name
         model = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
-        return f"{short(model, 14)}: {what[:3]}." if what else "papers (k = 10)"
+        return f"{short(model, 14)}: {what[:3]}." if what else "published (k = 10)"
     return f"{short(model, 30)}: {what}" if what else model
 
 
@@ -98,28 +98,30 @@ def curve(view: View) -> Answer:
     """mAP against k."""
     series = lines_of(view.drawn(view.detectors), lambda one: ((point.k, point.map) for point in one.curve))
     if not series:
-        return Missing("no mAP for growing k was found in these results")
+        return Missing("these results have no mAP by k.")
 
     first = series[0]
     near = next((e for x, e in zip(first.x, first.y, strict=True) if x == 1), None)
-    text = f"{printable(first.name)} goes from {percent(first.y[0])} on the anchors to {percent(first.y[-1])} at "
-    text += f"k = {first.x[-1]:.0f}"
-    text += f"; {percent(near)} are left at k = 1" if near else ""
+    text = (
+        f"The mAP of {printable(first.name)} goes from {percent(first.y[0])} on the anchors to {percent(first.y[-1])}"
+    )
+    text += f" at k = {first.x[-1]:.0f}"
+    text += f"; at k = 1 it is {percent(near)}" if near else ""
     return FigureContent(
         sentence=text + "." + view.drawn_text(view.detectors),
-        how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not."
+        how="The lowest AP of a set can only fall as k grows. mAP over the worst frames usually falls, but not always."
         + bands_text(series),
         paint=line_chart(series, view.words.k_label, "map_pmk", cut=False),
         inches=(3.8, 3.8),
     )
 
 
-@question("detection_errors", "Why did it break?")
+@question("detection_errors", "Why do sets break?")
 def errors(view: View) -> Answer:
-    """Counts of the main change on the worst frame of each failing set."""
+    """How often each kind of error is the main error on the worst frame of a failing set."""
     found = [(name, one.errors) for name, one in view.drawn(view.detectors, 6).items() if one.errors.failing]
     if not found:
-        return Missing("no set has a frame worse than its anchor, or none was diagnosed")
+        return Missing("no set with a frame worse than its anchor was diagnosed.")
     kinds = [kind for kind in CAUSES if any(getattr(counts, kind) for _, counts in found)]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -136,31 +138,31 @@ def errors(view: View) -> Answer:
                               textcoords="offset points", color=MUTED, fontsize=8)  # fmt: skip
         labels = [kind if is_narrow else f"{kind} ({CAUSES[kind]})" for kind in kinds]
         names_on_y(axes, labels, limit=44)
-        axes.set_xlabel("share of the sets that got worse")
+        axes.set_xlabel("share of the sets that break")
         per_cent(axes, which="x")
         names_below(figure, len(found), is_narrow=is_narrow)
 
     model, counts = found[0]
-    text = f"{counted(counts.failing, 'set')} got worse for {printable(model)}"
+    text = f"{counted(counts.failing, 'set')} {'breaks' if counts.failing == 1 else 'break'} for {printable(model)}"
     if kinds:
         top = max(kinds, key=lambda kind: int(getattr(counts, kind)))
         n = getattr(counts, top)
         share = percent(n / counts.failing, digits=0)
-        text += f"; the main reason is {top} ({CAUSES[top]}) in {n} of them, {share}"
+        text += f". The most frequent cause is {top} ({CAUSES[top]}), in {n} of them ({share})"
     height = 1.1 + (0.2 + 0.2 * len(found)) * max(len(kinds), 1)
     return FigureContent(
         sentence=text + ".",
-        how="On the worst frame of each such set: the kind of error whose repair would raise the frame’s AP most.",
+        how="The cause of a set is the kind of error on its worst frame that, if fixed, would raise the AP most.",
         paint=paint if kinds else None,
         inches=(height, height),
     )
 
 
 _TRACKS = (
-    ("flicker", "found, lost, found"),
-    ("found_lost_rate", "found ↔ lost rate"),
-    ("box_jitter", "box jitter (of size)"),
-    ("score_swing", "score swing"),
+    ("flicker", "lost and found again"),
+    ("found_lost_rate", "changes per frame"),
+    ("box_jitter", "box jitter"),
+    ("score_swing", "range of the score"),
 )
 
 
@@ -176,7 +178,7 @@ def temporal(view: View) -> Answer:
     shown = [(key, words) for key, words in _TRACKS if any(_track(one, key) for _, one in found)]
     if not shown:
         whys = {one.temporal.reason for one in view.detectors.values() if isinstance(one.temporal, Missing)}
-        return Missing(next(iter(sorted(whys)), "no object is tracked in this data"))
+        return Missing(next(iter(sorted(whys)), "this data has no tracked objects."))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -194,16 +196,17 @@ def temporal(view: View) -> Answer:
     model, one = found[0]
     parts = []
     if flicker := _track(one, "flicker"):
-        parts.append(f"{percent(flicker)} of the tracked objects are found, lost and found again inside one set")
+        parts.append(f"{percent(flicker)} of the tracked objects are lost and found again within one set")
     if swing := _track(one, "score_swing"):
-        parts.append(f"the score of an object swings by {percent(swing)} on average")
+        parts.append(f"the score of an object varies by {percent(swing)} on average")
     height = 1.0 + (0.22 + 0.18 * len(found)) * len(shown)
     return FigureContent(
-        sentence=f"For {printable(model)} {', and '.join(parts)}."
+        sentence=f"For {printable(model)}, {', and '.join(parts)}."
         if parts
-        else f"{printable(model)} could be followed.",
-        how="Objects that keep their track id through a set. Found, lost, found: the share of tracks lost and found "
-        "again. Rate: neighbouring frames where that changes. Jitter: how far the box wanders, as a share of its size.",
+        else f"{printable(model)} has values for tracked objects.",
+        how="The figure uses only objects that keep their track id through a set. Changes per frame: share of "
+        "neighbouring frames "
+        "where the object goes from found to lost or back. Box jitter: mean of 1 − IoU between neighbouring boxes.",
         paint=paint,
         inches=(height, height),
     )

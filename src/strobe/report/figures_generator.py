@@ -1,4 +1,4 @@
-"""The figures of a generator's searches, coarse to fine: survival, ratio to the baseline, preserved findings."""
+"""Figures for a generator's searches, from coarse to fine: survival, ratio to the baseline, and preserved findings."""
 
 import math
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from strobe.report.wording import is_known, join, percent, short, value_of
 
 __all__ = ["granularity_curves", "granularity_kept", "granularity_ratio"]
 
-_NONE = "no generator was searched."
+_NONE = "this data has no searches in a generator."
 
 _TICKS: tuple[tuple[float, ...], ...] = (
     (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2, 2.5, 3, 4, 5, 7, 10),
     (0.1, 0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 10, 20, 50),
     (0.01, 0.03, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128),
 )
-"""Round factors for a ratio; a wider range has fewer."""
+"""Round factors for a ratio. A wider range uses fewer factors."""
 
 
 # -- the ratio -----------------------------------------------------------------------------------------------------
 
 
-@question("granularity_ratio", "How much further does a search have to go?")
+@question("granularity_ratio", "Which model needs larger changes?")
 def granularity_ratio(view: View) -> Answer:
-    """Others ÷ baseline at each granularity, for all findings and for preserved ones."""
+    """The ratio of other targets to the baseline at each granularity, for all findings and for preserved findings."""
     found = granular(view)
     if found is None or not found.ratios:
-        return Missing(_NONE if found is None else "there is one target, so nothing to divide by.")
+        return Missing(_NONE if found is None else "a ratio needs at least two targets.")
     names = found.granularities
     scale = sum(name in ORDER[:5] for name in names)  # all layers together and single layers are not steps of a scale
 
@@ -54,11 +54,11 @@ def granularity_ratio(view: View) -> Answer:
                 at = (place * len(sets) + turn - (many - 1) / 2) * step
                 line = [(x + at, ratios[name, target].value) for x, name in enumerate(names)
                         if (name, target) in ratios and is_known(ratios[name, target].value)]  # fmt: skip
-                label = short(printable(target), 22) + (f", still what it was ({_by(kept)})" if kept else "")
+                label = short(printable(target), 22) + (f", preserved ({_by(kept)})" if kept else "")
                 ends += _points(axes, line, place + 1, label, joined=scale, hollow=kept is not None)
         for x, name in enumerate(names):
             if not any(is_known(row.value) for (at_name, _), row in found.ratios.items() if at_name == name):
-                axes.annotate("undecided", (x, 1), (0, 6), textcoords="offset points", ha="center", color=MUTED)
+                axes.annotate("unknown", (x, 1), (0, 6), textcoords="offset points", ha="center", color=MUTED)
         axes.set_xticks(range(len(names)), [printable(name) for name in names])
         if is_narrow:
             axes.tick_params(axis="x", labelrotation=30)
@@ -74,9 +74,9 @@ def granularity_ratio(view: View) -> Answer:
     texts = []
     for target in found.others:
         mine = [(name, found.ratios[name, target]) for name in names if (name, target) in found.ratios]
-        said = [f"{value_of(row.value):.2f} ({name})" for name, row in mine if is_known(row.value)]
-        if said:
-            texts.append(f"{printable(target)} ÷ {printable(found.baseline)}: {join(said)}")
+        ratios = [f"{value_of(row.value):.2f} ({name})" for name, row in mine if is_known(row.value)]
+        if ratios:
+            texts.append(f"{printable(target)} ÷ {printable(found.baseline)}: {join(ratios)}")
     more = "".join(
         f" At {printable(name)}, {printable(target)}: {row.value.reason}."
         for name in names for target in found.others
@@ -84,22 +84,22 @@ def granularity_ratio(view: View) -> Answer:
     )  # fmt: skip
     return FigureContent(
         sentence=("; ".join(texts) + "." if texts else "") + more,
-        how=f"Above 1 an image takes a larger change to fool the model than to fool {printable(found.baseline)}: the "
-        "median over images of the ratio of the two magnitudes, with 95 % intervals; searches that found nothing "
-        "count as larger than they went. Hollow: only images whose findings, on both sides, are still their class.",
+        how=f"Above 1, fooling the model needs a larger change than fooling {printable(found.baseline)}. Points are "
+        "the median ratio of the two magnitudes over images, with 95 % intervals. A search without a finding counts as "
+        "larger than the distance it tried. Hollow: only images whose findings for both models still show their class.",
         paint=paint,
         inches=(3.9, 4.4 + 0.25 * len(found.others) * (1 + len(found.preserved))),
     )
 
 
 def _by(kept: PreservedFigures) -> str:
-    return "people" if kept.by == "people" else "judged"
+    return "people" if kept.by == "people" else "judge models"
 
 
 def _points(
     axes: Any, line: Sequence[tuple[float, Estimate]], place: int, label: str, *, joined: int, hollow: bool = False
 ) -> list[float]:
-    """Draw dots with their intervals, the first `joined` connected by a faint line; return the drawn range."""
+    """Draw dots with their intervals, connect the first `joined` dots by a faint line, and return the drawn range."""
     colour, ends = colour_of(place), []
     for x, one in line:
         if one.low is not None and one.high is not None:
@@ -116,7 +116,7 @@ def _points(
 
 
 def _round_ticks(axes: Any, low: float, high: float) -> None:
-    """Set ticks at round factors, close enough to read."""
+    """Set ticks at round factors, close enough together to read values."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     span = math.log(high / low)
@@ -130,9 +130,9 @@ def _round_ticks(axes: Any, low: float, high: float) -> None:
 # -- survival ------------------------------------------------------------------------------------------------------
 
 
-@question("granularity_curves", "How far does a search have to go?")
+@question("granularity_curves", "How large a change does a search need?")
 def granularity_curves(view: View) -> Answer:
-    """A panel per granularity, a line per target: the share of images without a finding so far."""
+    """The share of images without a finding so far, with a panel per granularity and a line per target."""
     found = granular(view)
     if found is None:
         return Missing(_NONE)
@@ -162,13 +162,13 @@ def granularity_curves(view: View) -> Answer:
             text.append(f"{size_text(value_of(search.median) / per)} ({printable(name)})")
     who = printable(found.baseline)
     return FigureContent(
-        sentence=f"Against {who} half are found by {join(text)}."
+        sentence=f"Against {who}, the median finding has magnitude {join(text)}."
         if text
-        else f"Nowhere were half found against {who}.",
-        how="Kaplan–Meier over the searches themselves: one that found nothing counts as far as it went, never "
-        "dropped. Magnitudes are in standard deviations of each activation, per neuron (root mean square), so panels "
-        "can be compared only with care: what one layer's deviation means is the generator's doing."
-        + (f" Dashed: only findings that are still what they were, says {kept.who}." if kept else ""),
+        else f"At every granularity, fewer than half of the searches against {who} found something.",
+        how="Share of images without a finding so far (Kaplan–Meier). A search without a finding is censored at the "
+        "distance it tried. Magnitudes are in standard deviations per neuron (root mean square). Compare panels with "
+        "care: one deviation can mean different things in different layers."
+        + (f" Dashed: only findings that still show their class, judged by {kept.who}." if kept else ""),
         paint=paint,
         inches=(0.8 + 2.1 * rows, 1.1 + 1.9 * math.ceil(len(names) / 2)),
     )
@@ -208,7 +208,7 @@ def _curves(axes: Any, found: GranularityView, kept: PreservedFigures | None, na
 
 
 def _decades(axes: Any) -> None:
-    """Set ticks at 1, 2 and 5 of a decade as plain numbers, few enough to read."""
+    """Set ticks at 1, 2 and 5 in each decade, as plain numbers and few enough to read."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     low, high = axes.get_xlim()
@@ -226,12 +226,12 @@ def _decades(axes: Any) -> None:
 # -- preservation --------------------------------------------------------------------------------------------------
 
 
-@question("granularity_kept", "Is it still what it was?")
+@question("granularity_kept", "Do the findings still show their class?")
 def granularity_kept(view: View) -> Answer:
     """The share of preserved findings, by granularity and target, next to controls."""
     found = granular(view)
     if found is None or not found.preserved:
-        return Missing(_NONE if found is None else "nobody was asked: give --judge a model, or ask people.")
+        return Missing(_NONE if found is None else "nobody judged the findings. Pass --judge MODEL, or ask people.")
     names, out = found.granularities, []
     scale = sum(name in ORDER[:5] for name in names)
     for number, kept in enumerate(found.preserved, start=1):
@@ -240,7 +240,7 @@ def granularity_kept(view: View) -> Answer:
             axes = figure.subplots()
             step = min(0.18, 0.6 / len(found.targets))
             if kept.anchors is not None and is_known(kept.anchors):
-                axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="images as they were")
+                axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="original images")
             for place, target in enumerate(found.targets):
                 at = (place - (len(found.targets) - 1) / 2) * step
                 line = [
@@ -264,23 +264,23 @@ def granularity_kept(view: View) -> Answer:
         if not ends:
             continue
         worst, best = (pick(ends, key=lambda one: value_of(one[1])) for pick in (min, max))
-        text = f"By {kept.who}, {percent(worst[1])} of what was found at {printable(worst[0][0])} against "
-        text += f"{printable(worst[0][1])} is still what it was"
+        text = f"Judged by {kept.who}, {percent(worst[1])} of the findings still show their class "
+        text += f"({printable(worst[0][0])}, target {printable(worst[0][1])}). This is the lowest share"
         if value_of(best[1]) > value_of(worst[1]):
-            text += f", {percent(best[1])} at {printable(best[0][0])} against {printable(best[0][1])}"
-        text += "." if value_of(best[1]) > value_of(worst[1]) else ", and nowhere less."
+            text += f"; the highest is {percent(best[1])} ({printable(best[0][0])}, target {printable(best[0][1])})"
+        text += "."
         out.append(
             FigureContent(
                 sentence=text,
-                how="The share of findings to which more than half of those asked still give the class of the image "
-                "they were made of. A finding that became something else says nothing against the model it fooled.",
+                how="Share of findings to which more than half of the judges give the class of the original image. If "
+                "a finding no longer shows its class, the answer of the fooled model is not an error.",
                 paint=paint,
                 inches=(3.4, 4.2),
                 choice="people" if kept.by == "people" else "judges",
                 number=number,
             )
         )
-    return out or Missing("nobody was asked about what was found.")
+    return out or Missing("nobody judged the findings.")
 
 
 def _mean_control(kept: PreservedFigures, name: str) -> float | None:

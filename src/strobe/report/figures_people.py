@@ -1,4 +1,4 @@
-"""Figures of people naming images: compared with models and each other, confusions, response time, preservation."""
+"""Figures of people who named images: accuracy, consistency, confusions, response times, and preservation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,19 +17,19 @@ __all__ = ["people_accuracy", "people_confusion", "people_consistency", "people_
 
 MOST_MODELS = 8
 MOST_NAMES = 24
-"""The most names on a side of a matrix; more would be unreadable."""
+"""The largest number of names on a side of a matrix. More would be unreadable."""
 
 MOST_KINDS = 8
-"""The most kinds of images with a matrix of their own; all are in tables/."""
+"""The largest number of kinds of images with their own matrix. tables/ has all kinds."""
 
 LEAST_SHARED = 5
-"""The fewest images that two must both have named to be compared; fewer are no evidence."""
+"""The smallest number of images that two people must both have named to be compared. Fewer images are no evidence."""
 
-NOBODY = "nobody named an image of this dataset."
+NOBODY = "no person named an image of this dataset."
 
 
 def _models(view: View, score: PeopleScore) -> dict[str, Any]:
-    """Return the models drawn next to people: those in `show` first, then by rank."""
+    """Return the models that are drawn next to people: the models in `show` first, then the others by rank."""
     mine = {one.model: one for one in score.models}
     ranked = [name for name in dict.fromkeys([*view.show, *view.ranked]) if name in mine]
     return {name: mine[name] for name in ranked[:MOST_MODELS]}
@@ -46,31 +46,31 @@ def people_accuracy(view: View) -> Answer:
         return Missing(NOBODY)
     name, score = next(iter(rows.items()))
     text = f"People get {percent(score.accuracy)} of the {name} right" if score.n_people > 1 else (
-        f"The one person asked gets {percent(score.accuracy)} of the {name} right"
+        f"One person gets {percent(score.accuracy)} of the {name} right"
     )  # fmt: skip
     if score.n_people > 1:
         each = sorted(value_of(one.accuracy) for one in score.people)
-        text += f", one by one {percent(each[0], digits=0)} to {percent(each[-1], digits=0)}"
-        text += f"; what more than half say is right on {percent(score.majority)}"
+        text += f" (single people: {percent(each[0], digits=0)} to {percent(each[-1], digits=0)})"
+        text += f". Their majority is right on {percent(score.majority)}"
     if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
         least = min(best, key=lambda one: value_of(one.difference))
         text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these images"
-    how = "The line is the 95 % interval over images; small ticks are single people. Nothing in time, “none of these” \
-and “cannot tell” are answers, and wrong."
+    how = "Lines are 95 % intervals over images; small ticks are single people. “None of these”, “cannot tell” and no \
+answer in time count as wrong."
     if len(rows) == 1:
         paint, n_rows = _raters(view, score)
     else:
         paint, n_rows = _kinds(view, rows)
-        how = f"{how} Each row is another kind of image."
+        how = f"{how} Each row is one kind of image."
     return FigureContent(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
 
 
 def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
-    """One kind of image: a row for people, for their majority, and for each model."""
+    """For one kind of image: a row for people, a row for their majority, and a row for each model."""
     models = _models(view, score)
     rows = [(people_text(score.n_people), score.accuracy, INK, "o")]
     if score.n_people > 1:
-        rows.append(("most of them", score.majority, MUTED, "D"))
+        rows.append(("their majority", score.majority, MUTED, "D"))
     rows += [
         (name, one.accuracy, colour_of(place), marker_of(place)) for place, (name, one) in enumerate(models.items())
     ]
@@ -83,14 +83,14 @@ def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
             whisker(axes, y, found, colour, marker=marker)
         names_on_y(axes, [row[0] for row in rows], limit=20 if is_narrow else 34)
         axes.set_xlim(right=min(1.02, axes.get_xlim()[1]))
-        axes.set_xlabel("right")
+        axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
 
     return paint, len(rows)
 
 
 def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
-    """Several kinds of images: a row each, with people above models."""
+    """For several kinds of images: a row for each kind, with people above models."""
     names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
     step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
 
@@ -109,7 +109,7 @@ def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
         for y in range(1, len(rows)):
             axes.axhline(y - 0.5, color=GREY, linewidth=0.5, alpha=0.6)
         axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("right")
+        axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         _legend(figure, [("people", INK, "o"), *((n, colour_of(i), marker_of(i)) for i, n in enumerate(names))],
                 is_narrow=is_narrow)  # fmt: skip
@@ -138,9 +138,9 @@ def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: 
 # -- error consistency ---------------------------------------------------------------------------------------------
 
 
-@question("people_consistency", "Do they err on the same images?")
+@question("people_consistency", "Do people and models err on the same images?")
 def people_consistency(view: View) -> Answer:
-    """A matrix of error consistency: every person with every other, and with every model."""
+    """A matrix of error consistency: every person with every other person, and with every model."""
     found = []
     for name, score in asked(view).items():
         known = [one for one in score.pairs if is_known(one.kappa) and one.kappa.n >= LEAST_SHARED]
@@ -148,13 +148,12 @@ def people_consistency(view: View) -> Answer:
         if cells:
             found.append((name, score, cells))
     if not found:
-        return Missing(f"no two who share {LEAST_SHARED} images differ in what they get wrong.")
+        return Missing(f"no pair shares {LEAST_SHARED} images and differs in at least one error.")
     return [
         FigureContent(
             sentence=_consistency_sentence(view, score),
-            how="Cohen’s κ of being right: 0 is as often both right or both wrong as chance has it, 1 the same errors. "
-            f"Blue above chance, orange below; a dot where two share fewer than {LEAST_SHARED} images, or differ in "
-            "none.",
+            how="Cohen’s κ of being right: 0 is agreement by chance, 1 means the same errors. Blue is above 0, "
+            f"orange is below 0. A dot marks pairs that share fewer than {LEAST_SHARED} images or never differ.",
             paint=_matrix(view, score, cells),
             inches=_matrix_inches(view, score),
             choice=name,
@@ -167,14 +166,14 @@ def people_consistency(view: View) -> Answer:
 def _consistency_sentence(view: View, score: PeopleScore) -> str:
     parts = []
     if is_known(score.consistency):
-        parts.append(f"two people agree in their errors at κ {kappa(score.consistency)} on average")
+        parts.append(f"the mean κ of two people is {kappa(score.consistency)}")
     models = [one for one in _models(view, score).values() if is_known(one.consistency)]
     if models:
         best = max(models, key=lambda one: value_of(one.consistency))
-        parts.append(f"a person and {printable(best.model)} at {kappa(best.consistency)}"
-                     + (", the closest of the models" if len(models) > 1 else ""))  # fmt: skip
-    text = ", ".join(parts) or "too few errors to compare"
-    more = f" {MOST_NAMES} of {score.n_people} people are drawn; all are in tables/." if _many(score) else ""
+        parts.append(f"the mean κ of a person and {printable(best.model)} is {kappa(best.consistency)}"
+                     + (", the highest of the models" if len(models) > 1 else ""))  # fmt: skip
+    text = "; ".join(parts) or "there are too few errors to compare"
+    more = f" The figure shows {MOST_NAMES} of {score.n_people} people; tables/ has all." if _many(score) else ""
     return f"{text[0].upper()}{text[1:]}.{more}"
 
 
@@ -212,7 +211,10 @@ def _matrix(view: View, score: PeopleScore, cells: Mapping[tuple[str, str, str],
 
 
 def _cells(axes: Any, grid: Sequence[Sequence[float | None]], *, text: Callable[[float], str], small: bool) -> None:
-    """Draw a matrix of numbers from −1 to 1: stronger colour is farther from zero; a dot marks a missing value."""
+    """Draw a matrix of numbers from −1 to 1.
+
+    Stronger colours are farther from zero, and a dot marks a missing value.
+    """
     from matplotlib.collections import PatchCollection
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Rectangle
@@ -249,9 +251,12 @@ def _names(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 _WORDS = {"none": "none of these", "unsure": "cannot tell", "late": "too late"}
 
 
-@question("people_confusion", "What do people take for what?")
+@question("people_confusion", "Which classes do people confuse?")
 def people_confusion(view: View) -> Answer:
-    """The names given to images of each class, as a matrix; only the most frequent errors if there are many classes."""
+    """The names given to images of each class, as a matrix.
+
+    With many classes, the matrix shows only the most frequent errors.
+    """
     found = []
     for number, (name, score) in enumerate(list(asked(view).items())[:MOST_KINDS], start=1):
         counts = {(one.name, one.answer_name or _WORDS[one.said]): one.n for one in score.confusion}
@@ -262,17 +267,15 @@ def people_confusion(view: View) -> Answer:
         if not counts:
             continue
         wrong = sum(n for n, _ in mistakes)
-        text = f"Of {counted(score.n_answers, 'answer')} {counted(wrong, 'one') if wrong == 1 else f'{wrong:,}'} \
-{'is' if wrong == 1 else 'are'} wrong"
+        text = f"Of {counted(score.n_answers, 'answer')}, {wrong:,} {'is' if wrong == 1 else 'are'} wrong"
         if mistakes:
-            text += f", most often {_called(mistakes[0][1], mistakes[0][0])}"
+            text += f". The most frequent error: {_called(mistakes[0][1], mistakes[0][0])}"
         large = len(truths) > MOST_NAMES
         found.append(
             FigureContent(
                 sentence=f"{text}.",
-                how="Rows are what the images show. "
-                + ("The most frequent mistakes; all are in tables/people_confusion.csv." if large else
-                   "The number is the share of a row’s answers in per cent."),
+                how="Most frequent errors: true class → answer. All are in tables/people_confusion.csv." if large else
+                "Rows are true classes, columns are answers. Numbers are the share of a row’s answers, in per cent.",
                 paint=_mistakes(mistakes[:15]) if large else _confusion(truths, counts),
                 inches=(1.0 + 0.3 * min(len(mistakes), 15),) * 2 if large else (
                     1.5 + 0.3 * len(truths), 1.5 + 0.21 * len(truths)),
@@ -285,16 +288,16 @@ def people_confusion(view: View) -> Answer:
 
 def _called(pair: tuple[str, str], n: int) -> str:
     truth, answer = (printable(name) for name in pair)
-    said = f"called {answer}" if answer not in _WORDS.values() else f"answered “{answer}”"
-    return f"{truth} {said} ({n:,})"
+    mistake = f"called {answer}" if answer not in _WORDS.values() else f"answered “{answer}”"
+    return f"{truth} {mistake} ({n:,} times)" if n > 1 else f"{truth} {mistake} (once)"
 
 
 def _confusion(truths: Sequence[str], counts: Mapping[tuple[str, str], int]) -> Any:
-    said = {answer for _, answer in counts}
+    answers = {answer for _, answer in counts}
     columns = [
         *truths,
-        *sorted(said - {*truths, *_WORDS.values()}),
-        *(word for word in _WORDS.values() if word in said),
+        *sorted(answers - {*truths, *_WORDS.values()}),
+        *(word for word in _WORDS.values() if word in answers),
     ]
     totals = {truth: sum(n for (row, _), n in counts.items() if row == truth) for truth in truths}
     grid = [
@@ -329,9 +332,12 @@ def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Any:
 # -- response time -------------------------------------------------------------------------------------------------
 
 
-@question("people_times", "How long do they look?")
+@question("people_times", "How long do people take?")
 def people_times(view: View) -> Answer:
-    """Seconds per answer: the median with its interval, and the quartiles; by person if there is one kind."""
+    """Seconds per answer: the median with its interval, and the quartiles.
+
+    With one kind of image, each person has a row.
+    """
     scores = asked(view)
     rows: list[tuple[str, Times]] = [(name, one.seconds) for name, one in scores.items()]
     if len(scores) == 1:
@@ -340,7 +346,7 @@ def people_times(view: View) -> Answer:
         rows += [(one.person, one.seconds) for one in score.people[:MOST_NAMES] if score.n_people > 1]
     rows = [row for row in rows if is_known(row[1].median)]
     if not rows:
-        return Missing("nobody was timed.")
+        return Missing("no answer has a time.")
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -354,15 +360,15 @@ def people_times(view: View) -> Answer:
         axes.set_xlabel("seconds per answer")
 
     name, times = rows[0]
-    text = f"Half of the answers took {value_of(times.median):.2f} s or less"
+    text = f"The median time is {value_of(times.median):.2f} s"
     if len(scores) > 1:
         text += f" on the {name}"
     if times.quartile_low is not None and times.quartile_high is not None:
-        text += f", the middle half {times.quartile_low:.2f} to {times.quartile_high:.2f} s"
+        text += f"; the middle half of the answers took {times.quartile_low:.2f} to {times.quartile_high:.2f} s"
     height = 0.9 + 0.3 * len(rows)
     return FigureContent(
         sentence=f"{text}.",
-        how="The dot is the median with its 95 % interval, the broad bar the middle half of the answers.",
+        how="Dots are medians with 95 % intervals. Wide bars are the middle half of the answers.",
         paint=paint,
         inches=(height, height),
     )
@@ -371,14 +377,14 @@ def people_times(view: View) -> Answer:
 # -- preservation --------------------------------------------------------------------------------------------------
 
 
-@question("people_preservation", "Is it still what it was?")
+@question("people_preservation", "Do people still see the original class?")
 def people_preservation(view: View) -> Answer:
-    """The share of changed images that people still name as the original's class."""
+    """The share of changed images to which people still give the class of the original."""
     found = view.results.people
     rows = [] if found is None else [one for one in found.preservation if is_known(one.named)]
     if all(one.variant == ANCHOR for one in rows):
-        return Missing("nobody named a changed image.")
-    names = [f"{view.words.anchors} as they are" if one.role == "anchor" else printable(one.variant) for one in rows]
+        return Missing("no person named a changed image.")
+    names = ["original images" if one.role == "anchor" else printable(one.variant) for one in rows]
     marks = [f"{name} (control)" if one.role == "control" else name for name, one in zip(names, rows, strict=True)]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -390,21 +396,21 @@ def people_preservation(view: View) -> Answer:
                 whisker(axes, y + 0.16, one.kept, GREY if one.role != "same" else WRONG, marker="D")
         names_on_y(axes, marks, limit=20 if is_narrow else 36)
         axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("still named so")
+        axes.set_xlabel("named as the original class")
         per_cent(axes, which="x")
-        _legend(figure, [("answers", RIGHT, "o"), ("images, by most people", WRONG, "D")], is_narrow=is_narrow)
+        _legend(figure, [("answers", RIGHT, "o"), ("images, by majority", WRONG, "D")], is_narrow=is_narrow)
 
     same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
     worst = min(same, key=lambda one: value_of(one.named))
-    text = f"Of the answers to images under {printable(worst.variant)}, {percent(worst.named)} still give the class"
-    text += f", and {percent(worst.kept)} of those images keep it for most people"
+    text = f"Under {printable(worst.variant)}, {percent(worst.named)} of the answers give the class of the original"
+    text += f", and {percent(worst.kept)} of the images keep it by majority"
     if worst.lost is not None and is_known(worst.lost):
-        text += f"; that is {_short_of(worst.lost)} than of the images as they are"
+        text += f". That is {_short_of(worst.lost)} than for the original images"
     height = 1.0 + 0.46 * len(rows)
     return FigureContent(
-        sentence=f"{text}." + (" It is the lowest of them." if len(same) > 1 else ""),
-        how="Grey: the images as they are, and controls. Of a search only what it found counts. Lines are 95 % "
-        "intervals over images.",
+        sentence=f"{text}." + (" It is the lowest share of all variants." if len(same) > 1 else ""),
+        how="Grey: original images and controls. For a search, only its findings count. Lines are 95 % intervals over "
+        "images.",
         paint=paint,
         inches=(height, height),
     )

@@ -12,9 +12,9 @@ from strobe.report.wording import is_known, percent, points, short, value_of
 __all__ = ["review_impact", "review_offsets"]
 
 
-@question("review_impact", "What did review change?")
+@question("review_impact", "How does review change the drop?")
 def review_impact(view: View) -> Answer:
-    """The effect of review: all candidates, kept anchors, kept anchors and members."""
+    """The effect of review: the drop for all candidates, for kept anchors, and for kept anchors with kept members."""
     found = {}
     for model, one in view.drawn(view.classifiers).items():
         if (impact := one.review_impact) is not None:
@@ -22,7 +22,7 @@ def review_impact(view: View) -> Answer:
             if known := [(meaning, stage) for meaning, stage in stages if is_known(stage.drop)]:
                 found[model] = known, impact.drop_difference
     if not found:
-        return Missing("score with --compare-review on a dataset with votes to see this.")
+        return Missing("this needs a dataset with votes, scored with --compare-review.")
     flat = [(model, meaning, stage) for model, (rows, _) in list(found.items())[:4] for meaning, stage in rows]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -37,24 +37,25 @@ def review_impact(view: View) -> Answer:
         figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
 
     model, (rows, gap) = next(iter(found.items()))
-    said = {"kept anchors, all frames": "with the kept anchors and all their frames"}
-    text = ", ".join(f"{points(stage.drop)} {said.get(meaning, meaning)}" for meaning, stage in rows)
+    stage_text = {"kept anchors, all frames": "with the kept anchors and all their frames"}
+    text = ", ".join(f"{points(stage.drop)} {stage_text.get(meaning, meaning)}" for meaning, stage in rows)
     height = 1.0 + 0.34 * len(flat)
     return FigureContent(
         sentence=f"The drop of {printable(model)} is {text}"
         + (f"; review accounts for {points(gap)}{_between(gap)}." if is_known(gap) else "."),
-        how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
+        how="In review, people removed wrong labels and frames that do not look like their anchor. Without review, "
+        "some counted errors are not errors of the model.",
         paint=paint,
         inches=(height, height),
     )
 
 
 def _between(gap: Estimate) -> str:
-    """Return the interval of a difference in points, if there is one."""
+    """Return the interval of a difference in points, if it is known."""
     return "" if gap.low is None or gap.high is None else f" (95 %: {points(gap.low)} to {points(gap.high)})"
 
 
-@question("review_offsets", "Where did review change the error?")
+@question("review_offsets", "At which distance does review change the error?")
 def review_offsets(view: View) -> Answer:
     """Error by offset before and after review."""
     drawn = view.drawn(view.classifiers).items()
@@ -62,13 +63,13 @@ def review_offsets(view: View) -> Answer:
     stages = {} if impact is None else {"after review": impact.c.per_offset, "before review": impact.a.per_offset}
     series = offset_lines(stages)[::-1]
     if len(series) < 2:
-        return Missing("score with --compare-review on a dataset with votes to see this")
+        return Missing("this needs a dataset with votes, scored with --compare-review.")
 
     before, after = (sum(value_of(one) for one in line.y) / len(line.y) for line in series)
     return FigureContent(
-        sentence=f"Over all offsets the error of {printable(model)} is {percent(before)} before review and "
+        sentence=f"On average over all offsets, the error of {printable(model)} is {percent(before)} before review and "
         f"{percent(after)} after it.",
-        how="Unweighted mean over offsets. Review takes away frames that do not look the same and wrong labels.",
+        how="The average is not weighted. Review removes wrong labels and frames that do not look like their anchor.",
         paint=offset_chart(series, view.words),
         inches=(3.6, 3.8),
     )

@@ -1,4 +1,4 @@
-"""Where and when errors occur: by offset, by frame type, by frame rate, by pixel hints."""
+"""Figures of errors by offset, by frame type, by frame rate and by pixel hints."""
 
 import textwrap
 from collections.abc import Sequence
@@ -31,45 +31,46 @@ from strobe.report.wording import is_known, join, percent, points, short, value_
 __all__ = ["by_fps", "by_hint", "frame_types", "per_offset"]
 
 
-@question("per_offset", "Where around the anchor do errors lie?")
+@question("per_offset", "At which distance from the anchor do errors occur?")
 def per_offset(view: View) -> Answer:
     """Error at every signed offset from the anchor."""
     words = view.words
     series = offset_lines({name: one.per_offset for name, one in view.drawn(view.classifiers).items()})
     if not series:
-        return Missing(why_none(view, "per_offset", "no member was scored."))
+        return Missing(why_none(view, "per_offset", "no member except anchors was scored."))
     together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
 
     first = series[0]
     found = dict(zip(first.x, first.y, strict=True))
-    # Sets cut short may have fewer members on one side; all count alike.
+    # Truncated sets may have fewer members on one side, but all sets have the same weight.
     ends = [found[x] for x in {min(found), max(found)} if x] or [found[0.0]]
     error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
-    text = f"{printable(first.name)} errs on {percent(error)} of the outermost {words.frames}"
+    text = f"{printable(first.name)} is wrong on {percent(error)} of the outermost {words.frames}"
     if 0.0 in found:
         more = error - value_of(found[0.0])
         less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
         text += f", {less} on the anchors ({percent(found[0.0])})"
     least, most = (pick(one.n for one in first.y) for pick in (min, max))
-    gaps = f" Not every set has all of them: n is {least:,} to {most:,} at each distance." if least < most else ""
+    gaps = f" Not every set has all distances: n is {least:,} to {most:,}." if least < most else ""
     return FigureContent(
         sentence=text + ".",
-        how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
-        f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere.{gaps}"
-        + (" The broad grey line is the mean of all models." if together else "")
+        how=f"Each {words.picture} is scored separately, regardless of the rest of its set. A dip at 0 means that "
+        f"anchors are easier than the {words.frames} around them. A flat line means that errors do not depend on "
+        f"distance.{gaps}"
+        + (" The wide grey line is the mean of all models." if together else "")
         + bands_text(series),
         paint=offset_chart(series, words, behind=together, bands=len(series) <= MOST_BANDS),
         inches=(3.8, 3.8),
     )
 
 
-@question("frame_types", "Is it the video codec?")
+@question("frame_types", "Does the video codec matter?")
 def frame_types(view: View) -> Answer:
-    """The drop without frames of each type, next to a control that deletes as many at random."""
+    """The drop after all frames of one type are deleted, next to a control that deletes as many random frames."""
     models = view.drawn(view.classifiers, 4).items()
     found = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
     if not found:
-        return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known"))
+        return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known."))
     flat = [(model, row) for model, rows in found for row in rows]
     first_control = next((y for y, (_, row) in enumerate(flat) if row.control), None)
 
@@ -77,7 +78,7 @@ def frame_types(view: View) -> Answer:
         axes = figure.subplots()
         for y, (_, row) in enumerate(flat):
             if row.control:
-                label = "as many deleted at random" if y == first_control else None
+                label = "same number of random frames deleted" if y == first_control else None
                 span = [row.control.drop_low, row.control.drop_high]
                 axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
                 # A control without spread (equal draws) has no length, so its mean is marked separately.
@@ -98,25 +99,25 @@ def frame_types(view: View) -> Answer:
     smallest = min(value_of(row.drop) for row in rows)
     least = [row for row in rows if value_of(row.drop) == smallest]
     where = f"smallest {join([_without(row) for row in least])}"
-    text = f"For {printable(model)} the drop is {where if len(least) < len(rows) else 'the same in all'}"
+    text = f"For {printable(model)}, the drop is {where if len(least) < len(rows) else 'the same in all cases'}"
     text += f": {points(smallest)}"
     if len(least) == 1 and (control := least[0].control):
-        text += f", against {points(control.drop_mean)} when as many frames are deleted at random"
+        text += f", compared with {points(control.drop_mean)} when the same number of random frames is deleted"
         more = smallest < control.drop_low
-        text += "; more than smaller sets explain" if more else "; that is no more than smaller sets explain"
+        text += ". Smaller sets do not explain the difference" if more else ". Smaller sets explain the difference"
     height = 1.2 + 0.32 * len(flat)
     return FigureContent(
         sentence=text + ".",
-        how="Frames of one type are left out, and sets whose anchor is one; n counts the sets that stay. Smaller sets "
-        "alone shrink the drop, hence the grey control."
-        + (" One set alone has no interval." if any(row.n_sets == 1 for _, row in flat) else ""),
+        how="Each row removes the frames of one type, and sets whose anchor has that type; n counts the remaining "
+        "sets. Smaller sets alone reduce the drop. The grey control shows this effect."
+        + (" A single set has no interval." if any(row.n_sets == 1 for _, row in flat) else ""),
         paint=paint,
         inches=(height, height),
     )
 
 
 def _told(row: TypeSlice) -> Estimate:
-    """Return the drop to draw; a single set is a single video, which has no interval on the page."""
+    """Return the drop to draw. If there is a single set, there is a single video, and the page shows no interval."""
     return replace(row.drop, low=None, high=None, reason="one set") if row.n_sets == 1 else row.drop
 
 
@@ -131,9 +132,9 @@ def by_fps(view: View) -> Answer:
     found = [(name, rows) for name, one in models if (rows := [row for row in one.by_fps if is_known(row.drop)])]
     ranges = list(dict.fromkeys(row.range for _, rows in found for row in rows))
     if len(ranges) < 2:
-        return Missing(why_none(view, "by_fps", "all videos of this data have about the same frame rate"))
+        return Missing(why_none(view, "by_fps", "all videos have about the same frame rate."))
 
-    said = dict(zip(ranges, bin_names(ranges), strict=True))
+    bin_text = dict(zip(ranges, bin_names(ranges), strict=True))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -144,21 +145,21 @@ def by_fps(view: View) -> Answer:
                 whisker(axes, y, row.drop, colour_of(place), marker=marker_of(place))
             axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
                       label=short(printable(model), 34))  # fmt: skip
-        names_on_y(axes, [_range_name(found, text, said[text]) for text in ranges])
+        names_on_y(axes, [_range_name(found, text, bin_text[text]) for text in ranges])
         axes.set_xlabel("drop, points")
         in_points(axes)
         names_below(figure, len(found), is_narrow=is_narrow)
 
     model, rows = found[0]
-    text = "; ".join(f"{points(row.drop)} at {said[row.range]} fps (n = {row.n_sets})" for row in rows)
+    text = "; ".join(f"{points(row.drop)} at {bin_text[row.range]} fps (n = {row.n_sets})" for row in rows)
     bare = [row for row in rows if row.drop.low is None]
     if bare:
-        whys = dict.fromkeys(printable(row.drop.reason or "none was asked for") for row in bare)
-        text += f". No interval at {join([f'{said[row.range]} fps' for row in bare])}: {join(list(whys))}"
+        whys = dict.fromkeys(printable(row.drop.reason or "intervals are switched off") for row in bare)
+        text += f". No interval at {join([f'{bin_text[row.range]} fps' for row in bare])}: {join(list(whys))}"
     height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
     return FigureContent(
-        sentence=f"The drop of {printable(model)}: {text}.",
-        how="Low rates leave more time between frames, so the same k reaches further.",
+        sentence=f"The drop of {printable(model)} is {text}.",
+        how="A low frame rate means more time between frames, so the same k covers more time.",
         paint=paint,
         inches=(height, height + 0.15 * len(found)),
     )
@@ -169,15 +170,15 @@ def _range_name(found: Sequence[tuple[str, Sequence[RateSlice]]], key: str, text
     return f"{text} fps (n = {n})"
 
 
-@question("by_hint", "Do blur, motion or light explain it?")
+@question("by_hint", "Do blur, motion or brightness explain errors?")
 def by_hint(view: View) -> Answer:
-    """Member error by pixel hints."""
+    """The error on members, by pixel hint."""
     best, hints = next(
         ((name, one.by_hint) for name, one in view.drawn(view.classifiers).items() if one.by_hint), ("", {})
     )
     panels = [(hint, kept) for hint, rows in hints.items() if (kept := [row for row in rows if is_known(row.error)])]
     if not panels:
-        why = why_none(view, "by_hint", "this data carries no hints (blur, motion, exposure)")
+        why = why_none(view, "by_hint", "this data has no hints (blur, motion, exposure)")
         return Missing(why.replace("(hints.parquet)", "(hints.parquet); import it with --hints"))
     bins = {hint: bin_names([row.range for row in rows], measure_of(hint)) for hint, rows in panels}
 
@@ -207,21 +208,21 @@ def by_hint(view: View) -> Answer:
     # A difference within its intervals is not reported as relevant.
     bare = low.error.high is None or high.error.low is None
     clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
-    why = "without intervals to tell chance from more" if bare else "with overlapping intervals"
-    said = (
-        f"For {printable(best)} {printable(top)} matters most:"
+    why = "there are no intervals" if bare else "the intervals overlap"
+    verdict = (
+        f"For {printable(best)}, {printable(top)} matters most."
         if clear
-        else f"Nothing stands out for {printable(best)}; by {printable(top)}, {why},"
+        else f"No hint clearly matters for {printable(best)}. The largest difference is by {printable(top)}, but {why}."
     )
     noun = measure_of(top).noun
     return FigureContent(
-        sentence=f"{said} the error runs from {percent(low.error)} ({noun} {low_bin}) to {percent(high.error)} "
+        sentence=f"{verdict} The error ranges from {percent(low.error)} ({noun} {low_bin}) to {percent(high.error)} "
         f"({noun} {high_bin})."
         if spans[top]
         else f"No: the error of {printable(best)} is {percent(low.error)} in every group.",
-        how="Members of all sets in groups of about the same size, by what a measurement of their pixels says "
-        "against the anchor's; edges are rounded."
-        + (" From black to white, brightness has 100 points." if "exposure" in bins else ""),
+        how="Hints compare the pixels of a member with those of its anchor. Members are grouped by hint into bins of "
+        "about the same size, with rounded edges."
+        + (" Brightness ranges over 100 points, from black to white." if "exposure" in bins else ""),
         paint=paint,
         inches=(tall * -(-len(panels) // 2), tall * len(panels)),
     )

@@ -32,7 +32,7 @@ _METHODS = {
 }
 
 
-@question("smoothing", "Does smoothing over time cure it, and at what delay?")
+@question("smoothing", "Does smoothing over time help, and at what delay?")
 def smoothing(view: View) -> Answer:
     """Perturbed accuracy against the delay that smoothing adds."""
     panels = [
@@ -41,7 +41,7 @@ def smoothing(view: View) -> Answer:
         if (rows := [row for row in one.smoothing if is_known(row.acc_pmk)])
     ]
     if not panels:
-        return Missing(why_none(view, "smoothing", "nothing was smoothed in this score"))
+        return Missing(why_none(view, "smoothing", "these results have no smoothing."))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         columns = 1 if is_narrow else min(len(panels), 3)
@@ -81,18 +81,18 @@ def smoothing(view: View) -> Answer:
 
 
 def _how(methods: Sequence[str], words: Subject) -> str:
-    """Return what was smoothed: probabilities, or the votes of models that gave only labels."""
+    """Return the noun for the smoothed answers: probabilities, or votes if a model gave only labels."""
     votes = any("vote" in method for method in methods)
     averages = any("vote" not in method and method != "none" for method in methods)
     what = "Probabilities are averaged" if averages else "Votes are counted"
     text = f"{what} over neighbouring frames"
     if words.reviewed != "none":
-        text += ", also over those reviewers rejected"
+        text += ", including frames that reviewers rejected"
     if votes and averages:
-        text += "; where a model gave labels alone, votes are counted"
+        text += "; for models that gave only labels, votes are counted"
     return (
-        f"{text}. A window that looks ahead has to wait for the frames it looks at. The others only use the past and "
-        "wait for none; their delay is how old what they average is, half the window of a causal one."
+        f"{text}. A window that looks ahead must wait for future frames. The other methods use only past frames. Their "
+        "delay is the mean age of these frames: half the window for a causal window."
     )
 
 
@@ -105,14 +105,14 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
         if row.method != "none" and (kind not in best or value_of(row.acc_pmk) > value_of(best[kind].acc_pmk)):
             best[kind] = row
     if best and all(value_of(row.acc_pmk) <= start for row in best.values()):
-        return f"{printable(model)} gains nothing: no smoothing tried here gets beyond the {percent(start)} without it."
+        return f"Smoothing does not help {printable(model)}: no method exceeds its {percent(start)} without smoothing."
     parts = []
     if "ahead" in best:
         row = best["ahead"]
         frames = f"{row.delay_frames:g} frame" if row.delay_frames == 1 else f"{row.delay_frames:g} frames"
-        parts.append(f"to {percent(row.acc_pmk)} by looking ahead ({frames} of delay)")
+        parts.append(f"{percent(row.acc_pmk)} when looking ahead ({frames} of delay)")
     if "past" in best:
-        parts.append(f"to {percent(best['past'].acc_pmk)} by the past alone")
+        parts.append(f"{percent(best['past'].acc_pmk)} with past frames only")
     if not parts:
-        return f"{printable(model)} stands at {percent(start)}; no smoothing was tried."
-    return f"At best {printable(model)} goes from {percent(start)} {' and '.join(parts)}."
+        return f"{printable(model)} reaches {percent(start)}; no smoothing was tried."
+    return f"Without smoothing, {printable(model)} reaches {percent(start)}. At best it reaches {' and '.join(parts)}."

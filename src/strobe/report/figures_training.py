@@ -1,4 +1,4 @@
-"""The curves of a training: the loss, and the held-out figures."""
+"""The curves of a training run: the loss and the held-out figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,9 @@ __all__ = ["curves"]
 def curves(
     path: Path, rows: Sequence[tuple[float, float | None, float, float]], *, names: tuple[str, str], title: str
 ) -> None:
-    """Draw (epoch, loss, figure on anchors, on worst frames) as a PNG: the loss left, the held-out figures right."""
+    """Draw the points (epoch, loss, figure on anchors, figure on worst frames) as a PNG. The loss is on the left, and
+    the held-out figures are on the right.
+    """
 
     def paint(figure: Any, is_narrow: bool) -> None:
         left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)

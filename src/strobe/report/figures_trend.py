@@ -1,4 +1,4 @@
-"""Perturbed against original accuracy: this run's models, the papers' points, and the lines of both."""
+"""Perturbed against original accuracy: this run's models, the papers' points, and the fitted lines of both groups."""
 
 import textwrap
 from collections.abc import Mapping
@@ -22,10 +22,13 @@ Models = Mapping[str, ClassificationResult]
 
 @question("trend", "Does a more accurate model flicker less?")
 def trend(view: View) -> Answer:
-    """acc_pmk against acc_orig: y = x, the fit, the papers' models in grey; without a fit, their line."""
+    """acc_pmk against acc_orig, with y = x, the fitted line, and the papers' models in grey.
+
+    Without a fit, the papers' line is drawn.
+    """
     models = {name: one for name, one in view.classifiers.items() if is_known(one.acc_orig, one.acc_pmk)}
     if not models:
-        return Missing("No model has both accuracies, so there is nothing to set against each other.")
+        return Missing("no model has both accuracies.")
     data, fitted = view.results.dataset, view.results.trend
     references = [] if view.variants else references_for(data.name, data.n_sets)
     fit = None if isinstance(fitted, Missing) else fitted.linear
@@ -52,7 +55,7 @@ def trend(view: View) -> Answer:
             gx, gy = zip(*printed.points, strict=True)
             dots = axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0,
                                 zorder=2, label=_caption(printed, is_narrow))  # fmt: skip
-            name_points(dots, [f"{one.model}: acc_orig {one.acc_orig:.1f}, acc_pmk {one.acc_pmk:.1f} (papers, "
+            name_points(dots, [f"{one.model}: acc_orig {one.acc_orig:.1f}, acc_pmk {one.acc_pmk:.1f} (published, "
                                f"{printed.caption})" for one in printed.table.points])  # fmt: skip
         if theirs is not None:
             line = [theirs.at(x) for x in (low, high)]
@@ -86,7 +89,7 @@ def trend(view: View) -> Answer:
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_pmk: right on the anchor and all {view.words.frames}")
         if view.variants:
-            axes.set(xlabel="accuracy: right on the image as it is", ylabel="worst: right under every variant, too")
+            axes.set(xlabel="accuracy: right on the original", ylabel="worst: right under every variant, too")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")
@@ -96,18 +99,17 @@ def trend(view: View) -> Answer:
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
     ends = " with its 95 % intervals" if any(one.acc_pmk.low is not None for one in models.values()) else ""
-    # On a phone the legend is below; the more it holds, the taller the figure, or the plot would shrink.
+    # On a phone the legend is below. The figure grows with its entries, otherwise the plot would shrink.
     return FigureContent(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
-        how=f"Each coloured point is a model of this run{ends}; the lower it is below the dashed line, the more "
-        "right answers it loses."
+        how=f"Each coloured point is a model of this run{ends}. The distance below the dashed line is its drop."
         + (
             ""
             if view.variants
-            else " Grey: the papers' models, printed for k = 10, for orientation; they are never pooled with yours. "
-            "Point at one, or tap it, for its name."
+            else " Grey points are published models with k = 10, for orientation. They are never pooled with yours. "
+            "Point at one, or tap it, to see its name."
         )
-        + ("" if theirs is None else " The grey line is theirs: fitted to their printed figures, not to yours."),
+        + ("" if theirs is None else " The grey line is fitted to the published models, not to yours."),
         paint=paint,
         inches=(5.2, 4.0 + 0.25 * (len(shown) + len(references))),
     )
@@ -120,11 +122,11 @@ def _crowded(models: Models) -> bool:
 
 
 def _caption(one: Reference, is_narrow: bool) -> str:
-    return textwrap.fill(f"papers’ models, {one.caption}", 40 if is_narrow else 22)
+    return textwrap.fill(f"published models, {one.caption}", 40 if is_narrow else 22)
 
 
 def _fit_at(fit: TrendLine, x: float) -> float:
-    """Return the line at a share; results.json gives it in points on both axes."""
+    """Return the value of the line at a share. In results.json, both axes of the line are in points."""
     return fit.intercept / 100 + fit.slope * x
 
 
@@ -143,7 +145,7 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     if len(models) == 1:
         text = f"{printable(best)} is right on {accuracy} of the {words.anchors}"
     if len(drops) > 1 and len(set(drops.values())) == 1:
-        text += f"; all have the same drop {reach} ({points(next(iter(drops.values())))})"
+        text += f". All models have the same drop {reach} ({points(next(iter(drops.values())))})"
     elif len(drops) > 1:
         least = min(drops, key=lambda name: drops[name])
         same = "and also has the smallest drop" if least == best else f"but {printable(least)} has the smallest drop"
@@ -152,10 +154,10 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
         text += f"; its drop {reach} is {points(drops[best])}" if best in drops else ""
     if fit is None:
         why = (view.results.trend.reason or "").replace("as standard", "as standard (--types)")
-        return f"{text}. No line is fitted to this run: {why}." if why and len(models) > 1 else f"{text}."
+        return f"{text}. No line was fitted to this run: {why}." if why and len(models) > 1 else f"{text}."
     return (
-        f"{text}. Along the fit, one more point of {'accuracy' if view.variants else 'acc_orig'} comes with "
-        f"{fit.slope:.2f} points of {'accuracy under the worst' if view.variants else 'acc_pmk'}."
+        f"{text}. Along the fitted line, one more point of {'accuracy' if view.variants else 'acc_orig'} goes with "
+        f"{fit.slope:.2f} points of {'accuracy under every variant' if view.variants else 'acc_pmk'}."
     )
 
 
@@ -170,8 +172,8 @@ def _place(theirs: PapersLine | None, models: Models) -> str:
     reach = (
         one.acc_pmk.low is not None and one.acc_pmk.high is not None and one.acc_pmk.low <= there <= one.acc_pmk.high
     )
-    chance = "; its interval holds the line" if reach else ""
+    chance = "; its interval contains the line" if reach else ""
     return (
-        f" The papers’ line of this benchmark ({theirs.about}) says acc_pmk {percent(there)} for this acc_orig: "
-        f"{printable(name)} lies {where}{chance}{theirs.beyond(value_of(one.acc_orig))}."
+        f" The published line of this benchmark ({theirs.about}) predicts acc_pmk {percent(there)} for this acc_orig. "
+        f"{printable(name)} is {where}{chance}{theirs.beyond(value_of(one.acc_orig))}."
     )

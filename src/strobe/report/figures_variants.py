@@ -1,4 +1,4 @@
-"""The figures of variants: by level, by rung, the mean next to the worst, searches, contrasts."""
+"""Figures for variants: accuracy by level and by rung, the mean and the worst case, searches, and contrasts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ from strobe.report.wording import is_known, percent, plain_number, short, value_
 __all__ = ["contrasts_models", "contrasts_targets", "contrasts_variants", "levels", "means", "rungs", "survival"]
 
 MOST_PANELS = 24
-"""The most variants with a panel of their own; the table has all of them."""
+"""The largest number of variants with their own panel. The table has all variants."""
 
 MOST_MODELS = 4
-"""The most models with such a sheet of panels, or bars of their own."""
+"""The largest number of models with their own sheet of panels or their own bars."""
 
 _MOST_ROWS = 15
 
@@ -49,9 +49,9 @@ Panel = Callable[[Any], None]
 # -- by level ----------------------------------------------------------------------------------------------------
 
 
-@question("variant_levels", "How does accuracy fall with each?")
+@question("variant_levels", "How does accuracy fall with the level?")
 def levels(view: View) -> Answer:
-    """A sheet of small panels per model: accuracy at each level of a variant, and up to it."""
+    """A sheet of small panels per model: accuracy at each level of a variant, and accuracy up to that level."""
     found = []
     shown = [one for one in view.variants.values() if one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
@@ -64,16 +64,16 @@ def levels(view: View) -> Answer:
         found.append(
             FigureContent(
                 sentence=_levels_sentence(model, kept, scores),
-                how="Line and dots: members at that level that are right. Dashed, diamonds: images right at every "
-                "level up to it, the image itself included. Grey line: the images themselves. Panels on a grey "
-                "ground are controls: they count in no mean and no worst.",
+                how="Dots: share of changed images that are right at the level. Diamonds, dashed: share of images that "
+                "are right in the original and at every level so far. Grey line: accuracy on the original images. "
+                "Panels with a grey background are controls, which count in no mean and no worst case.",
                 paint=_sheet(panels, [_panel_name(one) for one in kept[:MOST_PANELS]], [_scale(one) for one in kept]),
                 inches=_sheet_inches(len(panels)),
                 choice=printable(model),
                 number=number,
             )
         )
-    return found or Missing("no variant has levels in an order.")
+    return found or Missing("no variant has ordered levels.")
 
 
 def _known(rows: Sequence[LevelScore]) -> bool:
@@ -101,7 +101,7 @@ def _level_panel(facts: VariantFacts, score: VariantScore) -> Panel:
 def _line(
     axes: Any, points_: Sequence[tuple[float, Estimate]], colour: str, marker: str, name: str, *, dashed: bool = False
 ) -> None:
-    """Draw a line through the measured points; it ends at a missing one."""
+    """Draw a line through the measured points. The line ends at a missing point."""
     kept = []
     for level, found in points_:
         if not is_known(found):
@@ -120,7 +120,7 @@ def _line(
 
 
 def _ticks(axes: Any, facts: VariantFacts) -> None:
-    """Set ticks at the levels themselves; on a geometric scale they are evenly spaced."""
+    """Set ticks at the levels. On a geometric scale, the ticks are evenly spaced."""
     at = facts.levels
     grows = len(at) > 2 and at[0] > 0 and at[-1] / at[0] > 6 and _is_geometric(at)
     if grows:
@@ -150,7 +150,7 @@ def _is_geometric(at: Sequence[float]) -> bool:
 
 
 def _sheet(panels: Sequence[Panel], names: Sequence[str], labels: Sequence[str]) -> Callable[[Any, bool], None]:
-    """Draw small panels with one y scale; names above them, levels below the lowest of each column."""
+    """Draw small panels with one y scale. Names are above each panel, and levels are below each column."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         n_columns = _columns(len(panels), is_narrow=is_narrow)
@@ -189,23 +189,28 @@ def _levels_sentence(model: str, kept: Sequence[VariantFacts], scores: dict[str,
         if one.role == "same" and is_known(scores[one.variant].levels[-1].at)
     ]  # fmt: skip
     if not last:
-        return f"{printable(model)}: no variant has a member at its highest level."
+        return f"{printable(model)}: no variant has an image at its highest level."
     worst, low = min(last, key=lambda pair: value_of(pair[1].at))
-    text = f"{printable(model)} suffers most under {printable(worst.variant)}"
+    text = f"The hardest variant for {printable(model)} is {printable(worst.variant)}"
     text += f": right on {percent(low.at)} at {level_text(worst, low.level)}"
     if len(last) > 1:
         best, high = max(last, key=lambda pair: value_of(pair[1].at))
-        text += f"; least under {printable(best.variant)} ({percent(high.at)} at {level_text(best, high.level)})"
-    more = f" {MOST_PANELS} of {len(kept)} variants are drawn; all are in tables/." if len(kept) > MOST_PANELS else ""
+        text += f". The easiest is {printable(best.variant)} ({percent(high.at)} at {level_text(best, high.level)})"
+    more = ""
+    if len(kept) > MOST_PANELS:
+        more = f" The figure shows {MOST_PANELS} of {len(kept)} variants; tables/ has all."
     return f"{text}.{more}"
 
 
 # -- by rung -----------------------------------------------------------------------------------------------------
 
 
-@question("variant_rungs", "How often is it right on each?")
+@question("variant_rungs", "How accurate is each model on each variant?")
 def rungs(view: View) -> Answer:
-    """Bars for variants with unordered levels, the originals on top, controls below and separate."""
+    """Bars for variants with unordered levels.
+
+    The originals are on top, and the controls are separate at the bottom.
+    """
     models = view.drawn(view.classifiers, MOST_MODELS)
     shown = [one for one in view.variants.values() if not one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
@@ -213,9 +218,9 @@ def rungs(view: View) -> Answer:
     scores = {name: plain_scores(view, result) for name, result in models.items()}
     places = [(one, level) for one, level in places if any(one.variant in mine for mine in scores.values())]
     if not places:
-        return Missing("every variant has levels in an order.")
+        return Missing("every variant has ordered levels.")
     rows: list[tuple[str, list[Estimate | None]]] = [
-        ("the images themselves", [result.acc_orig for result in models.values()])
+        ("original images", [result.acc_orig for result in models.values()])
     ]
     for one, level in places:
         name = f"{printable(one.variant)} {one.levels[level]:.3g}" if len(one.levels) > 1 else printable(one.variant)
@@ -241,7 +246,7 @@ def rungs(view: View) -> Answer:
         if n_same < len(rows):
             axes.axhline(n_same - 0.5, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.set_xlim(0, 1.02)
-        axes.set_xlabel("right")
+        axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         if len(models) > 1:
             handles, labels = axes.get_legend_handles_labels()
@@ -253,15 +258,15 @@ def rungs(view: View) -> Answer:
         (one, value_of(mine[one.variant].levels[level].at)) for one, level in places
         if one.role == "same" and one.variant in mine and is_known(mine[one.variant].levels[level].at)
     ]  # fmt: skip
-    text = f"{printable(first)} is right on {percent(result.acc_orig)} of the images themselves"
+    text = f"{printable(first)} is right on {percent(result.acc_orig)} of the original images"
     if known:
         worst, low = min(known, key=lambda pair: pair[1])
-        text += f" and on {percent(low)} under {printable(worst.variant)}"
+        text += f" and on {percent(low)} under {printable(worst.variant)}, its hardest variant"
     height = 1.0 + len(rows) * max(0.34, 0.16 * len(models) + 0.1)
     return FigureContent(
         sentence=text + ".",
-        how="Black lines are 95 % intervals. Below the dashed line, paler: controls, which count in no mean and no "
-        "worst. “Estimated”: it rests on boxes or masks that nobody drew.",
+        how="Black lines are 95 % intervals. Paler bars below the dashed line are controls, which count in no mean and "
+        "no worst case. “Estimated” variants use boxes or masks that a model estimated.",
         paint=paint,
         inches=(height, height + 0.2 * len(models)),
     )
@@ -274,14 +279,14 @@ def _marks(one: VariantFacts) -> list[str]:
 # -- the mean and the worst --------------------------------------------------------------------------------------
 
 
-@question("variant_means", "On average, and at worst")
+@question("variant_means", "What is the accuracy on average and at worst?")
 def means(view: View) -> Answer:
-    """The mean over variants at each level, next to the worst over variants up to it."""
+    """The mean over variants at each level, next to the worst case over variants up to that level."""
     if view.results.dataset.combine != "worst":
-        return Missing("the variants have no common scale, so neither a mean nor a worst over them means anything.")
+        return Missing("the variants share no scale, so a mean or a worst case over them has no meaning.")
     models = {name: one for name, one in view.drawn(view.classifiers).items() if one.means}
     if not models:
-        return Missing("there is one variant, so no mean over several.")
+        return Missing("a mean needs at least two variants.")
     first = next(one for one in view.variants.values() if one.role == "same")
     n_same = sum(one.role == "same" for one in view.variants.values())
 
@@ -297,9 +302,10 @@ def means(view: View) -> Answer:
                     axes.fill_between(*zip(*bounds, strict=True), color=colour_of(place), alpha=0.11, linewidth=0)
                 axes.plot([x for x, _ in line], [value_of(found) for _, found in line], **look,
                           label=short(printable(name), 34))  # fmt: skip
-        for axes, title in ((left, f"mean over {n_same}, at the level"), (right, f"worst of {n_same}, up to it")):
+        titles = ((left, f"mean over {n_same}, at the level"), (right, f"worst of {n_same}, up to the level"))
+        for axes, title in titles:
             axes.set_title(title)
-            axes.set_xlabel(f"{scale(first)}; 0: the images themselves")
+            axes.set_xlabel(f"{scale(first)}; 0: original images")
             axes.set_xticks([0.0, *first.levels], ["0", *(level_number(first, level) for level in first.levels)])
             axes.set_ylim(-0.02, 1.02)
             per_cent(axes)
@@ -308,13 +314,12 @@ def means(view: View) -> Answer:
     name, one = next(iter(models.items()))
     top = max(one.means or (), key=lambda row: row.level)
     where = level_text(first, top.level)
-    text = f"At {where} {printable(name)} is right on {percent(top.at)}, averaged over {top.at.n} variants"
-    text += f"; on {percent(one.acc_pmk)} of the images it is right under every one of them up to there."
+    text = f"At {where}, {printable(name)} is right on {percent(top.at)} on average over {top.at.n} variants."
+    text += f" On {percent(one.acc_pmk)} of the images, it is right under all variants up to that level."
     return FigureContent(
         sentence=text + view.drawn_text(view.classifiers),
-        how="In the mean each variant counts alike and each image on its own, as in ImageNet-C (before any "
-        "normalisation). In the worst an image is lost as soon as one variant of it, at any level so far, is answered "
-        "wrongly.",
+        how="In the mean, every variant has the same weight, as in ImageNet-C before normalisation. In the worst case, "
+        "an image counts only if the model is right under every variant and at every level so far.",
         paint=paint,
         inches=(3.6, 6.0),
     )
@@ -327,12 +332,12 @@ def _level_of(one: VariantFacts, k: int) -> float:
 # -- searches ----------------------------------------------------------------------------------------------------
 
 
-@question("search_survival", "How far does a search have to go?")
+@question("search_survival", "How large a change does a search need?")
 def survival(view: View) -> Answer:
     """A panel per search: the share of images without a finding so far, and the target's accuracy."""
     searches = [one for one in own_scale(view) if one.levels and is_known(one.levels[0].alive)]
     if not searches:
-        return Missing("nothing was searched for.")
+        return Missing("this data has no searches.")
     targets = {
         score.variant: score for model in view.classifiers.values() for score in model.variants or () if score.is_target
     }
@@ -344,7 +349,7 @@ def survival(view: View) -> Answer:
             score = targets.get(one.variant)
             _line(axes, [(row.level, row.alive) for row in one.levels], RIGHT, "o", "nothing found so far")
             if score is not None:
-                _line(axes, [(row.level, row.upto) for row in score.levels], WRONG, "D", "right, target read back",
+                _line(axes, [(row.level, row.upto) for row in score.levels], WRONG, "D", "target right, reloaded",
                       dashed=True)  # fmt: skip
             if is_known(one.median):
                 axes.axvline(value_of(one.median), color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
@@ -358,14 +363,14 @@ def survival(view: View) -> Answer:
     for one in searches[:3]:
         ran = plain_number(one.found + one.censored)
         half = "fewer than half" if not is_known(one.median) else (
-            f"half by {level_text(view.variants[one.variant], value_of(one.median))}"
+            f"median {level_text(view.variants[one.variant], value_of(one.median))}"
         )  # fmt: skip
-        parts.append(f"{printable(one.variant)}: found for {plain_number(one.found)} of {ran} images, {half}")
+        parts.append(f"{printable(one.variant)} succeeds on {plain_number(one.found)} of {ran} images ({half})")
     return FigureContent(
-        sentence="; ".join(parts) + ("; the rest is in the table." if len(searches) > 3 else "."),
-        how="Kaplan–Meier over the searches themselves: one that found nothing counts as far as it went. The line ends "
-        "where no search went on. Dotted: the median. Dashed, where the target is in this run: its accuracy on what "
-        "was stored, images it gets wrong from the start counted as lost.",
+        sentence="; ".join(parts) + ("; the table has the others." if len(searches) > 3 else "."),
+        how="Solid: share of images without a finding so far (Kaplan–Meier). A search without a finding is censored at "
+        "the distance it tried. Dotted: the median. Dashed, if the target is in this run: its accuracy on the stored "
+        "images, where a wrong original counts as wrong.",
         paint=_sheet(
             [panel(place) for place in shown], [one.variant for one in searches], [_scale(one) for one in facts]
         ),
@@ -381,22 +386,22 @@ def _contrasts(kind: str, title: str) -> FigureSpec:
         every = [one for one in view.results.contrasts or () if one.of == kind]
         rows = [one for one in every if is_known(one.value)]
         if not rows:
-            return Missing("nothing of the kind can be contrasted here.")
+            return Missing("this data has no such contrasts.")
         rows.sort(key=lambda one: (not is_real(one), -_size(one)))
         shown, real = rows[:_MOST_ROWS], [one for one in every if is_real(one)]
         ratio = rows[0].form == "ratio"
-        text = f"{len(real)} of {len(every)} differ significantly after Holm's correction (p < 0.05)."
+        text = f"{len(real)} of {len(every)} differences are significant after Holm’s correction (p < 0.05)."
         if len(rows) < len(every):
-            text += f" {len(every) - len(rows)} cannot be drawn: searches that found nothing leave it open."
+            text += f" {len(every) - len(rows)} have no value, because too many searches found nothing."
         if len(shown) < len(rows):
-            text += f" {len(shown)} are drawn, significant ones first; all are in tables/contrasts.csv."
-        sides = "First − second: right of zero the first is right more often"
+            text += f" The figure shows {len(shown)}, significant differences first; tables/contrasts.csv has all."
+        sides = "First − second: to the right of zero, the first is right more often"
         if ratio:
-            sides = "First ÷ second: right of 1 the first needed more"
+            sides = "First ÷ second: to the right of 1, the first needs a larger change"
         height = 1.0 + 0.34 * len(shown)
         return FigureContent(
             sentence=text,
-            how=f"{sides}. Paired by image, with 95 % intervals; grey diamonds could be chance.",
+            how=f"{sides}. Values are paired by image, with 95 % intervals. Grey diamonds are not significant.",
             paint=_contrast_chart(view, shown, ratio=ratio),
             inches=(height, height + 0.22 * len(shown) + 0.3),
         )
@@ -440,6 +445,6 @@ def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Cal
     return paint
 
 
-contrasts_variants = _contrasts("variants", "Which of what was done makes a difference?")
-contrasts_models = _contrasts("models", "Which models differ, and on what?")
-contrasts_targets = _contrasts("targets", "Against which target did searches have to go further?")
+contrasts_variants = _contrasts("variants", "Which variants differ?")
+contrasts_models = _contrasts("models", "Which models differ, and on which variants?")
+contrasts_targets = _contrasts("targets", "Which target needs larger changes?")

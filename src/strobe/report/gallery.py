@@ -1,4 +1,6 @@
-"""The gallery's data: chosen sets with their images as data URIs, small enough for one file that can be mailed."""
+"""The gallery's data: chosen sets with their images as data URIs. The data is small enough for one file that can be
+mailed.
+"""
 
 import base64
 import io
@@ -36,12 +38,12 @@ class Gallery:
     levels: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def level_of(self, frame: int, set_row: int) -> str:
-        """Return the level of a frame in a set in words, for data with variants; else empty."""
+        """Return the level of a frame in a set in words. Return an empty text for data without variants."""
         return self.levels.get((frame, set_row), "")
 
 
 def picture(image: Image, *, longest: int, quality: int) -> str:
-    """Return the image as a data URI: WebP, its longest side at most `longest` pixels."""
+    """Return the image as a WebP data URI, with at most `longest` pixels on its longest side."""
     from PIL import Image as Pictures
 
     shown = Pictures.fromarray(image)
@@ -52,7 +54,7 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
 
 
 class _GalleryImage(NamedTuple):
-    """Return an image as a data URI and its size, or why there is none."""
+    """An image as a data URI with its size, or the reason for a missing image."""
 
     text: str
     size: tuple[int, int] = (0, 0)
@@ -68,7 +70,7 @@ def _shown(source: FrameSource, row: int, *, longest: int, quality: int) -> _Gal
 
 
 def as_script(data: object) -> str:
-    """Return JSON that is safe inside a script element: it cannot close the element or open a comment.
+    """Return JSON that is safe inside a script element, because it cannot close the element or open a comment.
 
     >>> as_script({"name": "</script><!--"})
     '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
@@ -90,7 +92,7 @@ def build(
     raw_names: Mapping[str, Sequence[str]],
     progress: Progress,
 ) -> Gallery:
-    """Return the chosen sets as data, including images, until `max_bytes` is reached; further sets are omitted."""
+    """Return the chosen sets as data, including images. Sets beyond `max_bytes` are omitted."""
     pictures: dict[int, str] = {}
     sizes: dict[int, tuple[int, int]] = {}
     spent = unreadable = 0
@@ -144,7 +146,10 @@ def build(
 
 
 def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
-    """Return a member's level in its variant in words; empty for an anchor or on data without variants."""
+    """Return a member's level in its variant in words.
+
+    Return an empty text for an anchor, or for data without variants.
+    """
     if dataset.variants is None or distance == 0:
         return ""
     one = dataset.variants[int(dataset.sets.variant[set_row])]
@@ -156,15 +161,15 @@ def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
 
 
 def _search_words(dataset: Dataset, set_row: int) -> str:
-    """Return the outcome of a search in words; empty if the set is not a search."""
+    """Return the outcome of a search in words, or an empty text if the set is not a search."""
     sets = dataset.sets
     status, reach = str(sets.status[set_row]), float(sets.reach[set_row])
     where = level_words(dataset, set_row, reach) if math.isfinite(reach) else ""
     return {
         "found": f"found at {where}" if where else "found",
         "censored": f"nothing found up to {where}" if where else "nothing found",
-        "anchor_wrong": "not searched: its target is wrong on the image itself",
-        "failed": "the search broke down",
+        "anchor_wrong": "not searched: the target is wrong on the original",
+        "failed": "the search failed",
     }.get(status, "")
 
 
@@ -190,8 +195,8 @@ def _set(
         variant = dataset.variants[int(dataset.sets.variant[one.set_row])]
         mark = f" {ESTIMATED}" if variant.estimated else ""
         more = {"k": called(variant) + mark, **({} if variant.ordered else {"o": True})}
-        said = _search_words(dataset, one.set_row)
-        more |= {"n": said} if said else {}
+        outcome = _search_words(dataset, one.set_row)
+        more |= {"n": outcome} if outcome else {}
         for frame, distance in zip(frames, one.distance.tolist(), strict=True):
             text = level_words(dataset, one.set_row, float(distance))
             frame |= {"n": text + mark} if text else {}
@@ -213,7 +218,10 @@ def _set(
 
 
 def _box(box: np.ndarray[Any, Any]) -> list[float | int]:
-    """Return a box for the page: corners to 0.1 pixels, label, and for a detection its score and whether right."""
+    """Return a box for the page: its corners to 0.1 pixels and its label.
+
+    For a detection, the box also has a score and a mark for right or wrong.
+    """
     corners: list[float | int] = [round(float(value), 1) for value in box[:4]]
     rest: list[float | int] = [int(box[4])] if len(box) == 5 else [int(box[4]), round(float(box[5]), 3), int(box[6])]
     return corners + rest

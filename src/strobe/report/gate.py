@@ -1,4 +1,4 @@
-"""The result of a gate: as Markdown for a pull request, as JUnit XML for a CI server, as lines for a terminal."""
+"""The result of a gate: as Markdown for a pull request, as JUnit XML for a CI server, and as lines for a terminal."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
@@ -27,22 +27,22 @@ def in_short(found: Gate) -> Gate:
     """Return the gate with display names of models."""
     if not found.short:
         return found
-    said = in_names(found.short)
-    short = [replace(one, before=said(one.before), after=said(one.after)) for one in changes_of(found)]
+    renamed = in_names(found.short)
+    changes = [replace(one, before=renamed(one.before), after=renamed(one.after)) for one in changes_of(found)]
     return replace(
         found,
-        model=said(found.model),
-        baseline=found.baseline and said(found.baseline),
-        baselines=found.baselines and tuple(map(said, found.baselines)),
-        checks=tuple(replace(one, against=one.against and said(one.against)) for one in found.checks),
-        change=short[0] if short else None,
-        changes=tuple(short) if found.changes else None,
-        cautions=found.cautions and tuple(map(said, found.cautions)),
+        model=renamed(found.model),
+        baseline=found.baseline and renamed(found.baseline),
+        baselines=found.baselines and tuple(map(renamed, found.baselines)),
+        checks=tuple(replace(one, against=one.against and renamed(one.against)) for one in found.checks),
+        change=changes[0] if changes else None,
+        changes=tuple(changes) if found.changes else None,
+        cautions=found.cautions and tuple(map(renamed, found.cautions)),
     )
 
 
 def changes_of(found: Gate) -> tuple[Change, ...]:
-    """Return the change of the sets since each baseline."""
+    """Return which sets changed since each baseline."""
     return found.changes or ((found.change,) if found.change else ())
 
 
@@ -74,7 +74,7 @@ def gate_lines(found: Gate) -> Iterator[str]:
 
 
 def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
-    """Return how many videos each rule needs: a table per rule, a row for each value of --fail-on."""
+    """Return how many videos each rule needs, as a table per rule with a row for each value of --fail-on."""
     for plan in plans:
         churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
         source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
@@ -90,13 +90,14 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
             cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
             yield "  ".join(["  " + first.ljust(widths[0]), *cells])
     yield (
-        "The fewest videos with which equal models fail in at most 5 % and twice the margin in at least 80 %. Where "
-        "nothing was measured, a video counts as one set; with several sets a video, fewer may be enough."
+        "Videos: the smallest number with which equal models fail in at most 5 % of cases, and a loss of twice the "
+        "margin fails in at least 80 %. Assumed values count one set per video. With several sets per video, fewer "
+        "videos may be enough."
     )
 
 
 def as_markdown(found: Gate) -> str:
-    """Return a table of the rules, and the sets newly broken and newly held; external text is escaped."""
+    """Return a table of the rules, and the newly broken and newly held sets. External text is escaped."""
     found = in_short(found)
     cells = [
         (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
@@ -116,7 +117,7 @@ def as_markdown(found: Gate) -> str:
 
 
 def _sentence(caution: str, found: Gate) -> str:
-    """Return a line as a sentence; a model name at its start is unchanged."""
+    """Return a line as a sentence. A model name at its start stays unchanged."""
     names = [found.model, *(found.baselines or ()), *([found.baseline] if found.baseline else [])]
     is_named = any(caution.startswith(f"{printable(name)}: ") for name in names)
     text = caution if is_named else f"{caution[0].upper()}{caution[1:]}"
@@ -124,12 +125,15 @@ def _sentence(caution: str, found: Gate) -> str:
 
 
 def _title(check: Check) -> str:
-    """Return the rule; names of contrasts and baselines are arbitrary and must be escaped."""
+    """Return the rule as text. Names of contrasts and baselines are arbitrary and must be escaped."""
     return _escaped(check.title) if check.limit.is_contrast or check.against else check.title
 
 
 def _mark(check: Check) -> str:
-    """Return passed, failed, or passed without proof: the figure is beyond the limit, or the data cannot tell."""
+    """Return passed, failed, or passed without proof.
+
+    "Passed without proof" applies if the figure is beyond the limit or the data are inconclusive.
+    """
     beyond = check.verdict == "cannot tell" or "beyond the limit" in check.sentence
     return ("⚠️" if beyond else "✅") if check.passed else "❌"
 
@@ -150,7 +154,7 @@ def _named(what: str, names: Sequence[str], n: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Escape text for Markdown: no tables, no links, no HTML."""
+    """Escape text for Markdown, so that it cannot contain tables, links or HTML."""
     plain = printable(text, limit=1000)
     for sign in "\\`*_{}[]<>|#":
         plain = plain.replace(sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign])
@@ -158,7 +162,7 @@ def _escaped(text: str) -> str:
 
 
 def as_junit(found: Gate) -> str:
-    """Return a test suite with a case for every rule; an undecided rule is reported in the case's output."""
+    """Return a test suite with a case for every rule. An undecided rule is reported in the output of its case."""
     found = in_short(found)
     failed = sum(not one.passed for one in found.checks)
     suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))

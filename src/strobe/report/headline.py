@@ -20,18 +20,18 @@ from strobe.report.wording import counted, is_known, percent, plain_number, some
 __all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "out_of_reach", "stopped"]
 
 SUSPECT = (
-    "A model that is never right usually has its classes in another order than the dataset, or is fed in another way "
-    "than it was trained (size, normalisation, channel order): check labels and preprocessing before reading on."
+    "A model that is never right usually has another order of classes than the dataset, or other preprocessing than in "
+    "training (size, normalisation, channel order). Check labels and preprocessing first."
 )
 
 
 _OF: dict[Task, Sequence[Measure[Any]]] = {Task.CLASSIFICATION: CLASSIFICATION, Task.DETECTION: DETECTION}
 _ALONE = {Task.CLASSIFICATION: ("accuracy", "acc_orig"), Task.DETECTION: ("mAP", "map_orig")}
-"""The label of the first measure if no image changes, and its name in the files."""
+"""The label of the first measure if no image is changed, and the name of this measure in the files."""
 
 
 def measures(view: View, task: Task) -> list[Measure[Any]]:
-    """Descriptions of all models of a task, for the page and the terminal, by the kind of data."""
+    """Return the measures of a task's headline table, as the page and the terminal name them for this data."""
     known = [one for one in _OF[task] if one.headline]
     name, key = _ALONE[task]
     if view.words.is_still:
@@ -41,12 +41,14 @@ def measures(view: View, task: Task) -> list[Measure[Any]]:
     if view.variants and task is Task.CLASSIFICATION:
         last = last_level(view) or "—"
         return [
-            Measure(name, f"Share of images that are right as they are ({key} in the files).", known[0].of),
+            Measure(name, f"Share of original images that are right ({key} in the files).", known[0].of),
             Measure(
-                f"worst, to {last}", "Share right under every variant up to there (acc_pmk in the files).", known[1].of
+                f"worst, to {last}",
+                "Share of images that are right under every variant up to this level (acc_pmk in the files).",
+                known[1].of,
             ),
             Measure(f"drop, to {last}", "Accuracy − worst.", known[2].of),
-            Measure(f"mean, at {last}", "Mean over variants of the share right at that level.", _mean_at),
+            Measure(f"mean, at {last}", "Mean over variants of the share that is right at this level.", _mean_at),
             *(one for one in known if one.name == "coverage"),
         ]
     return known
@@ -58,7 +60,7 @@ def _mean_at(model: ClassificationResult) -> Estimate:
 
 
 def last_level(view: View) -> str:
-    """Return the level scored up to, in words; empty if no worst case is taken."""
+    """Return the highest scored level in words, or an empty text if no worst case is computed."""
     one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
     k = view.results.dataset.k
     return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
@@ -66,7 +68,7 @@ def last_level(view: View) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlineTable:
-    """The headline of one task, ready for the template; `colours` are those of the models that figures show."""
+    """The headline of one task, ready for the template. `colours` are the colours of the models in the figures."""
 
     title: str
     caption: str
@@ -79,8 +81,8 @@ class HeadlineTable:
 
 
 _PICTURES = {
-    Task.CLASSIFICATION: "Round blue: acc_orig; orange diamond: acc_pmk",
-    Task.DETECTION: "Round blue: map_orig; orange diamond: map_pmk",
+    Task.CLASSIFICATION: "Blue circle: acc_orig. Orange diamond: acc_pmk",
+    Task.DETECTION: "Blue circle: map_orig. Orange diamond: map_pmk",
 }
 
 
@@ -92,10 +94,10 @@ def headline(view: View, task: Task) -> HeadlineTable:
     if view.words.is_still:
         picture = f"The dot is the {columns[0].name}{', the bar its interval' if bars else ''}."
     else:
-        varied = "Round blue: the images as they are; orange diamond: the worst of their variants"
+        varied = "Blue circle: original images. Orange diamond: worst of their variants"
         picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."
-    told = {one.name for one in columns if any(is_known(one.of(model)) for model in models.values())}
-    used = [one for i, one in enumerate(columns) if (i < 3 and not one.seldom) or one.name in told]
+    known = {one.name for one in columns if any(is_known(one.of(model)) for model in models.values())}
+    used = [one for i, one in enumerate(columns) if (i < 3 and not one.seldom) or one.name in known]
     bounded = any(one.of(model).low is not None for one in used for model in models.values())
     return HeadlineTable(
         title=str(task).capitalize(),
@@ -104,26 +106,29 @@ def headline(view: View, task: Task) -> HeadlineTable:
         models=models,
         colours={name: place for place, name in enumerate(view.drawn(models), start=1)},
         picture=picture,
-        how="Per cent, with 95 % intervals below." if bounded else "Per cent.",
+        how="Values are in per cent, with 95 % intervals below." if bounded else "Values are in per cent.",
         notes=_notes(models, view),
     )
 
 
 def _size(view: View) -> str:
-    """Return how much was scored, and the unit counted: sets of a video, or images."""
+    """Return the number of scored sets or images, and the noun for this unit."""
     data, words = view.results.dataset, view.words
     if view.variants:
         n = view.n_pictures
         made = f"{counted(data.n_sets, 'set')} (one image under one variant), {counted(data.n_frames, 'image')}"
-        return f"{view.pictures(n)} under {counted(len(view.variants), 'variant')}: {made} in all. The table counts " \
-               f"each image once (n = {plain_number(n)}), whatever was done to it"  # fmt: skip
+        return f"{view.pictures(n)} under {counted(len(view.variants), 'variant')}: {made} in total. The table " \
+               f"counts each original image once (n = {plain_number(n)})"  # fmt: skip
     if words.is_still and data.kinds:
-        return f"{view.sources}, each asked about once"
+        return f"{view.sources}, each scored once"
     return f"{counted(data.n_sets, 'set')} from {view.sources}, {counted(data.n_frames, words.picture)}"
 
 
 def few_videos(view: View) -> str:
-    """Return a note that there are too few videos for some intervals; empty if there are enough, or none."""
+    """Return a note if some intervals have too few videos.
+
+    Return an empty text if all have enough, or if there are no intervals.
+    """
     known = [figure for one in view.results.models.values() for figure in one.headline if figure.low is not None]
     if not known or view.results.dataset.n_videos >= FEW_VIDEOS:
         return ""
@@ -134,7 +139,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     notes = []
     first = next((one.headline.pmk for one in models.values() if is_known(one.headline.pmk)), None)
     if first and first.low is None:
-        notes.append(f"No intervals: {view.words.say(printable(first.reason or 'none was asked for'))}.")
+        notes.append(f"No intervals: {view.words.say(printable(first.reason or 'they are switched off'))}.")
     if few := few_videos(view):
         notes.append(f"{few[0].upper()}{few[1:]}.")
     marks = [
@@ -147,8 +152,8 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
     plain = {note for one in models.values() for note in one.notes or ()}
     for line in note_lines(models):  # a line about one model begins with its name, which is unchanged
-        said = f"{line[0].upper()}{line[1:]}" if line in plain else line
-        notes.append(view.words.say(said if said.endswith("?") else f"{said}.", names=models))
+        text = f"{line[0].upper()}{line[1:]}" if line in plain else line
+        notes.append(view.words.say(text if text.endswith("?") else f"{text}.", names=models))
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]
     if never and len(never) < len(models):
@@ -160,19 +165,20 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         if one.unscored.sets:
             text = (
                 f"{printable(name)}: {plain_number(one.unscored.sets)} sets, {plain_number(one.unscored.frames)} "
-                "frames, have no prediction and are left out, not counted as wrong"
+                "frames, have no prediction. They are excluded, not counted as wrong"
             )
             if name in judged and (bounds := judged[name].bounds):
                 low, high = bounds.acc_pmk
                 name = "accuracy" if view.words.is_still else "acc_pmk"
-                text += f"; with them {name} would lie between {percent(low)} and {percent(high)}"
+                text += f". With them, {name} would be between {percent(low)} and {percent(high)}"
             notes.append(text + ".")
     for name, one in view.drawn(judged).items():
         if (of := one.all_classes) is not None:
-            whole = of.pictures[0]
+            originals = of.pictures[0]
             notes.append(
-                f"{printable(name)} is right on {with_interval(whole.own)} % among the {of.n_own:,} classes here, on "
-                f"{with_interval(whole.all)} % where the best of all its {of.n_all:,} classes must be."
+                f"{printable(name)} is right on {with_interval(originals.own)} % if it chooses among the {of.n_own:,} "
+                f"classes of the data, and on {with_interval(originals.all)} % if it chooses among all its "
+                f"{of.n_all:,} classes."
             )
     if judged and (printed := printed_on(view.results.dataset.name)):
         notes.append(printed)
@@ -181,12 +187,14 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
 
 
 def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
-    """Return a line for each list of classes that some detector cannot find, with the minimum cost."""
+    """Return a line for each detector that cannot find some classes, with these classes and its highest possible
+    mAP.
+    """
     tops = [one.ceiling for one in models.values() if isinstance(one, DetectionResult) and one.ceiling is not None]
     return list(
         dict.fromkeys(
             f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
-            f"{plain_number(top.objects_out_of_reach)} of {plain_number(top.n_objects)} objects are out of reach, so "
+            f"{plain_number(top.objects_out_of_reach)} of {plain_number(top.n_objects)} objects cannot be found, so "
             f"map_orig is at most {percent(top.map_orig)}"
             for top in tops
         )
@@ -194,22 +202,22 @@ def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
 
 
 def stopped(model: ClassificationResult) -> str:
-    """Return the notes on a model that was stopped early; empty for others."""
+    """Return the note on a model that was stopped early, or an empty text for other models."""
     early = model.stopped_early
     if early is None:
         return ""
-    return f"stopped early, {early.text()}; what needs every frame is left out: run it without --stop-early for that"
+    return f"stopped early, {early.text()}; figures that need every frame are missing (run without --stop-early)"
 
 
 def _ceiling(top: Ceiling, view: View) -> str:
-    """Return the cost of classes of the dataset that a model's own space lacks."""
+    """Return how much accuracy a model loses because its label space lacks some classes of the dataset."""
     classes = printable(some(top.childless), limit=600)
     lost, n = plain_number(top.anchors_out_of_reach), plain_number(top.n)
     if view.words.is_still:
-        most = f"images are out of reach, so accuracy can be at most {percent(top.acc_orig)}."
+        most = f"images cannot be right, so accuracy is at most {percent(top.acc_orig)}."
     else:
         most = (
-            f"anchors are out of reach, so acc_orig can be at most {percent(top.acc_orig)} and acc_pmk at most "
+            f"anchors cannot be right, so acc_orig is at most {percent(top.acc_orig)} and acc_pmk at most "
             f"{percent(top.acc_pmk)}."
         )
     return f"{printable(top.source)} has no class for {classes}: {lost} of {n} {most}"

@@ -8,26 +8,26 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.report.drawing import Series, band, per_cent, shares
+from strobe.report.rows import as_csv as rows_as_csv
+from strobe.report.rows import spread
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
-from strobe.report.tables import as_csv as rows_as_csv
-from strobe.report.tables import spread
 from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
 
 __all__ = ["as_csv", "history_drawing", "history_lines", "history_notes", "history_rows", "paint_history"]
 
 MOST_LABELS = 24
-"""The most steps named below the figure; of more, every second or third is."""
+"""The largest number of step names below the figure. With more steps, only every second or third step is named."""
 
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk"), Task.DETECTION: ("map_orig", "map_pmk")}
 
 
 def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
-    """Return every line of models by its name, as a table of text with its head."""
+    """Return a text table with a header for each line of models, keyed by the line's name."""
     out = []
     for line, steps in found.lines().items():
         orig, pmk = _NAMES[steps[0].task]
-        rows = [["", "when", orig, pmk, "drop", f"{pmk} since the one before, points", "since the first, points"]]
-        rows[0].append("since the best before, points")
+        rows = [["", "when", orig, pmk, "drop", f"{pmk} since the previous, points", "since the first, points"]]
+        rows[0].append("since the best so far, points")
         shown = {one.name: _step(one) for one in steps}
         for one in steps:
             figures = map(with_interval, (one.orig, one.pmk, one.drop))
@@ -40,20 +40,20 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
 
 
 def history_lines(found: History) -> list[str]:
-    """Return the table, a row per step and a block per line of models, and each step's change since the first."""
+    """Return the tables as lines of text: one block per line of models, one row per step."""
     sets = counted(found.n_sets, "set") + in_subset(found.subset)
     out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; % [95 % interval]"]
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
         out += _aligned([row[:6] for row in rows], right=(2, 3, 4))
-        if len(rows) > 3:  # of two steps the first is the previous one
+        if len(rows) > 3:  # with two steps, the first is also the previous one
             out += ["", *_aligned([[row[0], *row[6:]] for row in rows])]
     return out + history_notes(found)
 
 
 def history_notes(found: History) -> list[str]:
-    """Return what the figures exclude: sets of the dataset, and of single steps."""
+    """Return notes on sets that the figures exclude, for all steps or for single steps."""
     unscored = [
         f"{_step(one)}: {one.unscored} of {counted(found.n_sets, 'set')} unscored"
         for one in found.steps
@@ -75,7 +75,7 @@ def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> lis
 
 
 def _step(step: HistoryStep) -> str:
-    """Return a step's label: its run if its line is one model's, else a unique name."""
+    """Return a step's label: its run if the line has only one model, otherwise a unique name."""
     return printable(step.run if step.line else step.name, limit=40)
 
 
@@ -86,11 +86,11 @@ def _when(at: str) -> str:
 def _since(difference: Estimate | None, clearly: str | None) -> str:
     if difference is None:
         return "—"
-    return f"{with_interval(difference)}  {f'clearly {clearly}' if clearly else 'no difference shown'}"
+    return f"{with_interval(difference)}  {f'clearly {clearly}' if clearly else 'not significant'}"
 
 
 def as_csv(found: History) -> str:
-    """Return a row for each step; every number keeps its interval."""
+    """Return a row for each step. Every number has its interval."""
     rows, unscored = [], any(one.unscored for one in found.steps)
     for one in found.steps:
         orig, pmk = _NAMES[one.task]
@@ -107,18 +107,19 @@ def as_csv(found: History) -> str:
 
 
 def history_drawing(found: History) -> Drawing:
-    """Return the figure for files: wide, and narrow for a phone."""
+    """Return the figure for files in two versions: wide, and narrow for a phone."""
     inches = 3.6 * len({one.task for one in found.steps})
-    # Below a narrow figure every sign takes two lines of the legend.
+    # Below a narrow figure, every sign needs two lines of the legend.
     signs = sum(len(_marks(list(enumerate(steps)))) for steps in found.lines().values())
     return draw("history", lambda figure, is_narrow: paint_history(figure, found, is_narrow=is_narrow),
                 wide=(7.4, max(inches, 1.4 + 0.4 * signs)), narrow=(3.9, inches + 0.4 * signs))  # fmt: skip
 
 
 def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> None:
-    """Draw a panel for each task: anchors in grey, whole sets in colour; triangles mark significant changes.
+    """Draw a panel for each task, with anchors in grey and whole sets in colour. Triangles mark significant changes.
 
-    Diamonds and squares mark significant differences from the first of the line and from the best before.
+    Diamonds mark significant differences from the first step of the line. Squares mark significant differences from the
+    best earlier step.
     """
     tasks = [task for task in Task if any(one.task is task for one in found.steps)]
     panels = figure.subplots(len(tasks), squeeze=False)[:, 0]
@@ -162,17 +163,17 @@ def _line(axes: Any, place: int, steps: Sequence[HistoryStep], orig: str, pmk: s
 _Mark = tuple[str, int, str]
 """A sign, its size in points, and its meaning."""
 _BEFORE: dict[str | None, _Mark] = {
-    "better": ("^", 12, "clearly better\nthan the one before"),
-    "worse": ("v", 12, "clearly worse\nthan the one before"),
+    "better": ("^", 12, "clearly better\nthan the previous"),
+    "worse": ("v", 12, "clearly worse\nthan the previous"),
 }
 _FIRST: _Mark = ("D", 13, "clearly better or\nworse than the first")
-_BEST: dict[str | None, _Mark] = {"worse": ("s", 17, "clearly worse\nthan the best before")}
+_BEST: dict[str | None, _Mark] = {"worse": ("s", 17, "clearly worse\nthan the best so far")}
 
 
 def _marks(known: Sequence[tuple[int, HistoryStep]]) -> list[tuple[_Mark, list[tuple[int, HistoryStep]]]]:
-    """Return the steps that differ significantly from an earlier one, by their marker.
+    """Return the steps that differ significantly from an earlier step, grouped by marker.
 
-    If the best before is the first, the square stands for both.
+    If the best earlier step is the first step, only the square is drawn.
     """
     found: dict[_Mark, list[tuple[int, HistoryStep]]] = {}
     for x, one in known:

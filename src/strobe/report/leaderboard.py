@@ -1,4 +1,4 @@
-"""Models of many runs in one list: a board for every dataset, k and task, the best at the top."""
+"""Models of many runs on leaderboards: one board for each dataset, k and task, with the best model at the top."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from strobe.analyses.results import Results
 from strobe.core.codec import encode
 from strobe.core.names import shown_models
 from strobe.core.tasks import Task
-from strobe.report.tables import Cell, as_csv, spread
+from strobe.report.rows import Cell, as_csv, spread
 
 __all__ = ["LeaderboardRun", "leaderboard_csv", "leaderboard_json"]
 
@@ -18,7 +18,7 @@ _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk", "drop"), Task.DETECTION: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderboardRun:
-    """A run by its short name: its results, and the digest of the weights of each model, if known."""
+    """A run with its short name, its results, and the digest of each model's weights, if known."""
 
     run: str
     results: Results
@@ -27,7 +27,7 @@ class LeaderboardRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Board:
-    """The key of comparable results: the same sets scored alike. The entries are sorted, the best first.
+    """Comparable results: the same sets, scored in the same way. The best entry comes first.
 
     `shown` maps every model of the runs to its display name.
     """
@@ -38,7 +38,7 @@ class _Board:
     shown: Mapping[str, str]
 
     def rank(self, place: int) -> int:
-        """Return one plus the number of models with a higher figure; equal figures share a rank."""
+        """Return one plus the number of models with a higher figure. Equal figures share a rank."""
         own = _score(self.entries[place][2])
         return 1 + sum(_score(model) > own for _, _, model in self.entries)
 
@@ -99,7 +99,7 @@ def leaderboard_json(runs: Sequence[LeaderboardRun]) -> dict[str, Any]:
 
 
 def leaderboard_csv(runs: Sequence[LeaderboardRun]) -> str:
-    """Return the same as one table, a row per model and run."""
+    """Return the boards as one table with a row per model and run."""
     rows: list[dict[str, Cell]] = []
     for board in _boards(runs):
         for place, entry in enumerate(board.entries):

@@ -34,16 +34,16 @@ class LogPlace:
 
     @property
     def key(self) -> str:
-        """Return a unique name, the same when the command is repeated."""
+        """Return a unique name that stays the same when the command is repeated."""
         return hashlib.sha256(f"{self.home.absolute()}\0{self.name}".encode()).hexdigest()[:16]
 
 
 def _parsed(text: str) -> tuple[str, str]:
     kind, _, where = text.partition("=")
     if kind not in LOGGERS:
-        raise UnknownName("place to --log to", kind, LOGGERS, hint="tensorboard[=FOLDER] or wandb[=PROJECT]")
+        raise UnknownName("--log target", kind, LOGGERS, hint="tensorboard[=FOLDER] or wandb[=PROJECT]")
     if "=" in text and not where.strip():
-        raise InvalidValue(f"--log {kind}=: say {LOGGERS[kind]}, or leave the = away")
+        raise InvalidValue(f"--log {kind}=: give {LOGGERS[kind]} after the =, or omit the =")
     return kind, where
 
 
@@ -73,13 +73,15 @@ class _Log:
         self._sends, self._progress = sends, progress
 
     def scalars(self, values: Mapping[str, float], *, step: int) -> None:
-        """Send the figures to every target; a target that fails is dropped from then on."""
+        """Send the figures to every target. A target that fails receives no further figures."""
         for text, send in list(self._sends.items()):
             try:
                 send(values, step)
-            except Exception as error:  # a full disk or a lost network must not cost a training
+            except Exception as error:  # a full disk or a lost network must not end a training run
                 del self._sends[text]
-                self._progress.note(f"--log {text} stopped: {printable(error, limit=200)}; the work goes on without it")
+                self._progress.note(
+                    f"--log {text} stopped: {printable(error, limit=200)}; the run continues without it"
+                )
 
 
 @contextmanager
@@ -113,7 +115,10 @@ def _folder_name(name: str) -> str:
 
 @contextmanager
 def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
-    """Open a run of the project; a repeated start resumes it. WANDB_MODE=offline keeps it on this machine."""
+    """Open a run of the project, or resume it after an earlier start.
+
+    With WANDB_MODE=offline, the run stays on this machine.
+    """
     wandb = require("wandb", what="--log wandb", extra="wandb")
     try:
         run = wandb.init(
@@ -134,7 +139,9 @@ def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
 
 
 def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Progress) -> None:
-    """Log every model's headline figures with their bounds at step 0, and a classifier's curve: acc_pm at step k."""
+    """Log every model's headline figures and their bounds at step 0. For a classifier, also log its curve, with acc_pm
+    at step k.
+    """
     dataset = results.dataset
     for name, model in results.models.items() if wanted else ():
         facts = {"dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets}

@@ -1,4 +1,4 @@
-"""Results with display names: a model in a file is named after the file, without its path."""
+"""Give models short display names: a model from a file gets the name of the file without its path."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +12,10 @@ __all__ = ["in_names", "in_short_names", "shorter"]
 
 
 def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
-    """Return the results with short names of models, and the short name of each changed one.
+    """Return the results with short names of models, and the short name of each renamed model.
 
-    With variants every name is unchanged, because the dataset itself names the models that were searched against.
+    If the dataset has variants, every name stays unchanged, because the dataset names the target models of its
+    searches.
     """
     names = _short(results.models)
     if not names or results.variants is not None:

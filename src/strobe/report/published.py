@@ -1,4 +1,7 @@
-"""Which of the papers' printed tables can be shown next to results on a dataset; they are never pooled."""
+"""Select the papers' printed tables that can be shown next to results on a dataset.
+
+They are never pooled with the results.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ __all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One printed table and its relation to this data: `same_data` if its n sets are the same ones."""
+    """One printed table and its relation to this data. `same_data` is True if its n sets are the sets of this data."""
 
     table: PublishedTable
     caption: str
@@ -36,7 +39,10 @@ class DetectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PapersLine:
-    """The line through the papers' standard models on one benchmark, in points; never fitted with other models."""
+    """The line through the papers' standard models on one benchmark, in points.
+
+    Other models are never part of the fit.
+    """
 
     slope: float
     intercept: float
@@ -48,18 +54,20 @@ class PapersLine:
         return self.intercept / 100 + self.slope * acc_orig
 
     def beyond(self, acc_orig: float) -> str:
-        """Return a warning if the accuracy is outside the range of their models; else empty."""
+        """Return a warning if the accuracy is outside the range of the papers' models, otherwise an empty text."""
         low, high = self.span
-        return "" if low <= acc_orig <= high else f"; their models go from {100 * low:.1f} to {100 * high:.1f} only"
+        return "" if low <= acc_orig <= high else f"; published models only cover {100 * low:.1f} to {100 * high:.1f}"
 
     @property
     def caption(self) -> str:
-        """The line in a legend."""
-        return f"papers’ line ({self.about})"
+        """The text for this line in a legend."""
+        return f"published line ({self.about})"
 
 
 def papers_line(dataset: str, k: int) -> PapersLine | None:
-    """Return the papers' own line of a benchmark by its name and k; None if they printed too little for one.
+    """Return the papers' own line of a benchmark by its name and k.
+
+    Return None if the papers printed too few models to fit a line.
 
     >>> papers_line("imagenet-vid-robust", 10).about
     '2019, 35 standard models, n = 1,145'
@@ -75,7 +83,7 @@ def papers_line(dataset: str, k: int) -> PapersLine | None:
 
 
 def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, ...]:
-    """Return the printed tables for a figure on this dataset: those of the same data, or the largest for orientation.
+    """Return the printed tables for a figure on this dataset: the tables of the same data, otherwise the largest table.
 
     >>> [(one.table.n, one.same_data) for one in references_for("imagenet-vid-robust", 1109)]
     [(1145, False), (1109, True)]
@@ -102,7 +110,7 @@ def detection_rows() -> Iterator[DetectionRow]:
 
 
 def printed_on(dataset: str) -> str:
-    """Return the papers' figures for ImageNet-9 or ImageNet-A as a sentence; empty for other data.
+    """Return the papers' figures for ImageNet-9 or ImageNet-A as a sentence, or an empty text for other data.
 
     >>> printed_on("imagenet-a")
     'Published on ImageNet-A: EfficientNet-B7 as a detector 53.95 %, EfficientNet-B7 as a classifier 37.79–45.27 %.'

@@ -36,7 +36,7 @@ _MOST_DIGITS = 4
 
 
 def measure_of(hint: str) -> HintWords:
-    """Return the words of a hint; an unknown hint keeps its name and its numbers."""
+    """Return the description of a hint. An unknown hint keeps its name and its numbers."""
     return _MEASURES.get(hint, HintWords(title=hint, noun=hint))
 
 
@@ -71,7 +71,9 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
 
 
 def _written(edges: dict[str, float]) -> dict[str, str]:
-    """Return every edge with enough decimals to keep all apart by at least five units of the last one."""
+    """Return every edge, with so many decimals that any two edges differ by at least five units in the last decimal
+    place.
+    """
     values = sorted(set(edges.values()))
     gap = min((high - low for low, high in pairwise(values)), default=1.0)
     whole = all(value.is_integer() for value in values)

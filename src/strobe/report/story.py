@@ -12,121 +12,144 @@ from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.headline import SUSPECT
-from strobe.report.story_background import background_lead, ladder
-from strobe.report.story_generator import generator_lead, granular
-from strobe.report.story_people import people_lead
-from strobe.report.story_variants import variants_lead
+from strobe.report.studies import decided
 from strobe.report.view import View
 from strobe.report.wording import better_first, counted, is_known, is_sure, measured, plain_number, value_of
 
-__all__ = ["MOST_PAIRS", "compared", "comparisons", "facts", "failures", "lead", "off_the_line", "run_details"]
+__all__ = [
+    "MOST_PAIRS",
+    "compared",
+    "comparisons",
+    "detection_lead",
+    "facts",
+    "failures",
+    "lead",
+    "off_the_line",
+    "run_details",
+    "still_lead",
+    "temporal_lead",
+]
 
 M = TypeVar("M", bound=ModelResult)
 
 MOST_PAIRS = 60
-"""The most rows of the comparison on the page; with many models the rest is in tables/comparison.csv."""
+"""The largest number of rows of the comparison on the page. With many models, tables/comparison.csv has the rest."""
 
 
 def lead(view: View) -> tuple[str, str]:
-    """Return the page's first sentence and the one below it."""
-    words = view.words
+    """Return the page's first sentence and the sentence below it."""
     scored = _scored(view.classifiers)
     if scored:
         if all(one.acc_orig.value == 0 for one in scored.values()):
             return _all_wrong(list(scored), view)
-        doubted = {name: warning for name, one in scored.items() if (warning := _warning(one))}
-        if len(doubted) == len(scored):
-            return _no_answers(doubted, view)
-        if doubted:  # a model with one constant answer holds on many sets, which is not a finding
-            head, lede = lead(replace(view, results=replace(view.results, models=_without(view, doubted))))
-            left = "it is left out of" if len(doubted) == 1 else "they are left out of"
-            also = " ".join(_told(name, warning, view) for name, warning in doubted.items())
-            return head, f"{lede} {also} So {left} this sentence."
-        first, best = next(iter(scored.items()))
-        if (searched := granular(view)) is not None:
-            return generator_lead(searched)
-        if (rungs := ladder(view)) is not None:
-            return background_lead(rungs, view)
-        if view.variants:
-            return variants_lead(view, first, best)
-        if words.is_still:
-            return _still_lead(view, {name: one.acc_orig for name, one in scored.items()})
-        sets = f"the {counted(best.acc_pmk.n, 'set')} from {view.sources}"
-        head = (
-            f"{printable(first)} gets {measured(best.acc_orig)} of the anchors right. Ask it about {words.around}, and "
-            f"it holds on {measured(best.acc_pmk)} of {sets}."
-            if value_of(best.acc_orig) > value_of(best.acc_pmk)
-            else f"{printable(first)} does not flicker here: it is right on {measured(best.acc_orig)} of the anchors, "
-            f"and on all frames of as many of {sets}."
-        )
-        return head, _lede(scored, view)
-    for name, one in _scored(view.detectors).items():
-        if words.is_still:
-            return (
-                f"{printable(name)} reaches {measured(one.map_orig)} mAP on {view.sources}.",
-                f"mAP at {_overlap(one)}.",
-            )
-        head = (
-            f"{printable(name)} reaches {measured(one.map_orig)} mAP on the anchors of {view.sources}. On the worst of "
-            f"{words.around}, it reaches {measured(one.map_pmk)}."
-        )
-        return head, f"mAP at {_overlap(one)}; the worst {words.frames} {words.within}."
-    if (people := people_lead(view)) is not None:
-        return people
-    return "Nothing was scored.", "No model has a score in these results; see “How it was made” for what was asked."
+        if doubted := _doubted(scored):
+            return _beside_doubted(scored, doubted, "one constant answer", view)
+    detectors = _scored(view.detectors)
+    if not scored and (doubted := _doubted(detectors)):
+        return _beside_doubted(detectors, doubted, "boxes that ignore the image", view)
+    every: dict[str, ModelResult] = {**scored, **detectors}
+    found = decided(lambda study: study.lead(view, every))
+    if found is not None:
+        return found
+    return "Nothing was scored.", "No model has a score in these results. The section “Method” lists the settings."
 
 
-def _warning(model: ClassificationResult) -> str | None:
-    return model.answers.warning if model.answers is not None and model.answers.is_idle else None
+def temporal_lead(view: View, scored: Mapping[str, ClassificationResult]) -> tuple[str, str]:
+    """Return how often the most robust classifier is right on anchors, and on whole sets."""
+    words, (first, best) = view.words, next(iter(scored.items()))
+    sets = f"the {counted(best.acc_pmk.n, 'set')} from {view.sources}"
+    head = (
+        f"{printable(first)} gets {measured(best.acc_orig)} of the anchors right. In {measured(best.acc_pmk)} of "
+        f"{sets}, it is also right on all {words.around}."
+        if value_of(best.acc_orig) > value_of(best.acc_pmk)
+        else f"{printable(first)} does not flicker on this data. It is right on {measured(best.acc_orig)} of the "
+        f"anchors, and holds on the same share of {sets}."
+    )
+    return head, _lede(scored, view)
+
+
+def detection_lead(view: View, scored: Mapping[str, DetectionResult]) -> tuple[str, str]:
+    """Return mAP of the most robust detector on anchors and on the worst frames."""
+    words, (name, one) = view.words, next(iter(scored.items()))
+    if words.is_still:
+        return (
+            f"{printable(name)} reaches {measured(one.map_orig)} mAP on {view.sources}.",
+            f"mAP uses {_overlap(one)}.",
+        )
+    head = (
+        f"{printable(name)} reaches {measured(one.map_orig)} mAP on the anchors of {view.sources}. On the worst of "
+        f"the {words.around}, it reaches {measured(one.map_pmk)}."
+    )
+    return head, f"mAP uses {_overlap(one)}. The worst {words.frames} are chosen {words.within}."
+
+
+def _doubted(models: Mapping[str, ModelResult]) -> dict[str, str]:
+    """Return the warning on each model whose figures are weak evidence on flicker."""
+    known = {name: one.answers for name, one in models.items() if one.answers is not None and one.answers.is_idle}
+    return {name: warning for name, answers in known.items() if (warning := answers.warning)}
+
+
+def _beside_doubted(
+    models: Mapping[str, ModelResult], doubted: Mapping[str, str], than: str, view: View
+) -> tuple[str, str]:
+    """Return the lead for the remaining models. A doubted model is left out, because one constant answer holds many
+    sets by chance.
+    """
+    if len(doubted) == len(models):
+        return _no_answers(doubted, than, view)
+    head, lede = lead(replace(view, results=replace(view.results, models=_without(view, doubted))))
+    which = "This model is" if len(doubted) == 1 else "These models are"
+    warnings = " ".join(_warning_text(name, warning, view) for name, warning in doubted.items())
+    return head, f"{lede} {warnings} {which} excluded from this summary."
 
 
 def _without(view: View, names: Mapping[str, str]) -> dict[str, ModelResult]:
     return {name: one for name, one in view.results.models.items() if name not in names}
 
 
-def _told(name: str, warning: str, view: View) -> str:
+def _warning_text(name: str, warning: str, view: View) -> str:
     return view.words.say(f"{printable(name)}: {warning}.", names=[name])
 
 
-def _no_answers(doubted: Mapping[str, str], view: View) -> tuple[str, str]:
-    """Return the lead of a run whose models are no evidence on flicker: a constant answer, or no better than that."""
+def _no_answers(doubted: Mapping[str, str], than: str, view: View) -> tuple[str, str]:
+    """Return the lead if no model is shown to be better than a constant answer, or than boxes that ignore the image."""
     who = f"{printable(next(iter(doubted)))} is not" if len(doubted) == 1 else f"None of the {len(doubted)} models is"
-    head = f"{who} shown to do better than one constant answer, so these figures say little."
-    return head, " ".join(_told(name, warning, view) for name, warning in doubted.items())
+    head = f"{who} shown to be better than {than}, so these results are weak evidence about flicker."
+    return head, " ".join(_warning_text(name, warning, view) for name, warning in doubted.items())
 
 
 def _scored(models: Mapping[str, M]) -> dict[str, M]:
     return {name: one for name, one in models.items() if is_known(*one.headline[:2])}
 
 
-def _still_lead(view: View, found: Mapping[str, Estimate]) -> tuple[str, str]:
-    """Return the lead for sets of a single image: accuracy and its interval, and nothing about change."""
-    best = max(found, key=lambda name: value_of(found[name]))
-    head = f"{printable(best)} gets {measured(found[best])} of {view.pictures(found[best].n)} right."
-    if len(found) == 1:
-        return head, "Every image is asked about once and stands alone."
-    rest = [measured(one) for name, one in sorted(found.items(), key=lambda one: -value_of(one[1])) if name != best]
+def still_lead(view: View, accuracy: Mapping[str, Estimate]) -> tuple[str, str]:
+    """Return the lead for sets of a single image. It gives accuracy with its interval and does not mention change."""
+    best = max(accuracy, key=lambda name: value_of(accuracy[name]))
+    head = f"{printable(best)} gets {measured(accuracy[best])} of {view.pictures(accuracy[best].n)} right."
+    if len(accuracy) == 1:
+        return head, "Every image is its own set and is scored once."
+    rest = [measured(one) for name, one in sorted(accuracy.items(), key=lambda one: -value_of(one[1])) if name != best]
     others = f"the other gets {rest[0]}" if len(rest) == 1 else f"the others get {rest[-1]} to {rest[0]}"
     if len(rest) > 1 and rest[0] == rest[-1]:
         others = f"the others get {rest[0]} each"
     most = (
         "None of the {} models is right more often"
-        if rest[0] == measured(found[best])
-        else "Of {} models it is right most often"
+        if rest[0] == measured(accuracy[best])
+        else "Of the {} models, it is right most often"
     )
-    return head, f"{most.format(len(found))}; {others}."
+    return head, f"{most.format(len(accuracy))}; {others}."
 
 
 def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
-    """Return the lead of a run in which no anchor is right: no finding about flicker, and most likely a mistake."""
+    """Return the lead for a run in which no anchor is right, most likely because of a mistake in the setup."""
     who = f"{printable(names[0])} is" if len(names) == 1 else f"All {len(names)} models are"
     if view.variants or view.words.is_still:
         return f"{who} wrong on every image.", SUSPECT
-    return f"{who} wrong on every anchor.", f"So nothing can flicker here. {SUSPECT}"
+    return f"{who} wrong on every anchor.", f"Flicker cannot be measured without right answers. {SUSPECT}"
 
 
 def _overlap(model: DetectionResult) -> str:
-    """Return the overlap at which a box counts, in words."""
+    """Return in words the overlap that a box needs to count."""
     iou = model.settings.iou
     if isinstance(iou, str):
         return "the ILSVRC-VID overlap"
@@ -140,10 +163,10 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
         (one,) = models.values()
         right, lost = one.acc_orig.count, one.drop.count
         if not right or lost is None:
-            return f"The difference, {measured(one.drop, 'points')}, is what flicker {words.within} costs it."
-        gone = "none is" if not lost else "1 is" if lost == 1 else f"{plain_number(lost)} are"
+            return f"The drop {words.within} is {measured(one.drop, 'points')}. It is the cost of flicker."
+        broken = "no set breaks" if not lost else "1 set breaks" if lost == 1 else f"{plain_number(lost)} sets break"
         cost = f"a drop of {measured(one.drop, 'points')}"
-        return f"Of {counted(right, 'right answer')}, {gone} lost {words.within}: {cost}."
+        return f"Of {counted(right, 'set')} with a right anchor, {broken} {words.within}: {cost}."
     drops = {name: one.drop for name, one in models.items() if is_known(one.drop)}
     # Not "the most robust": the model that holds most sets may also be the one that loses most.
     text = f"None of the other {len(models) - 1} models holds on more sets. "
@@ -156,15 +179,18 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
         same = (
             f"The drop of each is {measured(drops[worst], 'points')}"
             if drops[worst].value
-            else "None of them loses an answer"
+            else "No set breaks for any model"
         )
         return text + f"{same} {words.within}."
     low, high = (f"{measured(drops[name], 'points')} ({printable(name)})" for name in (least, worst))
-    return text + f"The drop runs from {low} to {high} {words.within}."
+    return text + f"Drops {words.within} range from {low} to {high}."
 
 
 def comparisons(view: View) -> tuple[list[Comparison], int]:
-    """Return the rows of the comparison table, whole sets and significant ones first, and the number omitted."""
+    """Return the rows of the comparison table and the number of omitted rows.
+
+    Whole sets and significant differences come first.
+    """
     order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2, "map_pmk": 3, "map_drop": 4, "map_orig": 5}
     still = ("acc_orig", "map_orig")
     every = [row for row in view.results.comparison if not view.words.is_still or row.metric in still]
@@ -174,10 +200,10 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
 
 
 def compared(view: View, left_out: int) -> str:
-    """Return whose comparisons are listed."""
+    """Return the start of the sentence that names the compared models."""
     drawn = len(view.drawn(view.classifiers)) + len(view.drawn(view.detectors))
     is_part = left_out and drawn < len(view.results.models)
-    return f"Pairs of the {drawn} models that are drawn," if is_part else "Every pair of models"
+    return f"Pairs of the {drawn} models in the figures," if is_part else "Every pair of models"
 
 
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -192,23 +218,23 @@ def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def off_the_line(view: View) -> list[ModelTrend]:
-    """Return effective robustness of every model, if a line could be fitted, the highest above it first."""
+    """Return the effective robustness of every model, highest first, if a line could be fitted."""
     found = view.results.trend
     models = () if isinstance(found, Missing) or view.words.is_still else found.models
     rows = [one for one in models if is_known(one.effective_robustness.linear, one.effective_robustness.logit)]
     return sorted(rows, key=lambda one: -value_of(one.effective_robustness.linear))
 
 
-_LABELS = {"frame": "each frame with its own labels", "anchor": "each frame with its anchor’s labels"}
+_LABELS = {"frame": "each frame has its own labels", "anchor": "each frame has the labels of its anchor"}
 _REVIEW = {
-    "none": "nobody has confirmed that the frames look the same",
-    "release": "reviewed by people before release",
-    "votes": "decided by the votes in the dataset folder",
+    "none": "none; no person has confirmed that the frames look the same",
+    "release": "by people, before the dataset was released",
+    "votes": "by the votes in the dataset folder",
 }
 
 
 def _quality(view: View) -> str:
-    """Return who voted, their agreement and care, if people did."""
+    """Return the number of voters, their agreement and their accuracy on controls, or an empty text without votes."""
     review = view.results.review
     return "" if review is None else f": {review.text()}"
 
@@ -219,7 +245,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     plain = view.words.is_still and dataset.kinds is not None
     size = f"{counted(dataset.n_sets, 'set')}, {view.sources}, {counted(dataset.n_frames, view.words.picture)}"
     if view.variants:
-        made = f"{counted(dataset.n_frames, 'image')} in all"
+        made = f"{counted(dataset.n_frames, 'image')} in total"
         size = f"{view.pictures(view.n_pictures)}, {counted(dataset.n_sets, 'set')}, {made}"
     out = [
         ("Dataset", dataset.name if plain else f"{dataset.name}, k = {dataset.k}, axis {dataset.axis}"),
@@ -232,7 +258,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     if plain:
         out = [one for one in out if one[0] not in ("Review", "Labels")]
     if settings.merge and view.results.models:
-        out.append(("Class merging", f"{settings.merge} over the model’s classes that make up one class here"))
+        out.append(("Class merging", f"{settings.merge} over the model’s classes that belong to one class of the data"))
     if settings.subset:
         out.append(("Subset", printable(settings.subset)))
     command, versions = run.get("command"), run.get("versions")

@@ -37,18 +37,18 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_CLASSES = 60
-"""The most rows of the table by class; the rest is in tables/background_classes.csv."""
+"""The largest number of rows of the table by class. tables/background_classes.csv has the rest."""
 
 AT_SCALE = ("grey", "blur", "plain", "same", "other", "next", "object")
 """Rungs at the original scale that differ only in the background."""
 
 ISOLATED: dict[Isolates, tuple[str, str]] = {
-    "bg-gap": ("Whose ground (BG-Gap)", "own class − another"),
+    "bg-gap": ("Background class (BG-Gap)", "own class − another"),
     "background": ("Background", "whole − without it"),
-    "background-cropped": ("Background, in the crop", "box − box with grey"),
+    "background-cropped": ("Background inside the crop", "box − box with grey"),
     "magnification": ("Magnification alone", "box − whole, both on grey"),
-    "magnification-with-ground": ("Cropping: both at once", "crop − whole"),
-    "place": ("Looking in the right place", "box − centre, same size"),
+    "magnification-with-ground": ("Cropping: both effects", "crop − whole"),
+    "place": ("Position of the crop", "box − centre, same size"),
     "fit": ("The model’s own resizing", "usual − resized whole"),
 }
 """The effect that a contrast isolates, and the two sides of the difference."""
@@ -56,7 +56,7 @@ ISOLATED: dict[Isolates, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungView:
-    """One rung as the page shows it; the whole image has neither facts nor a level."""
+    """One rung as the page shows it. The whole image has neither facts nor a level."""
 
     variant: str
     level: float | None
@@ -65,30 +65,30 @@ class RungView:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is excluded from every worst case."""
+        """Whether the rung is excluded from every worst case."""
         return self.facts is not None and self.facts.role == "control"
 
     @property
     def is_estimated(self) -> bool:
-        """Whether it uses boxes or masks nobody drew."""
+        """Whether the rung uses boxes or masks that nobody drew."""
         return self.facts is not None and self.facts.estimated
 
     @property
     def label(self) -> str:
-        """Its name, marked if it is an estimate."""
+        """The rung's name, with a mark if it is an estimate."""
         return f"{self.name} {ESTIMATED}" if self.is_estimated else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderView:
-    """A ladder in the results: its rungs from the whole image on, controls last, and the models that are drawn."""
+    """A ladder in the results: its rungs, from the whole image to the controls, and the models that are drawn."""
 
     steps: tuple[RungView, ...]
     models: dict[str, ClassificationResult]
     contrasts: dict[tuple[str, Isolates], Contrast]
 
     def accuracy(self, model: str, step: RungView) -> Estimate | None:
-        """Return a model's accuracy on a rung; None if it has none."""
+        """Return a model's accuracy on a rung, or None if it was not measured."""
         one = self.models[model]
         if step.level is None:
             return one.acc_orig
@@ -96,7 +96,7 @@ class LadderView:
         return next((row.at for row in levels if row.level == step.level), None)
 
     def fewer(self, step: RungView) -> str:
-        """Return how many images have a rung, if not all of them; else empty."""
+        """Return how many images have a rung, or an empty text if all images have it."""
         n, most = (
             max((one.n for model in self.models if (one := self.accuracy(model, of)) is not None), default=0)
             for of in (step, self.steps[0])
@@ -111,7 +111,7 @@ class LadderView:
 
     @property
     def has_estimates(self) -> bool:
-        """Whether any rung uses boxes or masks nobody drew."""
+        """Whether any rung uses boxes or masks that nobody drew."""
         return any(step.is_estimated for step in self.steps)
 
     def n(self, isolates: Isolates) -> int:
@@ -124,7 +124,7 @@ class LadderView:
         return [step for step in self.steps if step.variant in names]
 
     def is_estimate(self, isolates: Isolates) -> bool:
-        """Return whether a side of a contrast uses boxes or masks nobody drew."""
+        """Return whether a side of a contrast uses boxes or masks that nobody drew."""
         return any(step.is_estimated for step in self.sides(isolates))
 
     def called(self, isolates: Isolates) -> str:
@@ -133,15 +133,17 @@ class LadderView:
         return f"{name} {ESTIMATED}" if self.is_estimate(isolates) else name
 
     def mark(self, *rungs: str) -> str:
-        """Return the mark for a figure of these rungs if one of them is an estimate; else empty."""
+        """Return the mark for a figure of these rungs if one rung is an estimate, otherwise an empty text."""
         guessed = {str(step.facts.fields.get("rung")) for step in self.steps if step.facts and step.is_estimated}
         return f" {ESTIMATED}" if guessed & {*rungs} else ""
 
     def main(self) -> Isolates | None:
-        """Return the most informative contrast on the background alone: whose background, else whether there is one.
+        """Return the most informative contrast on the background alone.
 
-        If few images have another image of their class to take a background from, the first would cover only those
-        few.
+        It compares backgrounds of two classes or, if that is not possible, images with and without a background.
+
+        The first contrast needs another image of the same class as the source of a background. If few images have one,
+        the second contrast is used.
         """
         if 2 * self.n("bg-gap") < self.n("background"):
             return "background"
@@ -149,7 +151,7 @@ class LadderView:
 
 
 def ladder(view: View) -> LadderView | None:
-    """Return the ladder of backgrounds of these results; None if they have none."""
+    """Return the ladder of backgrounds in these results, or None if they have none."""
     rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND and one.n_sets]
     if not rungs:
         return None
@@ -168,26 +170,28 @@ def ladder(view: View) -> LadderView | None:
 
 
 MOST_TOLD = 3
-"""The most models in a sentence; figures and tables have the others."""
+"""The largest number of models in a sentence. Figures and tables have the others."""
 
 
 def some_models(found: LadderView) -> list[str]:
-    """Return the models that sentences mention, the first few."""
+    """Return the first few models, because sentences mention only these."""
     return list(found.models)[:MOST_TOLD]
 
 
 # -- sentences ---------------------------------------------------------------------------------------------------
 
 _WHEN: dict[Isolates, str] = {
-    "bg-gap": "when only the ground is exchanged for that of another class",
-    "background": "when only the background is taken away",
-    "background-cropped": "when only the background left in the box is greyed",
+    "bg-gap": "when only the background is replaced by one of another class",
+    "background": "when only the background is removed",
+    "background-cropped": "when only the background inside the box turns grey",
 }
 
 
 def verdict(found: LadderView, model: str) -> str:
     """Return the effect of background and magnification on a model, in a sentence that respects its intervals."""
-    return "; ".join(_parts(found, model)) + "."
+    return " ".join(
+        f"{part[0].upper() if place else part[0]}{part[1:]}." for place, part in enumerate(_parts(found, model))
+    )
 
 
 def _parts(found: LadderView, model: str) -> list[str]:
@@ -204,17 +208,20 @@ def _parts(found: LadderView, model: str) -> list[str]:
             parts.append(_ground(who, found.contrasts[model, other], _WHEN[other] + _guessed(found, other)))
             parts.append(_chance(row, when))
     bigger: Isolates = "magnification"
-    what = "magnifying the object alone"
+    what = "magnifying only the object"
     if (model, bigger) not in found.contrasts:
-        bigger, what = "magnification-with-ground", "cropping to the object, which magnifies it too,"
+        bigger, what = "magnification-with-ground", "cropping to the object, which also magnifies it,"
     if (model, bigger) in found.contrasts:
-        said = _bigger(found.contrasts[model, bigger], what)
-        parts.append(said if parts else f"For {who}, {said}")
-    return parts or [f"Nothing on this ladder tells background from magnification for {who}"]
+        effect = _bigger(found.contrasts[model, bigger], what)
+        parts.append(effect if parts else f"For {who}, {effect}")
+    return parts or [f"This ladder cannot separate background from magnification for {who}"]
 
 
 def _guessed(found: LadderView, isolates: Isolates) -> str:
-    """Return why a contrast is an estimate, as the end of its clause; empty if it is not."""
+    """Return which inputs of a contrast are estimated (boxes, masks), as the end of its clause.
+
+    Return an empty text if none are.
+    """
     what = [
         kind
         for kind in ("boxes", "masks")
@@ -222,43 +229,46 @@ def _guessed(found: LadderView, isolates: Isolates) -> str:
             str(step.facts.fields.get(kind)).startswith("estimated:") for step in found.sides(isolates) if step.facts
         )
     ]
-    return f" (by estimated {' and '.join(what)})" if what else ""
+    return f" (with estimated {' and '.join(what)})" if what else ""
 
 
 def _ground(who: str, row: Contrast, when: str) -> str:
     value = value_of(row.value)
     if not is_real(row):
-        return f"{who} is not shown to look at the ground: {_chance(row, when)}"
+        change = (
+            f"gains {measured(turned(row.value), 'points')}" if value < 0 else f"loses {measured(row.value, 'points')}"
+        )
+        return f"{who} does not depend significantly on the background: it {change} {when}"
     if value > 0:
-        return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
-    return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
+        return f"{who} depends on the background: it loses {measured(row.value, 'points')} {when}"
+    return f"{who} gains {measured(turned(row.value), 'points')} {when}"
 
 
 def _chance(row: Contrast, when: str) -> str:
     change = f"loss of {measured(row.value, 'points')}"
     if value_of(row.value) < 0:
         change = f"gain of {measured(turned(row.value), 'points')}"
-    return f"its {change} {when}{',' if ',' in when else ''} could be chance"
+    return f"its {change} {when}{',' if ',' in when else ''} is not significant"
 
 
 def _bigger(row: Contrast, what: str) -> str:
     if not is_real(row):
-        return f"{what} changes nothing significantly ({measured(row.value, 'points')})"
+        return f"{what} has no significant effect ({measured(row.value, 'points')})"
     if value_of(row.value) > 0:
-        return f"{what} gains it {measured(row.value, 'points')}"
-    return f"{what} costs it {measured(turned(row.value), 'points')}"
+        return f"{what} adds {measured(row.value, 'points')}"
+    return f"{what} costs {measured(turned(row.value), 'points')}"
 
 
 def intro(found: LadderView) -> str:
-    """Return what this ladder does, and what it cannot show."""
+    """Return the explanation of this ladder and its limits."""
     rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
-    text = "Cropping an image to its object takes the background away, and magnifies the object."
+    text = "Cropping an image to its object removes the background and also magnifies the object."
     if not rungs & {*AT_SCALE}:
-        return f"{text} Here images were cropped and nothing else, so the two cannot be separated: that takes masks."
+        return f"{text} These images were only cropped, so the two effects cannot be separated. That needs masks."
     cropped = ", cropped to its object," if rungs & {"crop", "tight"} else ""
     return (
-        f"{text} The ladder does the one without the other: every image is shown whole{cropped} and at its own scale "
-        "with its background changed or gone."
+        f"{text} The ladder separates the two effects. It shows every image whole{cropped} and at its original scale "
+        "with the background changed or removed."
     )
 
 
@@ -269,20 +279,22 @@ def turned(found: Estimate) -> Estimate:
 
 
 def zoom_text(found: LadderView) -> str:
-    """Return the result of the best of many crops compared with chance, for every drawn model."""
+    """Return how the best of many crops compares with chance, for every drawn model."""
     parts = []
     for name in some_models(found):
         one = found.models[name]
         best = one.background.zoom if one.background is not None else None
         if isinstance(best, BestOf):
-            text = f"{printable(name)} is right on at least one of {best.tries} crops for {percent(best.best)}"
-            text += f" of the images, and on {percent(one.acc_orig)} whole"
-            parts.append(f"{text}; by chance it would be {percent(best.chance)}")
-    return "; ".join(parts) + "." if parts else ""
+            text = f"{printable(name)} is right on {percent(one.acc_orig)} of the whole images. For"
+            text += f" {percent(best.best)}, at least one of {best.tries} crops is right"
+            parts.append(f"{text}; chance alone would give {percent(best.chance)}.")
+    return " ".join(parts)
 
 
 def background_lead(found: LadderView, view: View) -> tuple[str, str]:
-    """Return the page's first sentence, on the model that depends most on the background, and the others below it."""
+    """Return the page's first sentence, about the model that depends most on the background, and the sentences below
+    it.
+    """
     main = found.main()
     if main is None:
         names = list(found.models)
@@ -296,8 +308,8 @@ def background_lead(found: LadderView, view: View) -> tuple[str, str]:
     lede = [f"For {printable(names[0])}, {'; '.join(rest)}."] if rest else []
     lede += [verdict(found, name) for name in names[1:MOST_TOLD]]
     if len(names) == 1:
-        lede.append(f"As they are, it gets {measured(one.acc_orig)} of {view.pictures(one.acc_orig.n)} right.")
-    more = [f"{len(names) - MOST_TOLD} more below."] if len(names) > MOST_TOLD else []
+        lede.append(f"It gets {measured(one.acc_orig)} of {view.pictures(one.acc_orig.n)} right without any change.")
+    more = [f"{len(names) - MOST_TOLD} more models are below."] if len(names) > MOST_TOLD else []
     return f"{head}.", " ".join([*lede, *more])
 
 
@@ -316,7 +328,7 @@ def rung_rows(found: LadderView) -> Iterator[list[str]]:
 
 
 def isolated_rows(found: LadderView) -> Iterator[list[str]]:
-    """Return every model's isolated effects, in points; a star marks significant ones."""
+    """Return every model's isolated effects in points. A star marks the significant effects."""
     for isolates in found.isolated:
         name, of = ISOLATED[isolates]
         rows = [found.contrasts.get((model, isolates)) for model in found.models]
@@ -327,7 +339,7 @@ def isolated_rows(found: LadderView) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundNumbers:
-    """One model's row of the table in numbers: the weight of each part, and the best of its crops."""
+    """One model's row of the table: the weight of each part of the image, and the best of its crops."""
 
     model: str
     whole: Estimate
@@ -340,7 +352,7 @@ class BackgroundNumbers:
 
 
 def numbers(found: LadderView) -> list[BackgroundNumbers]:
-    """Return the weight of each part for every drawn model."""
+    """Return the weight of each part of the image for every drawn model."""
     out = []
     for name, one in found.models.items():
         if (told := one.background) is not None:
@@ -359,7 +371,8 @@ def numbers(found: LadderView) -> list[BackgroundNumbers]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundByClass:
-    """One model by class: the isolated effects, and for every class its accuracy on whole images and the differences.
+    """One model's results by class: the isolated effects, and for every class the accuracy on whole images and the
+    differences.
 
     `few` is shown above a collapsed table if every class is too small for a statement.
     """
@@ -373,7 +386,10 @@ class BackgroundByClass:
 
 
 def by_class(found: LadderView) -> list[BackgroundByClass]:
-    """Return a table for every drawn model, the classes that depend most on the background first, small ones last."""
+    """Return a table for every drawn model.
+
+    The classes that depend most on the background come first, and small classes last.
+    """
     out, main = [], found.main()
     shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
     for name, one in found.models.items():
@@ -398,20 +414,23 @@ def by_class(found: LadderView) -> list[BackgroundByClass]:
 
 
 def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]], by: int, what: str) -> str:
-    """Return how many classes depend on the background beyond their own interval; single classes are not ranked."""
+    """Return for how many classes the effect of the background exceeds its interval.
+
+    Single classes are not ranked.
+    """
     sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
     small = sum(row.small for row, _ in rows)
     if small == len(rows):
-        return f"{who}: every class has fewer than ten images, too few to say which lean on the ground."
-    text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” is above zero"
+        return f"{who}: every class has fewer than ten images, too few to tell which depend on the background."
+    text = f"{who}: the interval of “{what}” is above zero in {len(sure)} of {len(rows)} classes"
     if sure:
         text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"
-    text += f"; {small} have fewer than ten images and are not counted" if small else ""
-    return f"{text}. Intervals here are not corrected for the number of classes."
+    text += f"; {small} classes have fewer than ten images and are not counted" if small else ""
+    return f"{text}. These intervals are not corrected for the number of classes."
 
 
 def covered_text(found: LadderView, *models: str) -> str:
-    """Return which models do not always name a class, on the whole images; empty if all do."""
+    """Return which models do not always name a class on the whole images, or an empty text if all models do."""
     parts = []
     for name in models:
         told = found.models[name].background
@@ -419,4 +438,4 @@ def covered_text(found: LadderView, *models: str) -> str:
             share = told.covered[0].share
             whole = "every whole image" if share.value == 1 else f"{percent(share)} of the whole images"
             parts.append(f"{printable(name)} names a class for {whole}")
-    return f"{'; '.join(parts)}; an answer without one counts as wrong." if parts else ""
+    return f"{'; '.join(parts)}. An answer without a class counts as wrong." if parts else ""

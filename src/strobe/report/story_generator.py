@@ -1,4 +1,4 @@
-"""The text and tables of a generator's searches: by granularity and target, and which findings are preserved."""
+"""The text and tables of a generator's searches: the results by granularity and target, and the preserved findings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
-"""Granularities from the largest features to the smallest, then all layers together; single layers come after."""
+"""Granularities from the largest features to the smallest, then all layers together, then single layers."""
 
 Key = tuple[str, str]
 """A granularity and the name of a target."""
@@ -36,9 +36,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GranularityView:
-    """The searches of a generator by granularity and target, the baseline first among these.
+    """The searches of a generator by granularity and target. The baseline is the first target.
 
-    `ratios` are others ÷ baseline. `preserved` holds the same figures with preserved findings only.
+    `ratios` are the other targets divided by the baseline. `preserved` has the same figures with preserved findings
+    only.
     """
 
     granularities: tuple[str, ...]
@@ -60,14 +61,16 @@ class GranularityView:
         return self.targets[1:]
 
     def scale(self, key: Key) -> float:
-        """Return the divisor that gives a magnitude per neuron (its RMS); 1 if their number is unknown."""
+        """Return the divisor that converts a magnitude to its RMS per neuron, or 1 if the number of neurons is
+        unknown.
+        """
         neurons = self.facts[key].fields.get("neurons")
         return math.sqrt(neurons) if isinstance(neurons, int | float) and neurons > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreservedFigures:
-    """The figures with preserved findings only, and who judged them."""
+    """The figures with preserved findings only, and the judges of these findings."""
 
     by: str
     who: str
@@ -80,7 +83,7 @@ class PreservedFigures:
 
 
 def granular(view: View) -> GranularityView | None:
-    """Return the searches by granularity; None if the data has none."""
+    """Return the searches by granularity, or None if the data has no searches."""
     facts = {
         (str(one.fields["granularity"]), one.target): one
         for one in view.variants.values()
@@ -148,7 +151,7 @@ def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseli
 
 
 def size_text(value: float) -> str:
-    """Return a magnitude with three digits, small ones without an exponent.
+    """Return a magnitude with three digits and without an exponent.
 
     >>> size_text(0.01163), size_text(12.34)
     ('0.0116', '12.3')
@@ -157,17 +160,19 @@ def size_text(value: float) -> str:
 
 
 def accepted_text(provenance: Mapping[str, object]) -> str:
-    """Return how many of the drawn images were kept, and how many each model got right; empty if unknown.
+    """Return how many generated images were kept, and how many each model got right.
+
+    Return an empty text if this is unknown.
 
     >>> accepted_text({"accepted": {"drawn": 50, "accepted": 40, "right": {"net": 45}}})
-    'Of 50 images drawn 40 were kept, those that every model gets right: net 90.0\\xa0%.'
+    'Of 50 generated images, 40 are used: those that every model gets right. Share right: net 90.0\\xa0%.'
     """
-    told = provenance.get("accepted")
-    if not isinstance(told, Mapping) or not isinstance(told.get("right"), Mapping) or not told.get("drawn"):
+    counts = provenance.get("accepted")
+    if not isinstance(counts, Mapping) or not isinstance(counts.get("right"), Mapping) or not counts.get("drawn"):
         return ""
-    right = ", ".join(f"{printable(name)} {percent(many / told['drawn'])}" for name, many in told["right"].items())
-    many, kept = plain_number(told["drawn"]), plain_number(told.get("accepted"))
-    return f"Of {many} images drawn {kept} were kept, those that every model gets right: {right}."
+    right = ", ".join(f"{printable(name)} {percent(n / counts['drawn'])}" for name, n in counts["right"].items())
+    generated, kept = plain_number(counts["drawn"]), plain_number(counts.get("accepted"))
+    return f"Of {generated} generated images, {kept} are used: those that every model gets right. Share right: {right}."
 
 
 def generator_lead(found: GranularityView) -> tuple[str, str]:
@@ -178,16 +183,19 @@ def generator_lead(found: GranularityView) -> tuple[str, str]:
     low = min(shares.values(), default=0.0)
     held = [key for key, share in shares.items() if share < 0.5]
     if held:
-        parts = [f"{printable(target)} at {printable(name)}" for name, target in held[:3]]
+        parts = [f"{printable(target)} ({printable(name)})" for name, target in held[:3]]
         more = f" and {len(held) - 3} more" if len(held) > 3 else ""
-        head = f"Against {join(parts)}{more} most searches found nothing, and may have failed: restarts find more."
+        head = (
+            f"Most searches against {join(parts)}{more} found nothing. These searches may have failed. More "
+            f"restarts may find more."
+        )
         rest = [share for key, share in shares.items() if key not in held]
-        head += f" Elsewhere they found what fools a model for {_least(min(rest))} of the images." if rest else ""
+        head += f" The other searches fool their target on {_least(min(rest))} of the images." if rest else ""
     elif len(found.targets) > 1:
-        head = "Neither model holds" if len(found.targets) == 2 else f"None of the {len(found.targets)} models holds"
-        head += f" at any granularity: searches found what fools each for {_least(low)} of the images."
+        head = "Neither model is" if len(found.targets) == 2 else f"None of the {len(found.targets)} models is"
+        head += f" robust at any granularity: searches fool each model on {_least(low)} of the images."
     else:
-        head = f"{printable(found.baseline)} holds at no granularity: searches found what fools it for "
+        head = f"{printable(found.baseline)} is not robust at any granularity: searches fool it on "
         head += f"{_least(low)} of the images."
     return head, " ".join(filter(None, (ratio_text(found), *(kept_text(one) for one in found.preserved))))
 
@@ -206,12 +214,9 @@ def ratio_text(found: GranularityView) -> str:
         ]  # fmt: skip
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
-            said = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
-            parts.append(f"to fool {printable(target)} takes {' to '.join(said)} times")
-    if not parts:
-        return ""
-    told = join(parts)
-    return f"{told[0].upper()}{told[1:]} the change that fools {printable(found.baseline)}."
+            ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+            parts.append(f"{printable(target)} needs changes {' to '.join(ratios)} times as large")
+    return f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
 
 
 def kept_text(kept: PreservedFigures) -> str:
@@ -221,14 +226,17 @@ def kept_text(kept: PreservedFigures) -> str:
         return ""
     low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
     span = low if low == high else f"{low} to {high}"
-    return f"Found, and by {kept.who} still what it was: {span} of the images, by granularity and model."
+    return (
+        f"Judged by {kept.who}, the finding still shows its class for {span} of the images, depending on granularity "
+        "and model."
+    )
 
 
 def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
     """Return the terminal's output: columns, a row for every granularity, and notes."""
-    columns = ["granularity", *(f"half by, {printable(target, limit=40)}" for target in found.targets)]
+    columns = ["granularity", *(f"median, {printable(target, limit=40)}" for target in found.targets)]
     columns += [f"{printable(target, limit=40)} ÷ {printable(found.baseline, limit=40)}" for target in found.others]
-    columns += [f"kept ({one.by})" for one in found.preserved]
+    columns += [f"preserved ({one.by})" for one in found.preserved]
     rows = []
     for name in found.granularities:
         keys = [(name, target) for target in found.targets]
@@ -239,7 +247,7 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
             ends = list(dict.fromkeys(f"{100 * end:.0f}" for end in (min(known), max(known)))) if known else ["—"]
             cells.append("–".join(ends) + (" %" if known else ""))
         rows.append([printable(name), *cells])
-    notes = ["half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by image"]
+    notes = ["median: standard deviations per neuron (root mean square); ratios: total magnitudes, paired by image"]
     if any("—" in row[1 : 1 + len(found.targets)] for row in rows):
         notes.append("—: fewer than half of the searches found anything; --restarts 3 finds more")
     open_ended = [
@@ -248,8 +256,8 @@ def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], l
     notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
-    notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} broke down"] if failed else []
-    notes += [f"{counted(wrong, 'image')} wrong from the start, not searched"] if wrong else []
+    notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} failed"] if failed else []
+    notes += [f"{counted(wrong, 'image')} not searched: the target is wrong on the original"] if wrong else []
     return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
 
 
@@ -288,7 +296,9 @@ class SearchCell:
 
 
 def medians(view: View, found: GranularityView) -> list[SearchCell]:
-    """Return every search by its median, the findings read back, and its control; from coarse to fine."""
+    """Return every search, from coarse to fine, with its median, its findings after they are read back, and its
+    control.
+    """
     scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
     out = []
     for name in found.granularities:
@@ -325,7 +335,7 @@ def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorByClass:
-    """For one target: each class's median at each granularity, and its relation to that of all classes."""
+    """For one target: the median of each class at each granularity, and its relation to the median of all classes."""
 
     target: str
     granularities: tuple[str, ...]
@@ -333,7 +343,10 @@ class GeneratorByClass:
 
 
 def by_class(found: GranularityView) -> list[GeneratorByClass]:
-    """Return which classes change sooner, target by target; empty if searches are not split by class."""
+    """Return which classes change at smaller magnitudes, target by target.
+
+    Return an empty result if searches are not split by class.
+    """
     out = []
     for target in found.targets:
         mine = {name: found.searches[name, target] for name in found.granularities if (name, target) in found.searches}

@@ -1,4 +1,4 @@
-"""The text and tables of the chapter on people: who named how many images, how well, and compared with which models."""
+"""The text and tables of the chapter on people who named images, and how they compare with models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BESIDE = 60
-"""The most rows of models compared with people on the page; all are in tables/people_models.csv."""
+"""The largest number of models compared with people on the page. tables/people_models.csv has all models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,17 @@ class PeopleChapter:
 
 
 _WORDS = (
-    ("most", "The answer more than half of those asked give; images without one are not right."),
+    ("majority", "The answer that more than half of the people give. An image without a majority counts as wrong."),
     (
         "Fleiss’ κ",
-        "How far people agree more than chance; “none of these”, “cannot tell” and “too late” are answers.",
+        "Agreement between people, corrected for chance. “None of these”, “cannot tell” and “too late” are answers.",
     ),
-    ("error consistency", "Cohen’s κ of being right: do two err on the same images, beyond what chance has it?"),
-    ("controls", "Images shown to see who looks; they count nowhere else."),
+    (
+        "error consistency",
+        "Cohen’s κ of being right. It is above 0 if two people or models err on the same images more often than by "
+        "chance.",
+    ),
+    ("controls", "Images with a known answer that test attention. They count in no other figure."),
 )
 
 
@@ -75,7 +79,7 @@ def kappa(found: Estimate) -> str:
 
 
 def asked(view: View) -> dict[str, PeopleScore]:
-    """Return what people were shown, by its name on the page; a condition is named if there are several."""
+    """Return the scores by the kind of images that people saw. With several kinds, each score names its condition."""
     found = view.results.people
     scores = () if found is None else found.scores
     several = len({one.condition for one in scores}) > 1
@@ -84,7 +88,8 @@ def asked(view: View) -> dict[str, PeopleScore]:
 
 def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
     alone = view.words.is_still and not view.variants
-    names = {ANCHOR: "images" if alone else f"{view.words.anchors} as they are", MEMBER: view.words.frames}
+    anchors = "images" if alone else "original images" if view.variants else view.words.anchors
+    names = {ANCHOR: anchors, MEMBER: view.words.frames}
     facts = view.variants.get(one.variant)
     text = names.get(one.variant, printable(one.variant) if facts is None else called(facts))
     return f"{text}, {printable(one.condition or 'no condition')}" if several else text
@@ -102,14 +107,14 @@ def quality(found: PeopleResults) -> str:
         ends = sorted(value_of(one) for one in known)
         parts.append(f"agreement (Fleiss’ κ) {ends[0]:.2f} to {ends[-1]:.2f}".replace("-", "−"))
     if is_known(found.controls):
-        parts.append(f"controls right {found.controls.count} of {found.controls.n}")
+        parts.append(f"{found.controls.count} of {found.controls.n} controls right")
     else:
-        parts.append("no controls were shown")
+        parts.append("no controls")
     return "; ".join(parts)
 
 
 def people_chapter(view: View) -> PeopleChapter | None:
-    """Return the tables of the chapter; None if nobody named an image."""
+    """Return the tables of the chapter, or None if nobody named an image."""
     found, rows = view.results.people, asked(view)
     if found is None:
         return None
@@ -125,7 +130,7 @@ def people_chapter(view: View) -> PeopleChapter | None:
 
 
 def people_notes(view: View) -> list[str]:
-    """Return notes on the figures: why intervals are missing or too narrow, answers that were excluded."""
+    """Return notes on missing or too narrow intervals, and on excluded answers."""
     found = view.results.people
     if found is None:
         return []
@@ -137,16 +142,16 @@ def people_notes(view: View) -> list[str]:
     agreed = [figure for one in found.scores for figure in (one.fleiss_kappa, one.consistency)]
     if any(one.reason and one.low is not None for one in agreed):
         out.append(
-            f"Agreement or error consistency from fewer than {FEW_PICTURES} images that the same people named: those "
-            "intervals are too narrow."
+            f"Some figures of agreement or error consistency use fewer than {FEW_PICTURES} images that the same people "
+            "named. Their intervals are too narrow."
         )
     if found.elsewhere:
-        out.append(f"{counted(found.elsewhere, 'answer')} about images that are not scored here left out.")
+        out.append(f"{counted(found.elsewhere, 'answer')} excluded: the images are not scored in this run.")
     return out
 
 
 def people_lead(view: View) -> tuple[str, str] | None:
-    """Return the page's first sentence and the one below it if there are people and no model."""
+    """Return the page's first and second sentence for data with people's answers and no model."""
     rows = asked(view)
     if not rows:
         return None
@@ -154,12 +159,12 @@ def people_lead(view: View) -> tuple[str, str] | None:
     head = f"{_whom(first)} {measured(first.accuracy)} of {_things(name, first)} right."
     parts = []
     if first.n_people > 1:
-        parts.append(f"what most say is right on {measured(first.majority)}")
+        parts.append(f"their majority is right on {measured(first.majority)}")
     rest = [f"{measured(one.accuracy)} of {other}" for other, one in list(rows.items())[1:4]]
     if rest:
         parts.append(f"they get {join(rest)} right")
     text = "; ".join(parts)
-    return head, f"{text[:1].upper()}{text[1:]}." if text else "Every answer counts once."
+    return head, f"{text[:1].upper()}{text[1:]}." if text else "Every answer has the same weight."
 
 
 def _whom(score: PeopleScore) -> str:
@@ -171,8 +176,8 @@ def _things(name: str, score: PeopleScore) -> str:
 
 
 def ahead(found: Estimate) -> str:
-    """Return people's lead over a model, or deficit, in words."""
+    """Return in words how far people are ahead of a model, or behind it."""
     value = value_of(found)
     sure = found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
     word = "ahead of" if value >= 0 else "behind"
-    return f"{points(abs(value))} {word}" if sure else f"{points(abs(value))} {word} (within chance)"
+    return f"{points(abs(value))} {word}" if sure else f"{points(abs(value))} {word} (not significant)"

@@ -1,4 +1,4 @@
-"""The text and tables of variants: by variant and level, findings of searches, and differences."""
+"""The text and tables of variants: results by variant and level, findings of searches, and contrasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
 
 MOST_CONTRASTS = 60
-"""The most rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
+"""The largest number of contrasts in the page's table. tables/contrasts.csv has the rest."""
 
 MOST_LEVELS = 8
-"""The most columns of the table of bounds on robust accuracy; tables/variants.csv has the full grid."""
+"""The largest number of columns in the table of bounds on robust accuracy. tables/variants.csv has the full grid."""
 
 _AXES = {"epsilon": "ε"}
 
@@ -30,7 +30,7 @@ def scale(one: VariantFacts | MeanScore) -> str:
 
 
 def level_text(one: VariantFacts | Variant, level: float) -> str:
-    """Return a level in words; a single unordered level is the variant itself.
+    """Return a level in words. A single unordered level stands for the variant itself.
 
     >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
     >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
@@ -45,7 +45,7 @@ def level_text(one: VariantFacts | Variant, level: float) -> str:
 
 
 def level_number(one: VariantFacts | Variant, level: float) -> str:
-    """Return a level as a number; an ε of the unit range is written in 255ths, as is usual, except for l2.
+    """Return a level as a number. Except for l2, an ε of the unit range is written in 255ths, as is usual.
 
     >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
     '8/255'
@@ -63,12 +63,14 @@ def level_number(one: VariantFacts | Variant, level: float) -> str:
 
 
 def searched_names(view: View) -> dict[str, Search]:
-    """Return the variants whose sets are searches, by name, with the results of the searches."""
+    """Return the results of the searches, by the name of their variant."""
     return {one.variant: one for one in view.results.searches or ()}
 
 
 def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
-    """Return results on variants that are neither searches nor made against a model (as their controls are)."""
+    """Return results on variants that are not searches and were not made against a model. This also excludes the
+    controls of searches.
+    """
     searched, facts = searched_names(view), view.variants
     return {
         one.variant: one
@@ -78,16 +80,13 @@ def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantSc
 
 
 def top_mean(model: ClassificationResult) -> MeanScore | None:
-    """Return the mean over variants at the highest level, if there is one on a single scale."""
+    """Return the mean over variants at the highest level, if the variants share a scale."""
     means = [one for one in model.means or () if is_known(one.at)]
     return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None
 
 
-# -- the lead ----------------------------------------------------------------------------------------------------
-
-
 def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[str, str]:
-    """Return the first sentence, and the one below it, for data with variants."""
+    """Return the first sentence and the sentence below it, for data with variants."""
     head = f"{printable(name)} gets {measured(model.acc_orig)} of {view.pictures(model.acc_orig.n)} right."
     mean = top_mean(model)
     if view.results.dataset.combine == "worst" and is_known(model.acc_pmk):
@@ -95,13 +94,13 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
         last = (
             level_text(same[0], same[0].levels[view.results.dataset.k - 1]) if same and view.results.dataset.k else ""
         )
-        many = f"the worst of {len(same)} variants" if len(same) > 1 else f"{printable(same[0].variant)}"
-        head += f" Under {many} up to {last}, it holds on {measured(model.acc_pmk)}."
+        worst_of = f"the worst of {len(same)} variants" if len(same) > 1 else f"{printable(same[0].variant)}"
+        head += f" Under {worst_of} up to {last}, it is right on {measured(model.acc_pmk)}."
         if mean is None:
             return head, f"The difference is {measured(model.drop, 'points')}."
         return head, (
-            f"On average over the {mean.at.n} variants it is right on {measured(mean.at)} at {last}; the worst counts "
-            "an image as lost as soon as one variant of it fails."
+            f"At {last}, it is right on {measured(mean.at)} on average over {mean.at.n} variants. For the worst case, "
+            "one failing variant is enough to count an image as wrong."
         )
     if view.results.searches:
         return head, searches_lead(view)
@@ -113,19 +112,19 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
     worst, at = min(same_of, key=lambda pair: value_of(pair[1]))
     facts = view.variants[worst.variant]
     where = called(facts) + (f" ({level_text(facts, worst.levels[-1].level)})" if facts.ordered else "")
-    return head, f"Of what was done to them, {where} costs it most: right on {measured(at)}."
+    return head, f"The hardest variant is {where}: the model is right on {measured(at)}."
 
 
 def searches_lead(view: View) -> str:
-    """Return the findings of the searches, variant by variant, the first few."""
+    """Return the findings of the searches for the first few variants."""
     parts = []
     for one in list(view.results.searches or ())[:4]:
         ran = one.found + one.censored
-        half = f", half of them by {_at_level(view, one.variant, value_of(one.median))}" if is_known(one.median) else ""
-        parts.append(f"{printable(one.variant)}: {plain_number(one.found)} of {plain_number(ran)}{half}")
+        half = f", median {_at_level(view, one.variant, value_of(one.median))}" if is_known(one.median) else ""
+        parts.append(f"{printable(one.variant)} {plain_number(one.found)} of {plain_number(ran)}{half}")
     more = len(view.results.searches or ()) - len(parts)
     return (
-        "Searches that found something their target gets wrong: "
+        "Searches that found a change their target gets wrong: "
         + "; ".join(parts)
         + (f"; {more} more below." if more else ".")
     )
@@ -161,29 +160,29 @@ class VariantTable:
 
     @property
     def what(self) -> bool:
-        """Whether any row has more detail than its name."""
+        """Whether any variant has details in addition to its name."""
         return len({row.what for row in self.rows}) > 1
 
     @property
     def target(self) -> bool:
-        """Whether any was made against a model."""
+        """Whether any variant was made against a model."""
         return any(row.target for row in self.rows)
 
     @property
     def scale(self) -> bool:
-        """Whether their scales differ; a shared scale is given above the table."""
+        """Whether the variants' scales differ. A shared scale is given above the table."""
         return len({(row.scale, row.levels) for row in self.rows}) > 1
 
 
 def study(view: View) -> VariantTable:
-    """Return the changes made to the images, variant by variant; controls last."""
+    """Return the changes made to the images, variant by variant, with controls last."""
     fields = [wording.fields_of(one) for one in view.variants.values()]
     alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
     rows = _done(view, alike)
     found = VariantTable(rows=rows, say="")
-    shared = "" if found.scale else f" All have the same levels: {rows[0].scale} {rows[0].levels}."
-    shared += f" Of all: {', '.join(alike)}." if alike else ""
-    say = f"Each variant is one thing done to the images.{shared} n counts sets: the images that were treated so."
+    shared = "" if found.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
+    shared += f" All variants share these settings: {', '.join(alike)}." if alike else ""
+    say = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
     return replace(found, say=say)
 
 
@@ -212,7 +211,7 @@ def _levels(one: VariantFacts) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatTable:
-    """A table of one model's accuracy by variant and level: variants that share a scale."""
+    """A table of one model's accuracy by variant and level, for variants that share a scale."""
 
     model: str
     scale: str
@@ -257,12 +256,12 @@ def heat(view: View) -> list[list[HeatTable]]:
 
 
 def own_scale(view: View) -> list[Search]:
-    """Return the searches except those of a generator, which have a chapter of their own."""
+    """Return all searches except the searches of a generator, which have their own chapter."""
     return [one for one in view.results.searches or () if "granularity" not in view.variants[one.variant].fields]
 
 
 def survives(view: View) -> list[str]:
-    """Return a warning for every target that no longer gets its findings wrong when they are read back."""
+    """Return a warning for every target that classifies some of its reloaded findings correctly."""
     out = []
     for name, model in view.classifiers.items():
         for one in model.variants or ():
@@ -270,13 +269,13 @@ def survives(view: View) -> list[str]:
             if back is not None and back.value is not None and back.value < 1:
                 out.append(
                     f"{printable(name)} gets {percent(back)} of the {plain_number(back.n)} findings of "
-                    f"{printable(one.variant)} wrong when they are read back: the others did not survive being stored."
+                    f"{printable(one.variant)} wrong after reloading them. Saving the images changed the other answers."
                 )
     return out
 
 
 def median_text(view: View, one: Search) -> tuple[str, str]:
-    """Return the distance by which half of the searches found something, and its interval or why there is none."""
+    """Return the median distance of the findings, and its interval or the reason for a missing interval."""
     facts, found = view.variants.get(one.variant), one.median
 
     def number(value: float) -> str:
@@ -290,7 +289,9 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustTable:
-    """Upper bounds on robust accuracy, from searches of one scale: on the images, then up to every level shown."""
+    """Upper bounds on robust accuracy, from searches on one scale: on the unchanged images, then up to each level
+    shown.
+    """
 
     scale: str
     levels: tuple[str, ...]
@@ -298,7 +299,9 @@ class RobustTable:
 
 
 def robust(view: View) -> list[RobustTable]:
-    """Return, for every scale of the searches, the targets in this run, on their own searches read back."""
+    """Return the bounds for every scale of the searches. Each target in this run is judged on its own findings, after
+    they are read back.
+    """
     scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
     for search in own_scale(view):
         facts = view.variants[search.variant]
@@ -321,7 +324,7 @@ def robust(view: View) -> list[RobustTable]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRow:
-    """One search by the effect of its findings on every model: (whether it is the target, the share) by model."""
+    """The effect of one search's findings on every model: (whether the model is the target, the share), by model."""
 
     variant: str
     target: str
@@ -329,9 +332,10 @@ class TransferRow:
 
 
 def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
-    """Return the models, and for every search the share of its findings that each gets wrong.
+    """Return the models, and for every search the share of its findings that each model gets wrong.
 
-    For the target: of all findings read back. For others: of the findings whose image they get right.
+    For the target, this is the share of all findings read back. For another model, it is the share of the findings
+    whose original image that model gets right.
     """
     models = view.drawn(view.classifiers)
     by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
@@ -349,15 +353,15 @@ def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
 # -- contrasts ---------------------------------------------------------------------------------------------------
 
 CONTRASTS: Mapping[str, str] = {
-    "variants": "Between what was done to the images",
-    "models": "Between models, on the same images",
-    "targets": "Between targets: how far searches had to go",
+    "variants": "Differences between variants",
+    "models": "Differences between models on the same images",
+    "targets": "Differences between targets in search distance",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContrastTable:
-    """The contrasts of one kind: significant ones first; `left_out` rows are only in the file."""
+    """The contrasts of one kind, significant contrasts first. `left_out` counts the rows that are only in the file."""
 
     kind: str
     title: str
@@ -374,7 +378,7 @@ def is_real(row: Contrast) -> bool:
 
 
 def contrasts(view: View) -> list[ContrastTable]:
-    """Return every kind of contrast in the results, significant ones first."""
+    """Return every kind of contrast in the results, with significant contrasts first."""
     out = []
     for kind, title in CONTRASTS.items():
         rows = [one for one in view.results.contrasts or () if one.of == kind and one.isolates is None]
@@ -394,12 +398,14 @@ def side(view: View, name: str) -> str:
     """Return one side of a contrast in words."""
     if name == ANCHOR:
         is_ladder = any(one.fields.get("kind") == KIND for one in view.variants.values())
-        return CALLED[ANCHOR] if is_ladder else "the images themselves"
+        return CALLED[ANCHOR] if is_ladder else "the original images"
     return called(view.variants[name]) if name in view.variants else printable(name)
 
 
 def sided(view: View, row: Contrast, name: str) -> str:
-    """Return one side of a contrast in words, marked if estimated, with the level if there are several."""
+    """Return one side of a contrast in words, with a mark if it is estimated, and with its level if there are several
+    levels.
+    """
     facts = view.variants.get(name)
     mark = f" {ESTIMATED}" if facts is not None and facts.estimated else ""
     if facts is None or facts.ordered or len(facts.levels) == 1 or row.level is None:
@@ -436,8 +442,8 @@ def _interval(row: Contrast) -> str:
     if low is None or high is None:
         return ""
     if row.form == "ratio":
-        return f"95 % {low:.3g} to {high:.3g}, "
+        return f"95 % interval {low:.3g} to {high:.3g}, "
     ends = sorted((abs(low), abs(high))) if low * high > 0 else sorted((low, high))
-    if row.value.value is not None and row.value.value < 0 and low * high <= 0:
+    if low * high <= 0 and (row.value.value or 0) < 0:
         ends = sorted((-low, -high))
-    return f"95 % {100 * ends[0]:.1f} to {100 * ends[1]:.1f}, ".replace("-", "−")
+    return f"95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f}, ".replace("-", "−")

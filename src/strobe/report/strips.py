@@ -1,4 +1,4 @@
-"""Strips: an image, its findings from coarse to fine, the difference, and the path from one to the other."""
+"""Strips: an image, its findings from coarse to fine, the difference, and the path from the image to each finding."""
 
 import base64
 import io
@@ -20,7 +20,7 @@ MOST_STRIPS = 8
 """The most images on the page."""
 
 LOSSLESS_PX = 32
-"""Larger images are compressed with loss; otherwise a page of eight at 64 pixels had ten megabytes of them."""
+"""Larger images are compressed with loss. Without this, eight images of 64 pixels took ten megabytes of a page."""
 
 BETWEEN = "between"
 
@@ -28,9 +28,10 @@ BETWEEN = "between"
 def build_strips(
     dataset: Dataset, found: GranularityView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, Any] | None:
-    """Return the input of the page's script: images, and for each target and granularity a film up to the finding.
+    """Return the input of the page's script: the images, and a film that ends at the finding for each target and
+    granularity.
 
-    `dataset` is the full one, including the sets for viewing only. None if no images are available.
+    `dataset` is the full dataset, including the sets for viewing only. Return None if no images are available.
     """
     if source is None or dataset.variants is None:
         return None
@@ -74,7 +75,7 @@ def _one_of_each(dataset: Dataset, by_group: Mapping[str, Sequence[int]], groups
 
 
 def _way(dataset: Dataset, sets_by_id: Mapping[str, int], row: int) -> int | None:
-    """Return the set of the images on the path to a search's finding, if there is one."""
+    """Return the set of images on the path to a search's finding, if the dataset has it."""
     return sets_by_id.get(f"{dataset.sets.set_id[row]}/{BETWEEN}")
 
 
@@ -129,7 +130,7 @@ def _members(dataset: Dataset, row: int | None) -> list[int]:
 
 
 def _said(answer: ClassAnswers, frame: int) -> list[float] | None:
-    """Return a model's class for a frame and its confidence; None if it has no answer."""
+    """Return a model's class for a frame and its confidence, or None if it has no answer."""
     if not answer.scored[frame]:
         return None
     sure = float(answer.confidence[frame])
@@ -137,13 +138,16 @@ def _said(answer: ClassAnswers, frame: int) -> list[float] | None:
 
 
 def _stretched(change: NDArray[np.float32]) -> Image:
-    """Return a difference around middle grey, its largest value at black or white."""
+    """Return a difference around middle grey, scaled so that its largest value is black or white."""
     most = float(np.abs(change).max())
     return np.asarray(np.clip(np.rint(128 + change * (127 / most if most else 0.0)), 0, 255), dtype=np.uint8)
 
 
 def _data(image: Image) -> str:
-    """Return a small image as a data URI: lossless if that is small, because fine changes must be visible."""
+    """Return a small image as a data URI.
+
+    If the file stays small, the image is lossless, because fine changes must be visible.
+    """
     from PIL import Image as Pictures
 
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Images down their ladder: the view of every rung, and every model's answer there."""
+"""Single images on every rung of the ladder, with the models' answers."""
 
 import base64
 import io
@@ -41,15 +41,15 @@ BIGGER = ("crop", "tight")
 """Rungs on which the object is larger."""
 
 KINDS = {
-    "ground": "Lost when the background changes",
-    "size": "Won by cropping",
-    "calm": "Nothing on the ladder matters",
-    "lost": "Never right",
+    "ground": "Wrong when the background changes",
+    "size": "Wrong when whole, right when cropped",
+    "calm": "Right on every rung",
+    "lost": "Wrong on every rung",
 }
 """The reasons for showing an image, in the order of the page."""
 
 ALL = {"calm": 1.0, "lost": 0.0}
-"""The share of rungs on which every model is right, for the kinds that hold for all models."""
+"""The share of rungs on which every model is right, for the reasons that apply to all models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """One image down its ladder, why it is shown, and the models for which the reason holds."""
+    """One image on every rung, the reason why it is shown, and the models to which the reason applies."""
 
     kind: str
     models: str
@@ -86,7 +86,10 @@ class Strip:
 def background_chapter(
     dataset: Dataset, found: LadderView | None, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> dict[str, object] | None:
-    """The content of the chapter on a ladder of backgrounds, except its figures; None if there is none."""
+    """Return the content of the chapter on a ladder of backgrounds, except its figures.
+
+    Return None without a ladder.
+    """
     if found is None:
         return None
     return {
@@ -108,7 +111,7 @@ def background_chapter(
 def ladder_strips(
     dataset: Dataset, found: LadderView, source: FrameSource | None, answers: Mapping[str, Answers]
 ) -> list[Strip]:
-    """Return images where the background decides most, where magnifying does, and where nothing does."""
+    """Return images for three cases: the background matters most, magnification matters most, or neither matters."""
     models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
     models = dict(list(models.items())[:MOST_MODELS])
     if source is None or dataset.variants is None or not models:
@@ -127,7 +130,9 @@ def ladder_strips(
 
 
 def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every image's frame on every rung, (P, rungs), −1 if none, and its labels, (most of one, P)."""
+    """Return every image's frame on every rung, (P, rungs), with −1 for a missing frame, and every image's labels,
+    (largest number of labels, P).
+    """
     sets, variants = dataset.sets, dataset.variants
     groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
     out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
@@ -141,7 +146,10 @@ def _frames(dataset: Dataset, found: LadderView) -> tuple[NDArray[np.int64], NDA
 
 
 def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return 1 if right, 0 if wrong, NaN if there is no answer; a rung is scored by its image's labels."""
+    """Return 1 for a right answer, 0 for a wrong answer, and NaN for a missing answer.
+
+    A rung is scored with the labels of its image.
+    """
     right = (answers.label[frames][None] == truth[:, :, None]).any(axis=0)
     return np.where((frames >= 0) & answers.scored[frames], right, np.nan)
 
@@ -149,7 +157,8 @@ def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.i
 def _chosen(
     found: LadderView, truth: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
-    """Return the images of each kind, of different classes if possible, and the indices of the models they hold for.
+    """Return the images of each kind, of different classes if possible, and the indices of the models to which the
+    reason applies.
 
     `right` is (models, P, rungs).
     """
@@ -174,7 +183,7 @@ def _chosen(
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean over rungs of the known values, (models, P); NaN if there are none."""
+    """Return the mean of the known values over the rungs, (models, P), or NaN if no value is known."""
     known = np.isfinite(values)
     n = known.sum(axis=2)
     return np.asarray(np.divide(np.where(known, values, 0).sum(axis=2), n, out=np.full(n.shape, np.nan), where=n > 0))

@@ -1,4 +1,5 @@
-"""One style for every figure: colours for colour-blind readers, in light and dark, and the saving of drawings.
+"""One style for every figure: colours for colour-blind readers in light and dark themes, and functions that save
+drawings.
 
 Figures are drawn once in the light colours. In the page, each colour becomes a CSS variable of the same meaning, so
 the same drawing follows the reader's light or dark theme.
@@ -40,12 +41,12 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Libera
 
 
 def colour_of(place: int) -> str:
-    """Return the colour of the model at this rank; colours repeat after eight."""
+    """Return the colour of the model at this rank. Colours repeat after eight models."""
     return SERIES[place % len(SERIES)]
 
 
 def marker_of(place: int) -> str:
-    """Return the marker of the model at this rank: shapes distinguish models if colours cannot."""
+    """Return the marker of the model at this rank. Shapes distinguish models whose colours are the same."""
     return MARKERS[place % len(MARKERS)]
 
 
@@ -61,7 +62,7 @@ class Drawing:
 
 @contextmanager
 def look(size: float) -> Iterator[Any]:
-    """Apply the style of the report to drawings in this context; `size` is the font size in points."""
+    """Apply the style of the report to drawings in this context, with the font size `size` in points."""
     matplotlib = require("matplotlib", what="drawing figures", extra="report")
     settings = {
         "font.family": "DejaVu Sans",
@@ -114,10 +115,10 @@ def draw(
     png = b""
     for is_narrow, size in ((False, wide), (True, narrow)):
         with look(9.5 if is_narrow else 10) as matplotlib:
-            # A salt per figure: ids stay the same between runs and never clash inside one page.
+            # With a salt per figure, ids are the same in every run and never clash inside one page.
             matplotlib.rcParams["svg.hashsalt"] = f"{name}-{'narrow' if is_narrow else 'wide'}"
             figure = figures.Figure(figsize=size, layout="constrained")
-            backend.FigureCanvasSVG(figure)  # from here on text is measured as in an SVG
+            backend.FigureCanvasSVG(figure)  # from here on, text is measured as in an SVG
             paint(figure, is_narrow)
             figure.get_layout_engine().execute(figure)
             figure.set_layout_engine(
@@ -148,7 +149,7 @@ def _with_names(svg: str) -> str:
 
 
 def _tidy(svg: str, *, prefix: str) -> str:
-    """Return only the drawing: no XML prologue, no metadata, the page's own font, ids that cannot clash."""
+    """Return the drawing without XML prologue and metadata, in the page's own font, and with ids that cannot clash."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)

@@ -18,7 +18,8 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 class Subject:
     """The terms for one dataset. `reviewed` is the dataset's own value: none, release or votes.
 
-    `kinds` are those of its sources if not all are videos. `varied` is set if images were changed, `doubted` if there
+    `kinds` are the kinds of its sources if not all are videos. `varied` is set if images were changed, `doubted` if
+    there
     are problems with the votes.
     """
 
@@ -35,7 +36,7 @@ class Subject:
         return "images" if self.varied or (self.kinds and self.is_still) else "anchors"
 
     def metric(self, name: str) -> str:
-        """Return the label of a measure: its name, or another term if images are single or changed."""
+        """Return the label of a measure: its name, or another term if sets are single images or images were changed."""
         name = name.replace("map_drop", "drop")
         if self.is_still:
             return {"acc_orig": "accuracy", "map_orig": "mAP"}.get(name, name)
@@ -56,7 +57,9 @@ class Subject:
         return {0: "video", 1: SOURCES[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
 
     def say(self, text: str, *, names: Collection[str] = ()) -> str:
-        """Return a text of the results, written for videos and frames, in this data's terms; `names` in it are kept.
+        """Convert a text of the results, written for videos and frames, to this data's terms.
+
+        The `names` in the text stay unchanged.
 
         >>> Subject(kinds=("photo",)).say("only 3 videos: the interval is too narrow")
         'only 3 photos: the interval is too narrow'
@@ -67,10 +70,10 @@ class Subject:
         """
         if self.kinds:
             kept = "|".join(re.escape(printable(name)) for name in sorted(names, key=len, reverse=True))
-            # (?!) matches nothing: there is no name to keep.
-            found = rf"((?<!\w)(?:{kept or '(?!)'})(?!\w))|\b(?:video|frame)(?=s?\b)"
-            said = {"video": self.source, "frame": "image"}
-            text = re.sub(found, lambda one: one[1] or said[one[0]], text)
+            # (?!) matches nothing, because there is no name to keep.
+            pattern = rf"((?<!\w)(?:{kept or '(?!)'})(?!\w))|\b(?:video|frame)(?=s?\b)"
+            nouns = {"video": self.source, "frame": "image"}
+            text = re.sub(pattern, lambda match: match[1] or nouns[match[0]], text)
         if self.anchors == "images":
             text = text.replace("on the anchors", "on the images")
         if self.varied:
@@ -90,7 +93,7 @@ class Subject:
 
     @property
     def picture(self) -> str:
-        """The noun for one image of a set, the anchor or another."""
+        """The noun for one image of a set, whether it is the anchor or a member."""
         return "frame" if self.is_video else "image"
 
     @property
@@ -100,19 +103,19 @@ class Subject:
 
     @property
     def around(self) -> str:
-        """The members relative to their anchor, with what is known of their similarity."""
-        where = "the frames around each" if self.is_video else "the variants of each"
+        """The phrase for the members around their anchors. It includes whether members look like their anchor."""
+        where = "frames around the anchor" if self.is_video else "variants of the anchor"
         if self.doubted:
-            return f"{where}, as doubtful votes left them"
+            return f"{where}, as kept by doubtful votes"
         return where if self.reviewed == "none" else f"{where}, which look the same"
 
     @property
     def alike(self) -> str:
-        """Who decided that the members of a set look like their anchor."""
+        """The clause that explains who decided that the members of a set look like their anchor."""
         if self.doubted:
-            return "were kept by votes that may be nobody’s judgement (the notes say why)"
+            return "doubtful votes kept (see the notes)"
         unseen = self.reviewed == "none"
-        return "look the same (here, nobody has confirmed that yet)" if unseen else "people say look the same"
+        return "look the same (no person has confirmed this for this data)" if unseen else "look the same to people"
 
     @property
     def within(self) -> str:
@@ -134,7 +137,7 @@ class Subject:
     @property
     def k_label(self) -> str:
         """The axis label of growing sets."""
-        return "k: frames on either side of the anchor" if self.is_video else f"k: {self.measure}, up to"
+        return "k: frames on either side of the anchor" if self.is_video else f"k: largest {self.measure}"
 
     @property
     def distance_label(self) -> str:
@@ -154,17 +157,17 @@ class Subject:
         else:
             what = "The anchor and the frames within ±k"
         if self.doubted:
-            return f"{what} that the votes in the dataset kept; the notes say why those votes are in doubt."
+            return f"{what} that the votes in the dataset kept. These votes are doubtful; the notes give the reason."
         return {
-            "none": f"{what}; nobody has confirmed yet that they look the same.",
-            "votes": f"{what} that the votes in the dataset kept as looking the same.",
+            "none": f"{what}. No person has confirmed that they look the same.",
+            "votes": f"{what} that look the same according to the votes in the dataset.",
         }.get(self.reviewed, f"{what} that people marked as looking the same.")
 
 
 def count_sources(dataset: Dataset) -> dict[str, int]:
     """Count the sources that have sets, by kind.
 
-    If all are recorded as videos, those with the name of an image file are photos under a simulated camera.
+    If all are recorded as videos, sources that are named like image files count as photos under a simulated camera.
     """
     kinds = dataset.kinds
     if set(kinds) != {"video"}:
@@ -175,13 +178,13 @@ def count_sources(dataset: Dataset) -> dict[str, int]:
 
 
 def kinds_of(dataset: Dataset) -> tuple[str, ...]:
-    """Return the kinds of its sources, if not all are videos."""
+    """Return the kinds of the dataset's sources, if not all are videos."""
     counts = count_sources(dataset)
     return () if set(counts) == {"video"} else tuple(counts)
 
 
 def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[str] = ()) -> str:
-    """Return the counted sources of the sets: by kind if the dataset is available.
+    """Return the number of sources of the sets, by kind if the dataset is available.
 
     >>> sources(21, {"video": 1, "photo": 20}), sources(21), sources(21, kinds=("photo",))
     ('1 video and 20 photos', '21 videos', '21 photos')

@@ -1,4 +1,4 @@
-"""tables/sets: every model on every set, one row each, as CSV and as Parquet."""
+"""tables/sets as CSV and Parquet, with a row for every model on every set."""
 
 import csv
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from strobe.analyses.per_set import ModelSets
 from strobe.core.columns import arrow_of
 from strobe.core.files import replacing
 from strobe.core.tables import texts
-from strobe.report.tables import Cell, cell
+from strobe.report.rows import Cell, cell
 
 __all__ = ["MOST_CSV", "write_sets"]
 
@@ -20,11 +20,11 @@ MOST_CSV = 1_000_000
 """The most rows that a spreadsheet opens."""
 
 _LAST = "set_id"
-"""The set's name in the dataset, if it is a path: for joining, not for reading."""
+"""The column with the set's name in the dataset, if that name is a path. It is for joins, not for readers."""
 
 
 def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
-    """Write `run/tables/sets.csv` and `sets.parquet`: model after model, sets in the dataset's order.
+    """Write `run/tables/sets.csv` and `sets.parquet`: grouped by model, with the sets in the dataset's order.
 
     A table too large for a spreadsheet is written only as Parquet.
     """

@@ -12,17 +12,17 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
-from strobe.core.variants import ANCHOR
 from strobe.report.headline import few_videos, measures, out_of_reach, stopped
 from strobe.report.naming import in_short_names
 from strobe.report.story_variants import survives
+from strobe.report.studies import studies
 from strobe.report.view import Lines, View
-from strobe.report.wording import called, counted, in_subset, some, spread_text, with_interval
+from strobe.report.wording import counted, in_subset, some, spread_text, with_interval
 
 __all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 
 MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
-"""The most pairs of models with named changed sets, pairs with counts, and names in one line."""
+"""The largest numbers of model pairs with named sets, of pairs with counts, and of names in one line."""
 
 
 def print_headline(results: Results, file: IO[str]) -> None:
@@ -57,7 +57,7 @@ def print_headline(results: Results, file: IO[str]) -> None:
 
 
 def change_lines(changes: Sequence[Change]) -> Iterator[str]:
-    """Return the change of the sets between models, by name if there are few pairs; the rest is in tables/sets."""
+    """Return which sets changed between models, by name if there are few pairs. tables/sets has the rest."""
     for one in changes[:MOST_PAIRS]:
         yield one.sentence()
         if len(changes) <= MOST_NAMED_PAIRS:
@@ -69,11 +69,11 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
                 if n:
                     yield f"  {what}: {', '.join([*shown, *rest])}"
     if len(changes) > MOST_PAIRS:
-        yield f"{len(changes) - MOST_PAIRS} more pairs; tables/sets of a scored run has every model on every set."
+        yield f"{len(changes) - MOST_PAIRS} more pairs; tables/sets of a scored run lists every model on every set."
 
 
 def training_lines(results: Results) -> list[str]:
-    """Return recipes trained several times, a line each: mean, interval over clips, lowest and highest seed."""
+    """Return a line for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
     rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
     for one in results.trainings or ():
         cells = [
@@ -91,16 +91,18 @@ def training_lines(results: Results) -> list[str]:
 
 
 _BRIEF = 3
-"""The number of measures shown with their interval; `flip_rate` and `coverage` follow without theirs."""
+"""The number of measures shown with their interval. `flip_rate` and `coverage` follow without intervals."""
 
 
 def headline_lines(results: Results) -> list[Lines]:
-    """Return, per task in the results: title, column names, rows of text, and notes below."""
+    """Return the title, the column names, the text rows and the notes for each task in the results."""
     results, _ = in_short_names(results)
     data, view = results.dataset, View(results=results)
     about = f"{counted(data.n_sets, 'set')} of {view.sources}"
     if view.variants:
-        about = f"{view.pictures(view.n_pictures)} under {counted(len(view.variants), 'variant')}, each counted once"
+        about = (
+            f"{view.pictures(view.n_pictures)} under {counted(len(view.variants), 'variant')}, each image counted once"
+        )
     elif view.words.is_still and data.kinds:
         about = view.sources
     about += in_subset(results.settings.subset)
@@ -125,7 +127,7 @@ def headline_lines(results: Results) -> list[Lines]:
             for name, model in models.items()
         ]
         for place in range(len(columns) - 1, 1 if view.words.is_still else 3, -1):
-            # a column without any content is omitted
+            # Omit a column in which every cell is empty or zero.
             if all(row[place] in ("—", "0") for row in rows):
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
@@ -133,8 +135,8 @@ def headline_lines(results: Results) -> list[Lines]:
         notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
         if bounded and (few := few_videos(view)):
             notes.append(few)
-        said = (*view.doubts, *data.cautions(), *note_lines(models))
-        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in said if note))
+        cautions = (*view.doubts, *data.cautions(), *note_lines(models))
+        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in cautions if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
@@ -143,53 +145,32 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    out += _all_class_lines(view)
-    if view.variants or results.people is not None or results.drawn is not None:
-        from strobe.report.terminal_more import more_lines
-
-        out += more_lines(view)
-    return out
-
-
-def _all_class_lines(view: View) -> list[Lines]:
-    """Return accuracy among the dataset's classes and among all of a model's, if the former are a subset."""
-    rows, own, every = [], 0, set[int]()
-    for name, model in view.classifiers.items():
-        for one in () if model.all_classes is None else model.all_classes.pictures:
-            what = "" if one.variant == ANCHOR else f", {called(view.variants[one.variant])}"
-            rows.append([f"{printable(name, limit=60)}{what}", with_interval(one.own), with_interval(one.all)])
-        if model.all_classes is not None:
-            own, every = model.all_classes.n_own, every | {model.all_classes.n_all}
-    if not rows:
-        return []
-    among = " or ".join(f"{n:,}" for n in sorted(every))
-    columns = ["model", f"among the {own:,} classes here", f"among all its {among}"]
-    return [(f"{printable(view.results.dataset.name)}: accuracy by choice of classes", columns, rows, [])]
+    return [*out, *(lines for study in studies() for lines in study.lines(view))]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
-    """Return why no figure of the table has an interval, from the first that has a reason."""
+    """Return the first recorded reason why no figure of the table has an interval."""
     figures = (one.of(model) for model in models.values() for one in columns)
     reason = next((figure.reason for figure in figures if figure.value is not None and figure.reason), None)
     return f"no intervals ({view.words.say(printable(reason, limit=200))})" if reason else "no intervals"
 
 
 def _value(found: Estimate) -> str:
-    """Return the value without its bounds, so that the table stays narrow; results.json has them."""
+    """Return the value without its bounds, which are in results.json, so that the table stays narrow."""
     return "—" if found.value is None else f"{100 * found.value:.1f}"
 
 
 def _ceiling(top: Ceiling, k: int) -> str:
-    """Return the minimum cost of classes that the model's own space lacks."""
+    """Return the highest accuracy that is possible without the classes that the model lacks."""
     if k == 0:
         return (
-            f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
-            f"{counted(top.anchors_out_of_reach, 'image')} out of reach, so accuracy is at most "
+            f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
+            f"{counted(top.anchors_out_of_reach, 'image')} cannot be right, so accuracy is at most "
             f"{100 * top.acc_orig:.1f}"
         )
     return (
-        f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
-        f"{counted(top.anchors_out_of_reach, 'anchor')} out of reach, so acc_orig is at most "
+        f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
+        f"{counted(top.anchors_out_of_reach, 'anchor')} cannot be right, so acc_orig is at most "
         f"{100 * top.acc_orig:.1f} and acc_pmk at most {100 * top.acc_pmk:.1f}"
     )
 
@@ -197,8 +178,8 @@ def _ceiling(top: Ceiling, k: int) -> str:
 def _review(name: str, impact: Impact) -> str:
     """Return the effect of review: the drop before and after, and the difference."""
     return (
-        f"{printable(name)}: drop {with_interval(impact.a.drop)} on all candidates, {with_interval(impact.c.drop)} on "
-        f"what review kept; difference {with_interval(impact.drop_difference)}"
+        f"{printable(name)}: drop {with_interval(impact.a.drop)} before review, {with_interval(impact.c.drop)} after "
+        f"review; difference {with_interval(impact.drop_difference)}"
     )
 
 

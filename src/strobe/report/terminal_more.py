@@ -1,4 +1,4 @@
-"""Further terminal tables: data with variants, searches, and the names and boxes of people."""
+"""Further terminal tables: data with variants, searches, names that people gave, and boxes that they drew."""
 
 from strobe.core.errors import printable
 from strobe.report.figures_boxes import boxes_quality
@@ -9,28 +9,33 @@ from strobe.report.story_variants import level_text, median_text, own_scale, pla
 from strobe.report.view import Lines, View
 from strobe.report.wording import with_interval
 
-__all__ = ["more_lines"]
+__all__ = ["box_lines", "granular_lines", "ladder_lines", "people_lines", "search_lines", "variant_lines"]
 
 
-def more_lines(view: View) -> list[Lines]:
-    """Return title, column names, rows of text and notes of every table with content."""
-    return [*_variant_lines(view), *_search_lines(view), *_people_lines(view), *_box_lines(view)]
-
-
-def _variant_lines(view: View) -> list[Lines]:
-    """Return accuracy by variant, a column for every drawn model; searches have lines of their own."""
+def ladder_lines(view: View) -> list[Lines]:
+    """Return accuracy by rung of a ladder of backgrounds, and the isolated effects, with a column for every drawn
+    model.
+    """
     models = view.drawn(view.classifiers)
-    if (found := ladder(view)) is not None:
-        name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
-        notes = [
-            "points [95 % interval]; * significant after Holm's correction",
-            *(verdict(found, one) for one in models),
-        ]
-        notes += [text for text in [covered_text(found, *models)] if text]
-        return [
-            (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(found)), []),
-            (f"{name}: what isolates", ["difference", *names], list(isolated_rows(found)), notes),
-        ]
+    if (found := ladder(view)) is None:
+        return []
+    name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
+    notes = [
+        "points [95 % interval]; * significant after Holm's correction",
+        *(verdict(found, one) for one in models),
+    ]
+    notes += [text for text in [covered_text(found, *models)] if text]
+    return [
+        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(found)), []),
+        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(found)), notes),
+    ]
+
+
+def variant_lines(view: View) -> list[Lines]:
+    """Return accuracy by variant, with a column for every drawn model. Ladders and searches have separate tables."""
+    models = view.drawn(view.classifiers)
+    if ladder(view) is not None:
+        return []
     scores = {name: plain_scores(view, model) for name, model in models.items()}
     rows = []
     for variant, facts in view.variants.items():
@@ -46,7 +51,7 @@ def _variant_lines(view: View) -> list[Lines]:
     return [(f"{printable(view.results.dataset.name)}: accuracy by variant", columns, rows, [])]
 
 
-def _search_lines(view: View) -> list[Lines]:
+def search_lines(view: View) -> list[Lines]:
     """Return the findings of the searches."""
     rows = [
         [
@@ -60,23 +65,28 @@ def _search_lines(view: View) -> list[Lines]:
         ]
         for one in own_scale(view)
     ]
-    columns = ["search", "against", "found", "nothing found", "wrong from the start", "failed", "half by"]
+    columns = ["search", "target", "found", "nothing found", "original wrong", "failed", "median"]
     name = printable(view.results.dataset.name)
     out: list[Lines] = []
     if rows:
         out.append((f"{name}: searches", columns, rows, []))
-    if (found := granular(view)) is not None:
-        columns, rows, notes = granular_rows(found)
-        out.append((f"{name}: from coarse to fine", columns, rows, notes))
     for table in robust(view):
-        columns = ["search", "as it is", *table.levels]
+        columns = ["search", "original", *table.levels]
         rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
         title = f"{name}: upper bound on the target's robust accuracy, up to {table.scale}"
-        out.append((title, columns, rows, ["a stronger search can only lower it"]))
+        out.append((title, columns, rows, ["a stronger search can only lower these bounds"]))
     return out
 
 
-def _people_lines(view: View) -> list[Lines]:
+def granular_lines(view: View) -> list[Lines]:
+    """Return the magnitudes of a generator's searches, from coarse to fine."""
+    if (found := granular(view)) is None:
+        return []
+    columns, rows, notes = granular_rows(found)
+    return [(f"{printable(view.results.dataset.name)}: from coarse to fine", columns, rows, notes)]
+
+
+def people_lines(view: View) -> list[Lines]:
     """Return the names that people gave the images, the models for comparison, and the preserved changed images."""
     found = view.results.people
     if found is None:
@@ -94,23 +104,25 @@ def _people_lines(view: View) -> list[Lines]:
              kappa(model.consistency), "—"]
             for model in one.models
         ]  # fmt: skip
-    columns = ["who", "accuracy", "by most", "Fleiss κ", "error consistency", "seconds"]
-    said = [quality(found), "error consistency: of two people, or of a person and the model, on average"]
-    said += people_notes(view)
-    out = [(f"{name}: people", columns, rows, said)]
+    columns = ["people or model", "accuracy", "majority", "Fleiss κ", "error consistency", "seconds"]
+    notes = [quality(found), "error consistency: mean over pairs of people, or over people with the model"]
+    notes += people_notes(view)
+    out = [(f"{name}: people", columns, rows, notes)]
     if found.preservation:
         kept = [
             [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),
              with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
             for one in found.preservation
         ]  # fmt: skip
-        head = ["variant", "images", "still named so", "by most", "less than as they are"]
-        out.append((f"{name}: is it still what it was?", head, kept, []))
+        head = ["variant", "images", "named as the original", "by majority", "loss against originals"]
+        out.append((f"{name}: do people still see the original class?", head, kept, []))
     return out
 
 
-def _box_lines(view: View) -> list[Lines]:
-    """Return the boxes that people drew: the images each kept, and the overlap with others' boxes."""
+def box_lines(view: View) -> list[Lines]:
+    """Return the results of drawing boxes: how many images each person kept, and the overlap with other people's
+    boxes.
+    """
     found, text = view.results.drawn, boxes_quality(view)
     if found is None or text is None:
         return []
@@ -119,5 +131,5 @@ def _box_lines(view: View) -> list[Lines]:
          "—" if one.seconds is None else f"{one.seconds:.2f}"]
         for one in found.people
     ]  # fmt: skip
-    columns = ["who", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
-    return [(f"{printable(view.results.dataset.name)}: boxes of people", columns, rows, [text])]
+    columns = ["person", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
+    return [(f"{printable(view.results.dataset.name)}: boxes drawn by people", columns, rows, [text])]

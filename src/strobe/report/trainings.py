@@ -1,4 +1,4 @@
-"""Recipes that were trained several times: a table as in the papers, and the effect of each on the drop."""
+"""The figure of recipes with several trainings: accuracy on anchors and whole sets, and the drop."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,30 +14,32 @@ from strobe.report.wording import is_known, percent, points, value_of
 __all__ = ["trainings"]
 
 
-@question("trainings", "What does each recipe do?")
+@question("trainings", "Which recipe reduces the drop?")
 def trainings(view: View) -> Answer:
-    """Return every recipe over its trainings: anchors, whole sets, and the difference."""
+    """Return the figures of every recipe over its training runs: accuracy on anchors and on whole sets, and the
+    difference.
+    """
     rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
     if not rows:
         return Missing("no recipe was trained several times.")
     most = max(rows, key=lambda one: value_of(one.acc_pmk))
     text = (
-        f"{printable(most.name)} holds on most sets: {percent(most.acc_pmk)}, "
+        f"{printable(most.name)} holds on the most sets: {percent(most.acc_pmk)}. It gets "
         f"{percent(most.acc_orig)} of the anchors right."
     )
     usable = [one for one in rows if value_of(one.acc_orig) >= 0.5 * max(value_of(row.acc_orig) for row in rows)]
     if len(usable) > 1:
         least, largest = (pick(usable, key=lambda one: value_of(one.drop)) for pick in (min, max))
         text += (
-            f" The drop runs from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
+            f" Drops range from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
             f"({printable(largest.name)})"
         )
-        text += " among those right at least half as often as the best." if len(usable) < len(rows) else "."
+        text += ", among recipes with at least half the accuracy of the best." if len(usable) < len(rows) else "."
     height = 0.9 + 0.42 * len(rows)
     return FigureContent(
         sentence=text,
-        how="Means over all trainings of a recipe with their 95 % interval over clips; the ticks above are the "
-        "lowest and the highest training. A small drop means little where few anchors are right.",
+        how="Means over the trainings of a recipe, with 95 % intervals over clips. The ticks above are the lowest and "
+        "the highest training. A small drop is weak evidence if few anchors are right.",
         paint=_paint(rows, view.results.dataset.k),
         inches=(height, height + 0.2),
     )

@@ -20,14 +20,15 @@ Lines = tuple[str, list[str], list[list[str]], list[str]]
 """A table of plain text: title, column names, rows, and notes below."""
 
 MOST_SHOWN = 8
-"""The most models drawn in colour and shown in the gallery; more would not be distinguishable. Tables have all."""
+"""The largest number of models in colour and in the gallery. More would not be distinguishable. Tables have all models.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Results as the reader requested them: `show` names models that come first; `by_kind` counts the sources.
+    """Results as the reader requested them. `show` names models that come first, and `by_kind` counts the sources.
 
-    `change` names two models as before and after. `whole` maps shortened names of models to the run's own.
+    `change` names two models as before and after. `whole` maps shortened names of models to their names in the run.
     """
 
     results: Results
@@ -38,7 +39,9 @@ class View:
 
     @cached_property
     def classifiers(self) -> dict[str, ClassificationResult]:
-        """The classifiers, the most robust first (then by name), so that every table and figure agrees."""
+        """The classifiers in the order of all tables and figures: the most robust model first, and equally robust
+        models by name.
+        """
         models = self.results.models.items()
         return _ranked({name: one for name, one in models if isinstance(one, ClassificationResult)})
 
@@ -58,26 +61,27 @@ class View:
         return [name for task in Task for name in self.of(task)]
 
     def drawn(self, models: Mapping[str, M], most: int = MOST_SHOWN) -> dict[str, M]:
-        """Return the models that are drawn: those in `show` in that order, then the most robust."""
+        """Return the models that are drawn: the models in `show` in that order, then the most robust models."""
         first = [name for name in self.show if name in models]
         return {name: models[name] for name in list(dict.fromkeys([*first, *models]))[:most]}
 
     def drawn_text(self, models: Mapping[str, ModelResult]) -> str:
-        """Return how the drawn models were chosen, if not all are drawn; else empty."""
+        """Return how the drawn models were chosen, or an empty text if all are drawn."""
         every, shown = list(models), list(self.drawn(models))
         if len(every) <= len(shown):
             return ""
         if shown == every[: len(shown)]:
-            return f" The {len(shown)} most robust of {len(every)} models are drawn; all are in tables/."
+            return f" The figure shows the {len(shown)} most robust of {len(every)} models; tables/ has all."
         return (
-            f" {len(shown)} of {len(every)} models are drawn: those asked for or your own, then the most robust; all "
-            "are in tables/."
+            f" The figure shows {len(shown)} of {len(every)} models: your own or chosen models first, then the "
+            f"most robust; tables/ has all."
         )
 
     def listed(self, rows: Sequence[Comparison], most: int) -> Sequence[Comparison]:
-        """Return all of these comparisons or, if there are more than `most`, those of models that are drawn.
+        """Return all of these comparisons. If there are more than `most`, return only the comparisons of models that
+        are drawn.
 
-        Among all pairs of hundreds of models, the few that fit would compare only the best with the worst.
+        With hundreds of models, the few pairs that fit would otherwise compare only the best with the worst.
         """
         drawn = {*self.drawn(self.classifiers), *self.drawn(self.detectors)}
         return rows if len(rows) <= most else [row for row in rows if row.a in drawn and row.b in drawn] or rows
@@ -92,6 +96,16 @@ class View:
         )  # fmt: skip
 
     @property
+    def is_temporal(self) -> bool:
+        """Whether sets are frames around an anchor, and neither single images nor variants of images."""
+        return not self.words.is_still and not self.variants
+
+    @property
+    def only_people(self) -> bool:
+        """Whether there are results of people and no model; in this case, no figure on models is missing."""
+        return not self.results.models and bool(self.results.people or self.results.drawn)
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """The problems with the votes that decided the sets."""
         review = self.results.review
@@ -99,7 +113,7 @@ class View:
 
     @property
     def variants(self) -> Mapping[str, VariantFacts]:
-        """The changes made to the images, by name; empty on data without variants."""
+        """The changes made to the images, by name. Empty for data without variants."""
         return {one.variant: one for one in self.results.variants or ()}
 
     @property
@@ -109,7 +123,7 @@ class View:
         return sources(data.n_videos, self.by_kind, data.kinds or ())
 
     def pictures(self, n: int) -> str:
-        """Return the number of single images, with their kind if each source has one."""
+        """Return the number of single images, with their kind if each source has one image."""
         if n == self.results.dataset.n_videos:
             return self.sources
         if self.words.source == "image":
@@ -118,7 +132,7 @@ class View:
 
     @property
     def n_pictures(self) -> int:
-        """Return how many original images were answered, for the model with the most answers."""
+        """Return the largest number of original images that one model has answers for."""
         every = (one.headline.orig.n for one in self.results.models.values())
         return max(every, default=self.results.dataset.n_videos)
 
@@ -126,7 +140,7 @@ class View:
     def size(self) -> str:
         """Return the amount of data in one short line.
 
-        If sets are single images or have variants, n counts images, not sets, so images come first.
+        If sets are single images or have variants, n counts images and not sets, so the line starts with images.
         """
         data = self.results.dataset
         if self.variants:

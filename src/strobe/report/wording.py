@@ -22,35 +22,35 @@ __all__ = [
 NONE = "—"
 
 ESTIMATED = "≈"
-"""The mark of figures that use boxes or masks nobody drew."""
+"""The mark of figures that use boxes or masks that nobody drew."""
 
 CAUSES = {
     "classification": "right place, wrong class",
-    "localization": "right class, box off",
-    "both": "box off and wrong class",
+    "localization": "right class, inaccurate box",
+    "both": "inaccurate box and wrong class",
     "missed": "not found",
     "duplicate": "found twice",
-    "background": "box on nothing",
+    "background": "box without an object",
 }
 """The kinds of error of docs/detection.md, in words for a reader who does not know them."""
 
 
 def cause_text(kind: str) -> str:
-    """Return a kind of error in words; an unknown kind is unchanged.
+    """Return a kind of error in words. An unknown kind stays unchanged.
 
     >>> cause_text("both")
-    'box off and wrong class'
+    'inaccurate box and wrong class'
     """
     return CAUSES.get(kind, kind)
 
 
 def value_of(found: Estimate) -> float:
-    """Return the value of an estimate that has one (`is_known`), NaN otherwise."""
+    """Return the value of an estimate, or NaN if it has none (see `is_known`)."""
     return float("nan") if found.value is None else float(found.value)
 
 
 def is_known(*found: Estimate) -> bool:
-    """Return whether each of these was measured."""
+    """Return whether each of these estimates was measured."""
     return all(one.value is not None for one in found)
 
 
@@ -75,7 +75,7 @@ def points(found: Estimate | float | None) -> str:
 
 
 def measured(found: Estimate, unit: str = "%") -> str:
-    """Return a prominent figure: its value with the unit and its 95 % interval, or a note that there is none.
+    """Return a prominent figure: its value with the unit and its 95 % interval, or a note that there is no interval.
 
     >>> measured(Estimate(value=0.5, low=0.4, high=0.6, n=9))
     '50.0\\xa0% [40.0,\\xa060.0]'
@@ -101,7 +101,7 @@ def with_interval(found: Estimate) -> str:
 
 
 def _minus(text: str) -> str:
-    """Return numbers with a true minus sign, and without one before a rounded zero.
+    """Return numbers with a true minus sign. A rounded zero has no sign.
 
     >>> _minus("-0.0 [-100.0, -0.04]")
     '0.0 [−100.0, −0.04]'
@@ -137,9 +137,11 @@ def in_subset(name: str | None) -> str:
 
 
 def called(one: VariantFacts | Variant, level: float | None = None) -> str:
-    """Return a variant in words: a rung of a ladder of backgrounds by its content, another by its own name.
+    """Return a variant in words.
 
-    `level` is for a rung with several: the width of a crop as a multiple of its box.
+    A rung of a ladder of backgrounds is described by its content, any other variant by its name.
+
+    `level` distinguishes crops of several widths: it is the width as a multiple of the box.
 
     >>> crop = Variant(variant="crop", axis="context", unit="x", fields={"kind": "background", "rung": "crop"})
     >>> called(crop), called(crop, 1.5)
@@ -155,7 +157,7 @@ _DIGEST = re.compile(r"[0-9a-f]{16,}")
 
 
 def fields_of(one: VariantFacts) -> list[str]:
-    """Return a variant's properties other than name and target in words; digests by their first digits."""
+    """Return a variant's properties except name and target in words, with digests shortened to their first digits."""
     out = []
     for key, value in one.fields.items():
         if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target):
@@ -188,7 +190,7 @@ def join(parts: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """Return names joined for a sentence, the first few of many.
+    """Return the first few of these names, joined for a sentence.
 
     >>> some(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
@@ -197,7 +199,7 @@ def some(names: Sequence[str], most: int = 8) -> str:
 
 
 def p_text(p: float | None, *, level: float = 0.05) -> str:
-    """Return a p-value with three decimals, or more if rounding would move it across the level.
+    """Return a p-value with three decimals, or with more if rounding would move it across the significance level.
 
     >>> p_text(0.0496), p_text(0.04996), p_text(0.0004), p_text(None)
     ('0.0496', '0.04996', '< 0.001', '—')
@@ -216,7 +218,7 @@ def is_sure(row: Comparison) -> bool:
 
 
 def better_first(row: Comparison) -> Comparison:
-    """Return a significant pair in the order of its sentence: the model with the higher value first."""
+    """Return a significant pair in the order of its sentence, with the better model first."""
     found = row.difference
     if not is_sure(row) or found.value is None or found.value >= 0:
         return row

@@ -1,6 +1,7 @@
 """Questions about one image: which images a person may get, and which tasks an answer closes or reopens.
 
-A person gets at most one image of each kin, whatever the outcome, and about as many of each condition.
+A person gets at most one image of each kin, whatever the outcome, and about the same number of images of each
+condition.
 """
 
 from collections import Counter
@@ -34,7 +35,8 @@ class SingleImageQuestion:
     mixed = True
     """Whether images have several conditions or kins, which must be separated."""
 
-    # -- what a question says otherwise -----------------------------------------------------------------------------
+    # -- methods that a question may override
+    # -------------------------------------------------------------------------------
 
     def counts(self, _answer: Any) -> bool:
         """Whether an answer counts towards the requested number."""
@@ -48,12 +50,12 @@ class SingleImageQuestion:
         """Return the task itself: each image has its own page."""
         return task.task_id
 
-    # -- who gets what ----------------------------------------------------------------------------------------------
+    # -- assignment -------------------------------------------------------------------------------------------------
 
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """Return the tasks that everyone gets first, then images of the conditions that this person has seen least."""
+        """Return first the tasks that everyone gets, then images of the conditions that this person has seen least."""
         asked = {"question": self.name, "who": values["who"]}
         tasks = (
             self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
@@ -78,8 +80,8 @@ class SingleImageQuestion:
     def open_for(
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
-        """Return how many images, one per kin, could still be given to this person."""
-        del own  # their answers do not show all kins that they were given
+        """Return how many more images, one per kin, this person can get."""
+        del own  # a person's answers do not show all kins that they were given
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
@@ -101,7 +103,8 @@ class SingleImageQuestion:
     def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[ReviewTask]:
         return [record_of(ReviewTask, row) for row in execute(connection, statement, values)]
 
-    # -- what an answer closes --------------------------------------------------------------------------------------
+    # -- tasks that an answer closes
+    # --------------------------------------------------------------------------------------
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewOptions) -> None:
         """Update the counters of the answer's image."""

@@ -1,4 +1,4 @@
-"""The review server: a few small routes over the store. GET changes nothing, and media have opaque names."""
+"""The review server: a few small routes over the store. GET requests change nothing. Media have opaque names."""
 
 import asyncio
 import hmac
@@ -32,10 +32,10 @@ __all__ = ["Access", "make_app"]
 _LOG = logging.getLogger("strobe.review")
 
 RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
-"""The number of a row of the log: what the database can count to."""
+"""The largest row number of the log that the database supports."""
 
 PAGE = 50
-"""How many earlier answers undo receives at a time."""
+"""The number of earlier answers in one response to undo."""
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
 
@@ -65,14 +65,14 @@ def _handle_errors(app: FastAPI) -> None:
             # Return field names only, never the submitted values.
             skip = isinstance(error, RequestValidationError)
             fields = sorted({".".join(str(part) for part in one["loc"][skip:]) or "body" for one in error.errors()})
-            return answer(422, f"not understood: {', '.join(fields)}")
+            return answer(422, f"invalid fields: {', '.join(fields)}")
         if isinstance(error, Conflict):
             return answer(409, str(error))
         if isinstance(error, InvalidValue | UnknownName):
             return answer(422, str(error))
         # A problem of this machine (the database, the disk): the page keeps the decision and tries again.
         _LOG.error("a request failed: %s", error)
-        return answer(503, "the server could not do that now; what you decided is kept and sent again")
+        return answer(503, "the server could not do this now; the page keeps your decision and sends it again")
 
     for kind in (HTTPException, RequestValidationError, ValidationError, StrobeError):
         app.add_exception_handler(kind, refused)
@@ -163,11 +163,11 @@ def _admit(server: Service, body: Login) -> Person:
             return replace(people.add("admin", "admin"), role="admin")
         person = server.sessions.by_key(body.key)
         if person is None:
-            raise HTTPException(403, "this link is not valid (any more); ask for a new one")
+            raise HTTPException(403, "this link is not valid or has expired; ask for a new one")
         return person
     if not access.is_open:
         if access.token is None or not hmac.compare_digest(body.token.encode(), access.token.encode()):
-            raise HTTPException(403, "the token is not right")
+            raise HTTPException(403, "the token is wrong")
         name = checked_name(body.name)
         known = people.known_name(name)
         if known != name or people.find(known) is not None:
@@ -187,8 +187,8 @@ def _add_review(app: FastAPI, server: Service) -> None:
         counts = server.progress(person.name, since=body.since)
         if person.paused:
             return {"tasks": [], "paused": True, "progress": await counts}
-        tasks, told = await asyncio.gather(server.claim(person.name, tab=body.tab, want=body.want), counts)
-        return {"tasks": tasks, "paused": False, "progress": told, "page_version": server.page_version}
+        tasks, progress = await asyncio.gather(server.claim(person.name, tab=body.tab, want=body.want), counts)
+        return {"tasks": tasks, "paused": False, "progress": progress, "page_version": server.page_version}
 
     @app.post("/api/release")
     async def release(body: ReleaseBody, request: Request) -> dict[str, bool]:
@@ -214,7 +214,9 @@ def _add_review(app: FastAPI, server: Service) -> None:
 
 
 def _add_several(app: FastAPI, server: Service) -> None:
-    """Add the routes for decisions on several pairs at once, and of several people on one pair."""
+    """Add the routes for one person's decisions on several pairs, and for a joint decision of several people on one
+    pair.
+    """
     store = server.store
 
     @app.post("/api/decisions/set")
@@ -239,7 +241,7 @@ def _add_several(app: FastAPI, server: Service) -> None:
         for vote in body.votes:
             member = await server.call(server.people.add, checked_name(vote.member))
             if member.role != "annotator":
-                raise InvalidValue(f"{member.name} is no annotator")
+                raise InvalidValue(f"{member.name} is not an annotator")
             votes.append(server.deck.answer(vote, await server.task(vote.task), member.name))
         saved = await server.save(votes)
         return {"saved": [one.answer.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
@@ -252,7 +254,7 @@ def _add_admin(app: FastAPI, server: Service) -> None:
     async def watch(request: Request) -> dict[str, Any]:
         person = await server.who(request, allow=("observer", "admin", "annotator"))
         if person.role == "annotator" and not server.access.is_open:
-            raise HTTPException(403, "only for observers and who runs this review")
+            raise HTTPException(403, "only observers and the lead of this review can open this page")
         may_run = person.role == "admin" or (server.access.is_open and person.role == "annotator")
         return {
             "may_run": may_run,

@@ -1,4 +1,4 @@
-"""Failed log-ins: repeated guesses wait longer and longer. They do not slow down other people."""
+"""Delays after failed log-ins: the delay grows with each failure. Other people are not delayed."""
 
 import asyncio
 import time
@@ -11,10 +11,16 @@ from starlette.exceptions import HTTPException
 __all__ = ["Attempts"]
 
 FREE, LONGEST_S = 5, 60.0
-"""Failures in a row of one account from one address before it waits; then a second, doubled each time up to this."""
+"""The number of consecutive failures of one account from one address without a wait, and the longest wait after further
+failures.
+
+The first wait is one second; each failure doubles it.
+"""
 
 GUESSES, GUESSES_PER_S, QUEUE_S = 60, 5.0, 10.0
-"""Failures of an address at once, whatever the accounts; then so many a second, others in line for this long."""
+"""Limits for all accounts of one address: failures at once, then failures per second, and the longest time that other
+log-ins may queue.
+"""
 
 _MOST = 20_000
 
@@ -29,7 +35,9 @@ class Attempts:
 
     @asynccontextmanager
     async def one(self, address: str, account: str) -> AsyncIterator[None]:
-        """Guard one log-in, which fails if the block raises 403. Raise 429 if it comes too soon."""
+        """Guard one log-in attempt, which counts as failed if the block raises 403. Raise 429 if the attempt comes too
+        soon.
+        """
         now = self.clock()
         count, last = self._failed.get((address, account), (0, now))
         pause = min(LONGEST_S, 2.0 ** (count - FREE)) if count >= FREE else 0.0

@@ -52,11 +52,11 @@ class BoxDeck(Deck):
             "votes": [],
         }
         if claimed.stage == "verify":
-            words = latest_answers(self._store.answers_on("task_id = :task", {"task": task.task_id}))
-            said = {name: _said(word) for name, word in sorted(words.get(task.frame_id, {}).items())}
-            card["mine"] = said.pop(annotator or "", None)
+            latest = latest_answers(self._store.answers_on("task_id = :task", {"task": task.task_id}))
+            answers = {name: _said(answer) for name, answer in sorted(latest.get(task.frame_id, {}).items())}
+            card["mine"] = answers.pop(annotator or "", None)
             if self._store.settings.show_votes:
-                card["votes"] = [{"name": name, **word} for name, word in said.items()]
+                card["votes"] = [{"name": name, **answer} for name, answer in answers.items()]
         return card
 
     def past(self, answer: BoxAnswer, task: ReviewTask) -> dict[str, Any]:
@@ -69,7 +69,9 @@ class BoxDeck(Deck):
         return BoxDecision.model_validate_json(content)
 
     def answer(self, body: BoxDecision, task: ReviewTask, annotator: str) -> BoxAnswer:
-        """Turn a checked body into an answer: a box of positive area inside the image, of one of its classes."""
+        """Turn a checked body into an answer: a box of positive area inside the image, with one of the image's
+        classes.
+        """
         row, space = self._places.frame(task.frame_id), self._dataset.info.label_space
         label, labels = space.index(body.label), self._places.labels(row)
         if label not in labels:
@@ -89,7 +91,7 @@ class BoxDeck(Deck):
             decision=body.decision,
             xyxy=body.xyxy,
             reason=body.reason,
-            # Decided here, not by the page: the box equals the suggestion or does not.
+            # The server, not the page, decides whether the box equals the suggestion.
             suggested=body.xyxy is not None and body.xyxy == self._suggestions.get(task.frame_id),
             seconds=body.seconds,
             note=checked_note(body.note),
@@ -97,7 +99,7 @@ class BoxDeck(Deck):
         )
 
     def _size(self, row: int) -> tuple[int, int]:
-        """Return width and height of an image. It is read if the dataset does not record them."""
+        """Return width and height of an image. The image is read if the dataset does not record its size."""
         frames = self._dataset.frames
         known = int(frames.width[row]), int(frames.height[row])
         if all(known):

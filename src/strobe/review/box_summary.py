@@ -50,7 +50,9 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
 def _waiting(
     asked: Sequence[str], answers: Sequence[BoxAnswer], conduct: Conduct | None, agree: float
 ) -> dict[str, Any]:
-    """Return how many images wait for how many answers of whom, by the rules of the queue."""
+    """Return the number of waiting images, the number of missing answers, and the people who must answer, by the rules
+    of the queue.
+    """
     first = latest_answers(answer for answer in answers if answer.stage == "draw")
     second = latest_answers(answer for answer in answers if answer.stage == "verify")
     settings = None if conduct is None else conduct.settings
@@ -58,10 +60,10 @@ def _waiting(
     everyone = (conduct.people if conduct is not None else ()) or tuple(sorted({one.annotator for one in answers}))
     one, two, people = Counter[str](), Counter[str](), Counter[str]()
     for frame in asked:
-        words = first.get(frame, {})
-        if len(words) < wanted:
-            one.update(pictures=1, answers=wanted - len(words))
-        elif disagree(words.values(), agree=agree):
+        answered = first.get(frame, {})
+        if len(answered) < wanted:
+            one.update(pictures=1, answers=wanted - len(answered))
+        elif disagree(answered.values(), agree=agree):
             absent = [name for name in everyone if name not in second.get(frame, {})]
             if absent and (settings is None or settings.verify):
                 two.update(pictures=1, answers=len(absent))

@@ -56,7 +56,7 @@ def _answer(row: dict[str, str], dataset: Dataset, frame: int, frame_id: str, wh
         "seconds": seconds_of(row.get("seconds", "").strip()),
         "note": checked_note(row.get("note", "")),
     }
-    # The id is made of the content where the file has none, so that reading the same file again adds nothing.
+    # Without an id in the file, the id is made of the content, so that reading the same file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
     given = row.get("answer_id", "").strip()
     return BoxAnswer(answer_id=given or digest, page_version=row.get("page_version", "").strip(), **fields)

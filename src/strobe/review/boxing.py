@@ -1,4 +1,7 @@
-"""The question where the object is: one image, one box, kept or discarded. Everyone sees disagreements again."""
+"""The question of where the object is: a person draws one box on an image, or discards the image.
+
+Everyone sees disagreements again.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +29,10 @@ __all__ = ["BoxQuestion"]
 
 
 class BoxQuestion(SingleImageQuestion):
-    """Where the object of an image is. `suggestions` are a detector's boxes by frame, to accept or move."""
+    """The question of where an image's object is.
+
+    `suggestions` are a detector's boxes by frame, which people accept or move.
+    """
 
     name = "box"
     log = AnswerLog(
@@ -46,7 +52,7 @@ class BoxQuestion(SingleImageQuestion):
         """Return the labelled anchors of all sets, each image once, in an order that depends only on the seed."""
         found = asked_pictures(dataset)
         if not found:
-            raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to ask the place of")
+            raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to draw boxes around")
         order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(found)).tolist()
         return [
             ReviewTask(
@@ -61,7 +67,7 @@ class BoxQuestion(SingleImageQuestion):
         return "draw"
 
     def is_doubtful(self, answers: Sequence[BoxAnswer], settings: ReviewOptions) -> bool:
-        """Whether two answers disagree: keep or discard, the class, or too little overlap."""
+        """Whether two answers disagree on keeping the image, on the class, or on the box (too little overlap)."""
         return disagree(answers, agree=AGREE if settings.agree is None else settings.agree)
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> BoxDeck:

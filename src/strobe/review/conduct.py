@@ -1,19 +1,19 @@
-"""How a review is run: its settings, and what the store records of them."""
+"""How a review is run: its settings, and the store's record of these settings."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
+from strobe.core.files import read_json
+from strobe.core.inside import inside
 from strobe.core.records import Verdict
 
-__all__ = ["ASK", "AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions"]
-
-ASK = ("pairs", "name", "box")
-"""The available questions."""
+__all__ = ["AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions", "exported_conduct"]
 
 AT_ONCE = ("pair", "set")
-"""What a page of pairs shows at once."""
+"""The possible contents of one page of pairs."""
 
 HINTS = ("after", "before", "never")
 """When people see the hints of a pair: after their vote, before it, or never."""
@@ -32,14 +32,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """Settings of a review. They may change between two starts of the server without any loss.
+    """Settings of a review. The settings may change between two starts of the server without any loss.
 
     `votes` is the number of annotators per task in round one. `controls` is the share of hidden controls. `labels` adds
     a label stage before the pairs. `verify` adds round two, with earlier votes shown or hidden. For names only:
-    `limit_s` is how long an image is shown and can be answered, `practice` the number of images that each person starts
-    with. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once` is what a
-    page of round one shows, `hints` when people see hints, and `examples` are practised before anything else. `goal` is
-    each person's daily number of answers, `guidelines` the project's text.
+    `limit_s` is how long an image is shown and can be answered, and `practice` is the number of practice images for
+    each person. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once` is
+    what a page of round one shows, `hints` is when people see hints, and `examples` are the pairs that people practise
+    on first. `goal` is each person's daily number of answers, and `guidelines` is the project's text.
     """
 
     votes: int = 1
@@ -74,8 +74,8 @@ class ReviewOptions:
 class Conduct:
     """How a review is run, as recorded in its store: facts that the votes alone do not show.
 
-    `people` are the annotators that round two waits for. `shown` records from which time on (compared with a vote's
-    `at`) earlier votes were shown in round two or hidden, oldest first.
+    `people` are the annotators that round two waits for. `shown` records the times from which earlier votes were shown
+    or hidden in round two, oldest first. A vote's `at` is compared with these times.
     """
 
     settings: ReviewOptions
@@ -92,7 +92,9 @@ class Conduct:
         return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
 
     def is_alone(self, verdict: Verdict) -> bool:
-        """Whether a vote is independent: not decided together nor, in round two, with earlier votes shown."""
+        """Whether a vote is independent. Joint decisions are not independent, and neither are votes of round two if
+        earlier votes were shown.
+        """
         return verdict.stage != "joint" and (verdict.stage != "verify" or not self.showed_votes(verdict.at))
 
     @classmethod
@@ -102,3 +104,10 @@ class Conduct:
             return decode(cls, data)
         except InvalidValue:
             return None
+
+
+def exported_conduct(folder: Path, name: str = "review.json") -> Conduct | None:
+    """Return how a review was run, from the figures of its last export, or None."""
+    path = inside(folder, name)
+    figures = read_json(path) if path.is_file() else None
+    return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)

@@ -1,6 +1,6 @@
 """The state of the pair queue that follows from votes: latest votes, counts per task, open and held tasks.
 
-The counters only repeat what the votes contain (`rebuild` computes them again), so the votes are the only truth.
+The counters can always be computed again from the votes (`rebuild`).
 """
 
 from dataclasses import replace
@@ -67,7 +67,7 @@ def rebuild(connection: Connection, settings: ReviewOptions) -> None:
         latest[row["task_id"], verdict.annotator, row["round"]] = row
     say_latest(connection, list(latest.values()))
     voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"
-    # Without the label stage, only votes on an anchor hold a set back, and most anchors have none.
+    # Without the label stage, only votes on an anchor hold a set back, and most anchors have no votes.
     hold = _EVERY + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
     execute_all(connection, [_recounted({}, voted), *_reopened(settings, {}, _EVERY, hold=hold)])
     tally.renew(connection, settings, "pairs")
@@ -80,7 +80,8 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
         "round": round_of(verdict),
         "at": verdict.at,
         "verdict_id": verdict.verdict_id,
-        # Only a vote on whether an anchor is good holds its pairs back. Its labels are listed, not marked wrong.
+        # Only a vote on the quality of an anchor holds its pairs back. A vote on labels lists the labels and marks none
+        # as wrong.
         "clean": int(is_clean(replace(verdict, label_right=None) if verdict.stage == "anchor" else verdict)),
         "bad": int(verdict.bad_anchor),
         "kin": "",
@@ -122,7 +123,7 @@ _OPEN2 = """CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes 
     AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END"""
 
 _EVERY = "question || '' = 'pairs'"
-"""All tasks in storage order: an index would cause random reads, which take ten times as long."""
+"""Selects all tasks in storage order. An index would cause random reads, which take ten times as long."""
 
 _ACCUSED = f"SELECT set_id FROM tasks WHERE {_EVERY} AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"
 
@@ -133,4 +134,4 @@ _HELD = """
         THEN 1 ELSE 0 END)
     + (CASE WHEN :labels = 1 AND EXISTS (SELECT 1 FROM tasks o WHERE o.question = 'pairs' AND o.set_id = tasks.set_id
         AND o.kind = 'anchor' AND o.votes = 0) THEN 2 ELSE 0 END)"""
-"""Why a task is held back: 1 the set has a bad anchor, 2 its anchor waits for its labels."""
+"""The reasons to hold a task back: 1 if the set has a bad anchor, 2 if its anchor waits for labels."""

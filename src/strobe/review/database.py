@@ -30,7 +30,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(7263551902)"
 """The lock that every writer takes on PostgreSQL, so that the queue has a single writer as on SQLite."""
 
 _IDLE_S = 1.0
-"""An idle PostgreSQL connection older than this is tested before use: the server may have gone away."""
+"""An idle PostgreSQL connection older than this is tested before use, because the server may have stopped."""
 
 
 class Database:
@@ -55,7 +55,7 @@ class Database:
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
             # Begin and lock in one message: a round trip costs more than the query.
-            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # sees commits made while waiting
+            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # this transaction sees commits made while it waited
             self._writer = _postgres(self._url, f"{begin}; {_LOCK}")
             self._passing = _postgres(self._url, f"{begin}; SET LOCAL synchronous_commit = off; {_LOCK}")
             # A statement sees all earlier commits, inside or outside a transaction.
@@ -71,7 +71,7 @@ class Database:
     def tidy(self) -> None:
         """Vacuum and analyse PostgreSQL after work on all tasks.
 
-        Until autovacuum runs, every claim would otherwise step over a million dead rows.
+        Otherwise every claim would have to skip a million dead rows until autovacuum runs.
         """
         if self._file is None:
             with self.read() as connection:  # VACUUM does not run in transactions
@@ -81,8 +81,9 @@ class Database:
     def write(self, *, durable: bool = True) -> Iterator[Connection]:
         """Yield a transaction that may write: committed on exit, rolled back on an error. Writers queue.
 
-        Writes that are not `durable` (a lease) survive a crash of the server but perhaps not a power cut. Votes always
-        do. If the database was replaced since it was opened, the write is refused, because the data could not be found
+        Writes that are not `durable` (a lease) survive a crash of the server but perhaps not a power cut. Votes survive
+        both. If the database was replaced since it was opened, the write is refused, because the data could not be
+        found
         again.
         """
         self._expect_in_place()
@@ -106,8 +107,8 @@ class Database:
 
     def _gone(self) -> StrobeError:
         return StrobeError(
-            f"the review database {self.shown} was removed or replaced while it was open, so nothing more is taken; "
-            "put it back, or start again"
+            f"the review database {self.shown} was removed or replaced while it was open, so no answers are stored; "
+            "put it back, or restart the server"
         )
 
     @contextmanager
@@ -117,9 +118,9 @@ class Database:
             yield connection
 
     def row(self, statement: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
-        """Return the one row of a statement, as of now. Every request uses it first.
+        """Return the single row of a statement in the current state. Every request starts with it.
 
-        SQLite uses a separate connection without pool and transaction, which take four fifths of the time.
+        SQLite uses a separate connection without pool and transaction, because these take four fifths of the time.
         """
         found: Any
         if self._quick is None:
@@ -176,9 +177,9 @@ def _made(file: Path, shown: str) -> tuple[int, int] | None:
         if not file.exists():
             file.touch()
     except OSError as error:
-        raise StrobeError(f"the review database {printable(shown)} cannot be made: {error.strerror}") from error
+        raise StrobeError(f"the review database {printable(shown)} cannot be created: {error.strerror}") from error
     if not file.is_file():
-        raise StrobeError(f"the review database {printable(shown)} is no file")
+        raise StrobeError(f"the review database {printable(shown)} is not a file")
     return _place(file)
 
 
@@ -188,12 +189,12 @@ def _refuse_code(connection: Connection) -> None:
         found = execute(connection, "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").value()
         if found is not None:
             raise StrobeError(
-                f"the review database holds a trigger or view ({printable(found)}), which strobe never makes"
+                f"the review database has a trigger or view ({printable(found)}), which strobe never creates"
             )
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    # rw: a connection opened after the file was removed must not make an empty one in its place.
+    # rw: a connection that opens after the file was removed must not create an empty one.
     return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=20.0, check_same_thread=False)
 
 
@@ -202,7 +203,7 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
-        # The driver's own transactions start too late for us; from here on BEGIN is ours (see below).
+        # The driver's own transactions start too late, so this code sends BEGIN itself (see below).
         connection.isolation_level = None
         cursor = connection.cursor()
         # WAL: readers never wait. FULL: acknowledged votes survive a power cut, not only a crash.
@@ -224,7 +225,7 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
 
 
 def _postgres(url: URL, begin: str) -> Engine:
-    # As many as the server has threads: opening and closing another connection is the slowest operation.
+    # One connection per server thread, because opening and closing another connection is the slowest operation.
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=10)
 
     @event.listens_for(engine, "connect")
@@ -308,7 +309,7 @@ def execute(
 ) -> StatementResult:
     """Run one statement, or once per row for several rows of values. A list value expands `IN :name`.
 
-    It calls the driver directly: SQLAlchemy's overhead per statement exceeds the time of most of ours.
+    It calls the driver directly, because SQLAlchemy's overhead exceeds the run time of most statements here.
     """
     cursor = _raw(connection).cursor()
     _run(cursor, connection.dialect.name == "sqlite", statement, values)
@@ -352,7 +353,7 @@ def _raw(connection: Connection) -> Any:
 
 @contextmanager
 def roomy(connection: Connection) -> Iterator[None]:
-    """Let SQLite cache much of the file in memory for a while: work on all tasks has random access."""
+    """Let SQLite cache much of the file in memory for a while, because work on all tasks reads it in random order."""
     if connection.dialect.name != "sqlite":
         yield
         return

@@ -27,7 +27,7 @@ class PairDeck(Deck):
         self._secret = store.secret()
 
     def told(self) -> dict[str, Any]:
-        """Return the classes for the label stage, what a page shows at once, and the practice pairs."""
+        """Return the classes for the label stage, the content of one page, and the practice pairs."""
         space, settings = self._dataset.info.label_space, self._store.settings
         classes = [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)]
         return {
@@ -60,7 +60,7 @@ class PairDeck(Deck):
         return self._card(claimed, annotator, self._labels_on([claimed]))
 
     def _labels_on(self, claimed: Iterable[Claimed]) -> dict[int, list[int]]:
-        """Return the current labels of every frame with labels on these cards, read from the store in one query."""
+        """Return the current labels of every labelled frame on these cards, read from the store in one query."""
         tasks = [one.task for one in claimed]
         anchors = {self._places.anchor(task.set_id) for task in tasks}
         return self._labels_now(anchors | {self._places.frame(task.frame_id) for task in tasks if self._by_own(task)})
@@ -77,7 +77,8 @@ class PairDeck(Deck):
             "task": task.task_id,
             "stage": claimed.stage,
             "anchor": self._pictures.name(anchor),
-            # By the task's name, not the frame's: a control shows an anchor, which is known from other cards.
+            # The address has the task's name, because a frame's name would reveal a control, whose anchor is on other
+            # cards.
             "neighbour": None if task.kind == "anchor" else task.task_id,
             "labels": self._named(labels),
             "neighbour_labels": self._named(labels),
@@ -93,7 +94,7 @@ class PairDeck(Deck):
         return card
 
     def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
-        """Return a card for each task, or for each set with its pairs in the order of their distance."""
+        """Return a card for each task, or a card for each set with its pairs ordered by distance."""
         labels_of = self._labels_on(claimed)
         if self._store.settings.at_once == "pair":
             return [self._card(one, annotator, labels_of) for one in claimed]
@@ -125,7 +126,7 @@ class PairDeck(Deck):
         return {**members[0], "task": task_name(self._secret, "set", set_id), "neighbour": None, "members": members}
 
     def pasts(self, answers: Sequence[tuple[Verdict, ReviewTask]]) -> list[dict[str, Any]]:
-        """Return earlier decisions. All votes on one set in round one are one step."""
+        """Return earlier decisions. All votes of round one on a set count as one step."""
         if self._store.settings.at_once == "pair":
             return super().pasts(answers)
         out, seen = [], set()
@@ -163,7 +164,7 @@ class PairDeck(Deck):
         if (task.kind == "anchor") != (body.stage == "anchor"):
             raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
         if body.reason and body.decision != "dissimilar":
-            raise InvalidValue("reason: only a dissimilar pair has one")
+            raise InvalidValue("reason: only a dissimilar pair has a reason")
         space = self._dataset.info.label_space
         return Verdict(
             annotator=annotator,
@@ -185,7 +186,8 @@ class PairDeck(Deck):
         return [] if row is None else hints_of(hints, row)
 
     def _labels_now(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Return frames' labels as an export would write them now, with the changes by votes on their sets' anchors.
+        """Return the frames' labels as an export would write them now, including changes by votes on the anchors of
+        their sets.
 
         A vote on a label is about the exported label, so both follow the same rule (`core.derivation`).
         """

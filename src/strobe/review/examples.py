@@ -1,4 +1,4 @@
-"""Pairs to practise on before the first vote: the project's own, or obvious ones."""
+"""Pairs to practise on before the first vote: the project's own pairs, or obvious pairs."""
 
 from pathlib import Path
 
@@ -32,7 +32,9 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
 
 
 def plain_examples(dataset: Dataset, n: int, *, seed: int) -> tuple[Example, ...]:
-    """Return up to `n` pairs to learn the keys: an anchor with itself and with an image of another video, in turn."""
+    """Return up to `n` pairs to learn the keys. In turn, an anchor is paired with itself and with an image of another
+    video.
+    """
     if not n:
         return ()
     ids, rng = dataset.frame_ids(), np.random.Generator(np.random.PCG64([seed, 2]))

@@ -1,4 +1,4 @@
-"""Checks on every request: exact Host and Origin, sizes, rates. Adds security headers to every answer."""
+"""Checks on every request: exact Host and Origin, size, and rate. Adds security headers to every answer."""
 
 import asyncio
 import json
@@ -169,13 +169,13 @@ class Guard:
                     async with asyncio.timeout(BODY_S):
                         body = await _body(receive)
                 except TimeoutError:
-                    return await _answer(send, 408, "the request did not come in time")
+                    return await _answer(send, 408, "the request did not arrive in time")
                 if len(body) > MAX_BODY:
                     return await _answer(send, 413, f"the request is larger than {MAX_BODY} bytes")
                 receive = _after(body, receive)
             await self._app(scope, receive, sending)
         except asyncio.CancelledError:
-            # The server stops while this request is open (its body never came): the page tries again.
+            # The server stops while this request is open, because its body never arrived: the page tries again.
             if not sending.started:
                 await _answer(send, 503, "the server is being stopped")
 
@@ -184,13 +184,16 @@ class Guard:
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
-            return 400, "a request has one length"  # a proxy that reads the other header would see another request
+            return (
+                400,
+                "a request must have exactly one length",
+            )  # a proxy that reads the other header sees another request
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._address.hosts:
             return 421, "this server does not answer to that host name"
         method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
-            return 405, "only GET and POST"
+            return 405, "only GET and POST are allowed"
         if method == "POST":
             origins = headers.get(b"origin", [])
             if len(origins) != 1 or origins[0].decode("latin-1") not in self._address.origins:

@@ -1,12 +1,13 @@
-"""Describe the hints of a pair in words if they are notable. Most pairs have none."""
+"""Describe the notable hints of a pair in words. Most pairs have none."""
 
 from strobe.core.tables import Hints
 
 __all__ = ["hints_of"]
 
 CUT, BLUR, MOTION, EXPOSURE = 0.35, 1.0, 3.0, 0.1
-"""From where on a hint is worth a word: the cut score that `build --drop-cuts` takes, half or twice the sharpness, per
-cent of the diagonal, a tenth of the range of luma."""
+"""The smallest notable values: the cut score of `build --drop-cuts`, half or twice the sharpness (log2), motion in per
+cent of the diagonal, and a tenth of the range of luma.
+"""
 
 
 def hints_of(hints: Hints, row: int) -> list[str]:
@@ -16,13 +17,13 @@ def hints_of(hints: Hints, row: int) -> list[str]:
     >>> one = Hints(cut=np.array([0.5]), blur=np.array([-1.2]), motion=np.array([0.4]), exposure=np.array([0.0]),
     ...             duplicate=np.array([False]))
     >>> hints_of(one, 0)
-    ['a cut lies between', 'blurrier']
+    ['a cut between the frames', 'blurrier']
     """
     out = []
     if hints.duplicate[row]:
-        out.append("all but the same pixels")
+        out.append("almost the same pixels")
     if hints.cut[row] >= CUT:
-        out.append("a cut lies between")
+        out.append("a cut between the frames")
     if abs(hints.blur[row]) >= BLUR:
         out.append("blurrier" if hints.blur[row] < 0 else "sharper")
     if hints.motion[row] >= MOTION:

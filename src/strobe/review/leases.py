@@ -2,7 +2,7 @@
 
 A lease belongs to an annotator and one of their tabs, and a person holds a few at a time. The assignment itself is
 recorded permanently (`asked`): the person may answer the task, even after the lease, and may change the answer. Nobody
-else may.
+else may answer it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from strobe.review.store import Store
 __all__ = ["MOST_HELD", "ask", "expect_asked", "expire", "held", "hold", "release"]
 
 MOST_HELD = {"pair": 24, "set": 6}
-"""How many pages one person may hold over all their tabs, by what a page shows (`ReviewOptions.at_once`)."""
+"""How many pages one person may hold over all their tabs, by the content of a page (`ReviewOptions.at_once`)."""
 
 
 def expire(connection: Connection, now: float) -> None:
@@ -42,7 +42,7 @@ def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[Review
 
 
 def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[ReviewTask]) -> None:
-    """Lease these tasks to `who` in this `tab` until they expire."""
+    """Lease these tasks to `who` in this `tab` until the leases expire."""
     if not tasks:
         return
     given = [task.task_id for task in tasks]
@@ -68,7 +68,9 @@ def expect_asked(connection: Connection, log: AnswerLog, answers: Sequence[Answe
     for answer in answers:
         who = {"who": answer.annotator, "round": round_of(answer)}
         if not execute(connection, _MAY_ANSWER.replace("{own_task}", log.own_task), {**row_of(answer), **who}).value():
-            raise NotAsked(f"{answer.annotator} was never given this task, so the answer is not taken; reload the page")
+            raise NotAsked(
+                f"this task was never given to {answer.annotator}, so the answer is refused; reload the page"
+            )
 
 
 def release(store: Store, annotator: str, *, tab: str) -> None:

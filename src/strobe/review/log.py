@@ -23,13 +23,13 @@ class NotAsked(Conflict):
 
 
 def round_of(answer: Any) -> int:
-    """Return the round of an answer: 2 for a second look, alone or together."""
+    """Return the round of an answer: 2 for a second look by one person or by a group, otherwise 1."""
     return 2 if getattr(answer, "stage", "") in ("verify", "joint") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerLog:
-    """The answers to one question. `table` has the same name as in the dataset folder, `key` is its id column.
+    """The answers to one question. `table` has the same name as in the dataset folder, and `key` is its id column.
 
     `own_task` is the SQL for the task of an answer's row. `shown` selects the answers (v) to tasks (t) that undo shows.
     """
@@ -54,7 +54,7 @@ class AnswerLog:
         return False
 
     def insert_all(self, connection: Connection, answers: Iterable[Any]) -> int:
-        """Store many answers at once, skip existing ones, and return how many were new."""
+        """Store many answers at once, skip existing answers, and return how many were new."""
         there = self._ids(connection)
         fresh = {self.id_of(answer): answer for answer in answers if self.id_of(answer) not in there}
         if fresh:
@@ -62,7 +62,9 @@ class AnswerLog:
         return len(fresh)
 
     def in_turn(self, connection: Connection, answers: Iterable[Any]) -> Iterator[Any]:
-        """Add a time to answers without one: in their order, after those imported before."""
+        """Add times to answers that have none. The times follow the order of the answers and come after all earlier
+        imports.
+        """
         there = self._ids(connection)
         latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"
         last = execute(connection, latest).value() or NO_TIME
@@ -105,7 +107,9 @@ class AnswerLog:
 
 
 def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Store the latest answer of each annotator to a task in each round. An earlier one changes nothing."""
+    """Store the latest answer of each annotator to a task in each round. An answer that is earlier than the stored one
+    changes nothing.
+    """
     if rows:
         execute(connection, LATEST, rows)
 

@@ -14,7 +14,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 def checked_name(name: str) -> str:
-    """Return a person's name. Only letters, digits, spaces and . ' - are valid, at most 40; else raise InvalidValue.
+    """Return a person's name. Raise InvalidValue unless it has at most 40 letters, digits, spaces and . ' - signs.
 
     >>> checked_name("  Ann-Marie O'Neil ")
     "Ann-Marie O'Neil"
@@ -61,9 +61,9 @@ class Spellings:
         known = self.known(name)
         if known != name:
             raise InvalidValue(
-                f"the name {printable(name)!r} differs from {printable(known)!r}, who is already here, only in letter "
-                f"case, spaces or Unicode form, and one person must not count twice; write {printable(known)!r}, or "
-                "choose another name"
+                f"the name {printable(name)!r} differs from {printable(known)!r}, which is in use, only in letter "
+                f"case, spaces or Unicode form; write {printable(known)!r} if it is the same person, or choose another "
+                "name"
             )
         self._add(name)
         return name

@@ -1,6 +1,9 @@
-"""The question what an image shows: one image, a class from the list. Nobody sees two images of one group.
+"""The question about the content of an image: a person sees one image and chooses a class.
 
-A few groups are reserved: the anchors of some are for practice, those of others are controls that everyone gets.
+Nobody sees two images of one group.
+
+A few groups are reserved. The anchors of some reserved groups are for practice. The anchors of the other reserved
+groups are controls that everyone gets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +50,7 @@ class ShownImage:
 def shown(dataset: Dataset) -> list[ShownImage]:
     """Return the images of a dataset's sets, each once. Groups that share an image are one kin.
 
-    A member with the same image as its anchor, for models with another preprocessing, is not another image to people.
+    Some members repeat their anchor's image for models with other preprocessing. They do not count as further images.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     parent: dict[str, str] = {}
@@ -131,7 +134,7 @@ class NameQuestion(SingleImageQuestion):
         return out
 
     def stage(self, task: ReviewTask) -> str:
-        """Return `practice`, or `name` for all others, so that controls cannot be recognised."""
+        """Return `practice` for practice images and `name` for all others, so that controls cannot be recognised."""
         return "practice" if task.kind == PRACTICE else "name"
 
     def counts(self, answer: NameAnswer) -> bool:
@@ -148,7 +151,7 @@ class NameQuestion(SingleImageQuestion):
 
     def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
         """Return progress, controls, people and pace."""
-        from strobe.review.name_summary import summarise  # late, with SciPy: a server starts without it
+        from strobe.review.name_summary import summarise  # imported late: a server starts without SciPy
 
         pictures = shown(dataset)
         aside = {} if conduct is None else set_aside(pictures, conduct.settings)
@@ -176,7 +179,7 @@ class NameDeck(Deck):
         return card
 
     def past(self, answer: NameAnswer, task: ReviewTask) -> dict[str, Any]:
-        """Return an earlier answer for undo, with its seconds, because the time limit continues."""
+        """Return an earlier answer for undo, with the seconds already used, because the time limit continues."""
         decision = {name: getattr(answer, name) for name in ("said", "label", "note", "seconds")}
         return {"card": self.card(Claimed(task=task, stage="name"), answer.annotator), "decision": decision}
 
@@ -185,7 +188,7 @@ class NameDeck(Deck):
         return NameDecision.model_validate_json(content)
 
     def answer(self, body: NameDecision, task: ReviewTask, annotator: str) -> NameAnswer:
-        """Return a checked answer. An answer after the time limit is stored as late, whatever it is."""
+        """Return a checked answer. An answer after the time limit is stored as late, whatever its content."""
         limit, space = self._store.settings.limit_s, self._dataset.info.label_space
         label = space.ids[space.index(body.label)] if body.label else ""
         late = limit is not None and body.seconds is not None and body.seconds > limit

@@ -1,4 +1,4 @@
-"""The question whether two frames look the same: plan, counters, cards and summary."""
+"""The question of whether two frames look the same: its plan, counters, cards and summary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,10 @@ MOST_AT_ONCE = 40
 
 
 class PairQuestion:
-    """Whether an anchor and a neighbour look the same. If requested, first which labels an anchor has."""
+    """The question of whether an anchor and a neighbour look the same.
+
+    If requested, people first choose the anchor's labels.
+    """
 
     name = "pairs"
     log = counters.VERDICTS
@@ -39,17 +42,17 @@ class PairQuestion:
         return plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
 
     def stage(self, task: ReviewTask) -> str:
-        """Return `anchor` for an anchor alone, `pair` for all others."""
+        """Return `anchor` for an anchor alone and `pair` for all other tasks."""
         return "anchor" if task.kind == "anchor" else "pair"
 
     def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
-        """A pair has its own page or shares that of its set. An anchor always has its own."""
+        """A pair has its own page or shares the page of its set. An anchor always has its own page."""
         return task.set_id if settings.at_once == "set" and task.kind != "anchor" else task.task_id
 
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """Return anchors that need labels first, then pairs, or whole sets of them."""
+        """Return first the anchors that need labels, then pairs or whole sets of pairs."""
 
         def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[ReviewTask]:
             asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
@@ -71,7 +74,7 @@ class PairQuestion:
     def open_for(
         self, _connection: Connection, settings: ReviewOptions, _who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
-        """Return the number of open tasks of round one without the person's votes."""
+        """Return the number of open tasks of round one that the person has not voted on."""
         mine = own["pair"]["open1"] + (own["pair"]["waiting"] if settings.labels else 0)
         return whole["anchor"]["open1"] + whole["pair"]["open1"] - mine
 
@@ -93,7 +96,7 @@ class PairQuestion:
 
     def summarise(self, dataset: Dataset, answers: Sequence[Verdict], conduct: Conduct | None) -> dict[str, Any]:
         """Return the papers' table, agreement, control pairs, reasons and pace."""
-        from strobe.review.summary import summarise  # late, with SciPy: a server starts without it
+        from strobe.review.summary import summarise  # imported late: a server starts without SciPy
 
         return summarise(dataset, answers, conduct=conduct)
 
@@ -103,4 +106,4 @@ _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kin
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
     AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) {where}
     ORDER BY t.position LIMIT :want"""
-"""Tasks that others hold come first in the queue, so they are checked first."""
+"""Tasks that other people hold come first in the queue, so the query checks leases first."""

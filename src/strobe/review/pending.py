@@ -18,10 +18,12 @@ __all__ = ["pending"]
 def pending(
     dataset: Dataset, verdicts: Sequence[Verdict], derivation: Derivation | None, conduct: Conduct | None
 ) -> dict[str, Any]:
-    """Return how many pairs wait for how many votes of whom, by the rules of the queue (`derivation`: of the votes).
+    """Return the number of waiting pairs, the number of missing votes, and the people who must vote, by the rules of
+    the queue.
 
     Without a conduct, the requested number of votes is unknown. Then pairs without any vote wait for round one,
-    doubtful pairs without any vote of round two wait for that, and votes are null. The same holds if round two is off.
+    doubtful pairs without any vote of round two wait for round two, and the number of votes is null. The same holds if
+    round two is off.
     """
     ids, sets = dataset.frame_ids(), dataset.sets
     names = [str(name) for name in sets.set_id]

@@ -53,7 +53,7 @@ class People:
         return Spellings(self.store.names()).known(checked_name(name))
 
     def add(self, name: str, role: Role = "annotator") -> Person:
-        """Return the person of that name in any spelling, added if new. A known name keeps its role."""
+        """Return the person of that name in any spelling. A new person is added. A known name keeps its role."""
         known = self.find(checked_name(name))
         if known is not None:
             return known
@@ -73,14 +73,14 @@ class People:
         return found
 
     def invite(self, name: str, role: Role) -> Person:
-        """Return the person of that name and role, added if new.
+        """Return the person of that name and role. A new person is added.
 
         Raise InvalidValue if the name belongs to someone else.
         """
         person = self.add(Spellings(self.store.names()).checked(name), role)
         if person.role != role:
             raise InvalidValue(
-                f"{person.name} is already here as {person.role} and cannot be {role} too; choose another name"
+                f"{person.name} already takes part as {person.role} and cannot be {role} too; choose another name"
             )
         return person
 
@@ -95,4 +95,4 @@ class People:
             if paused:
                 execute(connection, "DELETE FROM leases WHERE annotator = :name", {"name": name})
         if not done:
-            raise InvalidValue(f"nobody is called {printable(name)!r}")
+            raise InvalidValue(f"no person is called {printable(name)!r}")

@@ -1,4 +1,7 @@
-"""Frames for the page by opaque name: paths of this machine never reach a browser, and none are accepted from one."""
+"""Frames for the page by opaque name.
+
+Paths of this machine never reach a browser, and the server accepts no paths from a browser.
+"""
 
 import hmac
 import re
@@ -14,8 +17,11 @@ __all__ = ["EncodedImage", "FrameImages"]
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 _TURNS = 4
-"""Of a Feistel cipher over two halves of 64 bits: from four on nobody tells its names from chance. The right half of
-what is enciphered is zero, so that of 2⁶⁴ made-up names one is taken for a frame's."""
+"""The rounds of a Feistel cipher over two halves of 64 bits.
+
+With four or more, its names look random. The right half of the plain text is zero, so only one of 2⁶⁴ invented names is
+accepted.
+"""
 
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 
@@ -57,7 +63,7 @@ class FrameImages:
         return int.from_bytes(hmac.digest(self._key, bytes([turn]) + half.to_bytes(8, "big"), "sha256")[:8], "big")
 
     def size_wh(self, row: int) -> tuple[int, int]:
-        """Return width and height of a frame, upright."""
+        """Return the width and height of a frame in upright position."""
         with self._decoding:
             height, width = self._source.read(row).shape[:2]
         return width, height

@@ -1,4 +1,4 @@
-"""Find names of a dataset in its tables on demand. Nothing is precomputed for every frame."""
+"""Find frames and sets of a dataset by name, on demand. Nothing is precomputed for every frame."""
 
 from functools import cached_property
 
@@ -14,7 +14,7 @@ __all__ = ["TableLookup"]
 
 
 class TableLookup:
-    """Finds rows of frames, sets, labels and members by name, by search in the tables' columns."""
+    """Finds rows of frames, sets, labels and members by name, with a search in the columns of the tables."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset

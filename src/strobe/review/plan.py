@@ -13,15 +13,17 @@ from strobe.core.dataset import Dataset
 __all__ = ["Claimed", "Kind", "ReviewTask", "candidates_digest", "plan", "strangers", "task_name"]
 
 Kind = Literal["pair", "anchor", "same", "different"]
-"""A pair, an anchor alone, and two kinds of control: an anchor with itself, an anchor with another video's frame."""
+"""The kinds of tasks: a pair, an anchor alone, and two kinds of control (an anchor with itself, an anchor with another
+video's frame).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewTask:
-    """One task. For a pair, `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
+    """One task. `frame_id` is the neighbour's id in a pair, and the anchor's id for the kinds `anchor` and `same`.
 
-    `kind` is one of its question's. A person gets at most one task of each `kin` (empty: the task is its only member).
-    `condition` is that of its image.
+    `kind` is one of its question's kinds. A person gets at most one task of each `kin` (empty: the task is its only
+    member). `condition` is the condition of its image.
     """
 
     task_id: str
@@ -50,7 +52,7 @@ def task_name(secret: bytes, *parts: str) -> str:
 def candidates_digest(dataset: Dataset) -> str:
     """Return a digest of the candidates.
 
-    A store belongs to one list of candidates, while votes and labels may change.
+    A store belongs to one list of candidates. Votes and labels may change.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     rows = sorted(
@@ -91,7 +93,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
 
 
 def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
-    """Pair anchors with a frame of another video, of another class if possible, which nobody could call the same."""
+    """Pair anchors with a frame of another video, of another class if possible, so that they clearly differ."""
     order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
     anchor, video = dataset.sets.anchor_frame, dataset.video_of_set
     labels: dict[int, set[int]] = {}

@@ -1,37 +1,27 @@
-"""The interface of a question: everything that the store, the server and the page need to know about one.
+"""The interface of a question: everything about a question that the store, the server and the page need.
 
 People, leases, the guard, the outbox, undo and export are shared. A question supplies its plan, its cards, the check of
 an answer, the tasks that an answer opens or closes, and its figures. Its page is `page/NAME.js` and `page/NAME.html`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import UnknownName
+from strobe.core.late import load
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.log import AnswerLog
 from strobe.review.pictures import FrameImages
 from strobe.review.places import TableLookup
 from strobe.review.plan import Claimed, ReviewTask
+from strobe.review.questions import QUESTIONS
 from strobe.review.tally import Counts
 from strobe.review.votes import ImportedAnswers
 
-__all__ = ["QUESTIONS", "TABLES", "Deck", "Question", "question_named"]
-
-QUESTIONS = {
-    "pairs": "strobe.review.pairs:PairQuestion",
-    "name": "strobe.review.naming:NameQuestion",
-    "box": "strobe.review.boxing:BoxQuestion",
-}
-"""The questions by the name that `--ask` takes (`conduct.ASK`)."""
-
-TABLES = {"pairs": "verdicts", "name": "names", "box": "drawn"}
-"""The log of each question's answers, for callers that need nothing else: importing a question is expensive."""
+__all__ = ["Deck", "Question", "question_named"]
 
 
 class Deck(Protocol):
@@ -46,7 +36,9 @@ class Deck(Protocol):
         ...
 
     def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
-        """Return the cards of tasks that were claimed together: one each, unless some share a page."""
+        """Return the cards of tasks that were claimed together: one card for each task, unless several tasks share a
+        page.
+        """
         return [self.card(one, annotator) for one in claimed]
 
     def past(self, answer: Any, task: ReviewTask) -> dict[str, Any]:
@@ -94,13 +86,15 @@ class Question(Protocol):
     def fresh(
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
-        """Return open tasks for up to `want` pages that `who` may get and does not hold yet, in display order."""
+        """Return, in display order, open tasks for up to `want` pages. These are tasks that `who` may get and does not
+        hold yet.
+        """
         ...
 
     def open_for(self, connection: Connection, settings: ReviewOptions, who: str, *, whole: Counts, own: Counts) -> int:
         """Return how many open tasks of round one could still be given to `who`, now or when a lease ends.
 
-        `whole` has the counts of all its tasks, `own` those of the person's answers (`tally`).
+        `whole` has the counts of all its tasks, and `own` has the counts of the person's answers (`tally`).
         """
         ...
 
@@ -117,7 +111,9 @@ class Question(Protocol):
         ...
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> ImportedAnswers:
-        """Read answers from a file. `annotator` gave those without a name, `known` are the names in use."""
+        """Read answers from a file. `annotator` is the author of answers without a name, and `known` has the names in
+        use.
+        """
         ...
 
     def summarise(self, dataset: Dataset, answers: Sequence[Any], conduct: Conduct | None) -> dict[str, Any]:
@@ -127,7 +123,4 @@ class Question(Protocol):
 
 def question_named(name: str) -> Question:
     """Return the question of that name."""
-    if name not in QUESTIONS:
-        raise UnknownName("question", name, QUESTIONS)
-    module, _, attribute = QUESTIONS[name].partition(":")
-    return cast(Question, getattr(import_module(module), attribute)())
+    return cast(Question, load(QUESTIONS[name].question)())

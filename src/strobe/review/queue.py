@@ -1,7 +1,9 @@
-"""Choose the next tasks of each person. Leases prevent that two people get the same task, and end after a time-out.
+"""Choose the next tasks of each person.
 
-A second tab gets other tasks. If none is left, or if its person holds the allowed number, it takes over the tasks of
-the first tab.
+Leases ensure that two people never get the same task at once, and end after a time-out.
+
+A second tab gets other tasks. If no other task is left, or if the person already holds the allowed number, the second
+tab takes over the tasks of the first.
 """
 
 from collections.abc import Sequence
@@ -30,8 +32,8 @@ _CONTROL = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind = 
 class ReviewProgress:
     """The progress of a question, and one annotator's part in it.
 
-    `open_for_me` counts the tasks that this annotator could still get, now or when a lease ends: tasks of round one and
-    of round two without their answer. It is zero if only others can do the rest. `tasks_waiting` of the `tasks_open`
+    `open_for_me` counts the tasks that this annotator could still get, now or when a lease ends: tasks of both rounds
+    that this annotator has not answered. It is zero if only others can do the rest. `tasks_waiting` of the `tasks_open`
     wait for their anchor's labels.
     """
 
@@ -48,7 +50,9 @@ class ReviewProgress:
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
-    """Return up to `want` pages of tasks for this tab, those it already holds first. Their leases start again."""
+    """Return up to `want` pages of tasks for this tab, beginning with the tasks that it already holds. Their leases
+    start again.
+    """
     now, question = store.clock(), store.question
 
     def pages(tasks: Sequence[ReviewTask]) -> list[str]:
@@ -142,7 +146,10 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
 def _control(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str | None = None
 ) -> ReviewTask | None:
-    """Return the control that is due to this annotator with these tasks, of the given set if one is named, or None."""
+    """Return the control that is due to this annotator with these tasks, or None.
+
+    If a set is named, the control is from this set.
+    """
     hidden, real, share = store.question.controls, store.question.real, store.settings.controls
     n_real = sum(task.kind == real for task in tasks)
     if not hidden or not share:
@@ -163,7 +170,10 @@ def _control(
 def _with_control(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask]
 ) -> list[ReviewTask]:
-    """Insert a control into the claimed tasks if one is due: never the first, never two at once."""
+    """Insert a control into the claimed tasks if one is due.
+
+    A control is never the first task, and at most one is inserted.
+    """
     n_real = sum(task.kind == store.question.real for task in tasks)
     if n_real < 2 or any(task.kind in store.question.controls for task in tasks):
         return tasks
@@ -178,7 +188,9 @@ def _with_control(
 def _control_of_set(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str
 ) -> list[ReviewTask]:
-    """Return a control to show among the pairs of a set, if one is due and the set has one. Never two in a set."""
+    """Return a control to show among the pairs of a set, if one is due and the set has one. A set never shows two
+    controls.
+    """
     of_set = [task for task in tasks if task.set_id == set_id and task.kind != "anchor"]
     if len(of_set) < 2 or any(task.kind in store.question.controls for task in of_set):
         return []

@@ -57,7 +57,7 @@ class ReleaseBody(_Body):
 class AnswerBody(_Body):
     """One answer to any question. The page creates its id, so that an answer sent twice is stored once.
 
-    `who` is the person that the page expects. If the session belongs to someone else, the answer is returned, not
+    `who` is the person that the page expects. If the session belongs to someone else, the answer is returned and not
     stored.
     """
 

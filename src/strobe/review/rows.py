@@ -3,27 +3,29 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
-
-from strobe.core.people import BoxAnswer, NameAnswer
-from strobe.core.records import Verdict
-from strobe.review.plan import ReviewTask
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 __all__ = ["Answer", "columns", "record_of", "row_of"]
 
-Answer = Verdict | NameAnswer | BoxAnswer
-"""One person's answer to one task of any question."""
+Answer = Any
+"""One person's answer to one task of any question: a record of `strobe.core.people.PEOPLE`."""
 
-Record = TypeVar("Record", ReviewTask, Verdict, NameAnswer, BoxAnswer)
+Record = TypeVar("Record")
 
-_READ: dict[str, Callable[[Any], Any]] = {
-    "label_right": bool,
-    "bad_anchor": bool,
-    "suggested": bool,
-    "labels": lambda text: tuple(json.loads(text)),
-    "xyxy": lambda text: tuple(json.loads(text)),
-}
-"""Columns with another representation in the database: booleans as 0 and 1, lists as JSON."""
+
+@cache
+def _readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    """Return columns with another representation in the database: booleans as 0 and 1, lists as JSON."""
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, hint in get_type_hints(kind).items():
+        kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+        if bool in kinds:
+            found[name] = bool
+        elif any(get_origin(one) is tuple for one in kinds):
+            found[name] = lambda text: tuple(json.loads(text))
+    return found
 
 
 def columns(record: type[Any]) -> tuple[str, ...]:
@@ -31,7 +33,7 @@ def columns(record: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(record))
 
 
-def row_of(record: ReviewTask | Answer) -> dict[str, Any]:
+def row_of(record: Any) -> dict[str, Any]:
     """Return the values of a record's row."""
     return {name: _plain(getattr(record, name)) for name in columns(type(record))}
 
@@ -39,7 +41,7 @@ def row_of(record: ReviewTask | Answer) -> dict[str, Any]:
 def record_of(kind: type[Record], row: Mapping[str, Any]) -> Record:
     """Return the record in a row of its table."""
     found = {name: row[name] for name in columns(kind)}
-    for name, read in _READ.items():
+    for name, read in _readers(cast(Any, kind)).items():
         if found.get(name) is not None:
             found[name] = read(found[name])
     return kind(**found)

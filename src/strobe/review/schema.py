@@ -116,7 +116,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "AND a.role <> 'observer'",
     ),
 }
-"""Each version's statements, run in order and never edited later: a schema change gets a new number."""
+"""The statements of each version, in order. They are never edited later, because a schema change gets a new number."""
 
 _SERIAL = {
     "sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -28,7 +28,7 @@ def server_secret() -> bytes:
     if not stat.S_ISREG(found.st_mode) or len(content) < 64:
         raise StrobeError(f"{printable(path)}: expected a secret of 64 characters; remove the file to get a new one")
     if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
-        raise StrobeError(f"{printable(path)}: others can read or write it; remove the file to get a new one")
+        raise StrobeError(f"{printable(path)}: other users can read or write this file; remove it to get a new one")
     return content
 
 

@@ -1,4 +1,4 @@
-"""Run the server: bind first, then report the address, then serve until stopped."""
+"""Run the server: bind, print the address, then serve until stopped."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ HEAD_S = 20.0
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket, or raise a one-line error. Port 0 chooses a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Name the protocol: only then does asyncio disable Nagle's delay (40 ms per answer).
+    # Only with a named protocol does asyncio disable Nagle's delay (40 ms per answer).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -33,7 +33,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise StrobeError(
-                f"port {port} is taken; choose another with --port, or --port 0 for any free one"
+                f"port {port} is in use; choose another port with --port, or a free one with --port 0"
             ) from error
         raise StrobeError(f"cannot listen on {printable(host)}:{port}: {error.strerror or error}") from error
     return listener
@@ -57,7 +57,9 @@ class _InTime(H11Protocol):
         self._stop()
 
     def _watch(self) -> None:
-        """Run the timer from the first byte of a head, or from the connection, to the head's last byte."""
+        """Run the timer from the connection, or from the first byte of a request's head, to the last byte of that
+        head.
+        """
         if self.conn.their_state is not h11.IDLE:
             self._stop()
         elif self._late is None:
@@ -88,7 +90,7 @@ class ThrottledLog(logging.Filter):
             self._seen.clear()
         self._seen[text] = (now, 0)
         if kept_back:
-            record.msg, record.args = f"{text} ({kept_back} more like it before)", ()
+            record.msg, record.args = f"{text} (repeated {kept_back} times before)", ()
         return True
 
 

@@ -63,7 +63,7 @@ class Access:
 
 
 class Service:
-    """The state that all routes share. Store calls run on one thread: one writer, first come first served."""
+    """The state that all routes share. Store calls run on one thread in order of arrival, so there is one writer."""
 
     def __init__(self, dataset: Dataset, store: Store, source: FrameSource, access: Access) -> None:
         self.dataset, self.store, self.access = dataset, store, access
@@ -93,12 +93,12 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args))
 
     async def enter(self, function: Callable[..., Result], *args: object) -> Result:
-        """Run a store call of a log-in. Log-ins queue separately, so that other requests wait for at most one."""
+        """Run a store call of a log-in. Log-ins queue separately, so other requests wait for at most one log-in."""
         async with self._door:
             return await self.call(function, *args)
 
     async def save(self, answers: list[Answer]) -> list[Saved]:
-        """Store one decision. It is on disk when this returns. Simultaneous decisions share one commit."""
+        """Store one decision. The decision is on disk when this returns. Simultaneous decisions share one commit."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Saved] | Conflict] = loop.create_future()
         self._waiting.append((answers, done))
@@ -151,14 +151,14 @@ class Service:
         if person is None or (expected and person.name != expected):
             raise HTTPException(401, "log in first")
         if person.role not in allow:
-            raise HTTPException(403, "you are an observer: you can watch, not vote")
+            raise HTTPException(403, "observers can watch, but not vote")
         return person
 
     async def admin(self, request: Request) -> Person:
         """Return the person of this request if they may run the review."""
         person = await self.who(request, allow=("annotator", "observer", "admin"))
         if person.role != "admin" and not (self.access.is_open and person.role == "annotator"):
-            raise HTTPException(403, "only for who runs this review; open the admin link printed at the start")
+            raise HTTPException(403, "only the lead of this review can do this; open the admin link that serve printed")
         return person
 
     async def progress(self, name: str, *, since: str = "") -> dict[str, int]:
@@ -166,7 +166,9 @@ class Service:
         return asdict(await self.aside(partial(queue.progress, self.store, name, since=since)))
 
     async def summary(self) -> dict[str, Any]:
-        """Return the figures for the admin page: at most ten seconds old, or older if they take long to compute."""
+        """Return the figures for the admin page. They are at most ten seconds old, or older if they take long to
+        compute.
+        """
         due, figures = self._summary
         begin = time.monotonic()
         if begin > due:
@@ -191,7 +193,9 @@ class Service:
         return self.deck.cards(claimed, name)
 
     async def picture(self, request: Request, name: str) -> EncodedImage | None:
-        """Return a frame by its opaque name, or the neighbour of a task by the task's name, for anyone logged in."""
+        """Return a frame by its opaque name, or the neighbour of a task by the task's name. Anyone who is logged in may
+        request it.
+        """
         # On separate threads: images are the most frequent requests, and nobody else should wait for them.
         secret = request.cookies.get(self.cookie, "")
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)

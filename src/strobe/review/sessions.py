@@ -1,4 +1,4 @@
-"""Sessions and personal keys: who may log in, how, and for how long.
+"""Sessions and personal keys, which decide who may log in, how, and for how long.
 
 Only hashes are stored, made with the secret of this server, so that a database from elsewhere gives no access.
 """
@@ -20,15 +20,15 @@ from strobe.review.people import People, Person
 __all__ = ["ABSOLUTE", "IDLE", "Mode", "Sessions"]
 
 Mode = Literal["open", "token", "invite"]
-"""Who may log in: anyone by name, people with the token, invited people."""
+"""The people who may log in: anyone by name, people with the token, or invited people."""
 
 _MODES: tuple[Mode, ...] = ("open", "token", "invite")
 
 IDLE, ABSOLUTE = timedelta(days=7), timedelta(days=30)
-"""A session ends after this long without a request, and after this long in any case."""
+"""The time without a request after which a session ends, and the longest duration of a session."""
 
 _TOUCH = timedelta(hours=1)
-"""How precisely the last use of a session is stored: not every request is worth a write."""
+"""The precision of the stored last use of a session, so that not every request causes a write."""
 
 
 class Sessions:

@@ -22,7 +22,8 @@ from strobe.review.database import Database, execute, fill, meta, roomy, set_met
 from strobe.review.log import AnswerLog, Conflict
 from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import ReviewTask, candidates_digest
-from strobe.review.question import TABLES, Question, question_named
+from strobe.review.question import Question, question_named
+from strobe.review.questions import QUESTIONS
 from strobe.review.rows import Answer, columns, record_of, row_of
 
 __all__ = ["Check", "Content", "Saved", "Store"]
@@ -67,7 +68,8 @@ class Store:
     ) -> None:
         """Bind the store to a dataset's candidates, plan the question's tasks, and import the answers in the folder.
 
-        The settings are stored unless nobody chose them (an import before the first `serve`). Work that was done for
+        The settings are stored unless they are defaults that nobody chose (an import before the first `serve`). Work
+        that was done for
         the same `content` and equivalent settings is not repeated.
         """
         self.settings = settings
@@ -75,16 +77,16 @@ class Store:
             if remember:
                 self._remember(connection, settings)
             known, laid_out = self._laid_out(connection), _laid_out(content, settings)
-            anew = content is None or known[0] != laid_out[0]
-            if anew or known != laid_out:
+            has_changed = content is None or known[0] != laid_out[0]
+            if has_changed or known != laid_out:
                 with roomy(connection):
-                    if anew:
+                    if has_changed:
                         self._lay_out(connection, dataset, content)
-                    anew = bool(self._take_in(connection, dataset)) or anew
-                    if anew:
+                    has_changed = bool(self._take_in(connection, dataset)) or has_changed
+                    if has_changed:
                         self.question.rebuild(connection, settings)
             set_meta(connection, self._kept("laid_out"), json.dumps(laid_out))
-        if anew:
+        if has_changed:
             self.database.tidy()
 
     def is_laid_out(self, settings: ReviewOptions, content: Content) -> bool:
@@ -95,7 +97,8 @@ class Store:
     def took_in(self, before: Content, after: Content, n: int) -> None:
         """Record that the store has all answers that an export wrote, so that the next start need not compare them.
 
-        This holds if it did before, and if the folder's `n` answers to this question are as many as those in the store.
+        This requires that the record was true before, and that the folder's number `n` of answers to this question
+        equals the store's.
         """
         with self.database.write() as connection:
             known = self._laid_out(connection)
@@ -104,7 +107,9 @@ class Store:
                 set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
 
     def _laid_out(self, connection: Connection) -> list[str]:
-        """Return what the tasks were planned from, and the folder's answers then, or empty if unknown."""
+        """Return the digests of the content that the tasks were planned from, and of the folder's answers at that time,
+        or empty texts if unknown.
+        """
         return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
 
     def _lay_out(self, connection: Connection, dataset: Dataset, content: Content | None) -> None:
@@ -139,8 +144,8 @@ class Store:
     def _take_in(self, connection: Connection, dataset: Dataset) -> int:
         """Store the folder's answers to all questions, and return how many to this one were new."""
         fresh = 0
-        for name, table in TABLES.items():
-            answers = getattr(dataset, table)
+        for name, entry in QUESTIONS.working().items():
+            answers = getattr(dataset, entry.table)
             found = question_named(name).log.insert_all(connection, answers) if answers else 0
             if name == self.question.name:
                 fresh = found
@@ -149,7 +154,10 @@ class Store:
         return fresh
 
     def _remember(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Store the settings, and since when earlier votes are shown or hidden, which agreement needs for each vote."""
+        """Store the settings, and the time since which earlier votes are shown or hidden.
+
+        The computation of agreement needs this for each vote.
+        """
         before = meta(connection, self._kept("settings"))
         kept = meta(connection, self._kept("shown_votes"))
         shown = json.loads(kept) if kept else []
@@ -171,7 +179,9 @@ class Store:
         return None if found is None else str(found)
 
     def conduct(self) -> Conduct | None:
-        """Return how the review is run, or None if it never was (only imports). Paused people are not waited for."""
+        """Return how the review is run, or None if it was never run and answers were only imported. Paused people are
+        not waited for.
+        """
         with self.database.read() as connection:
             kept = meta(connection, self._kept("settings"))
             if kept is None:
@@ -186,7 +196,7 @@ class Store:
             )
 
     def check(self, dataset: Dataset, content: Content) -> None:
-        """Raise unless the store has votes on this dataset's candidates, or none at all."""
+        """Raise an error if the store belongs to the candidates of another dataset."""
         with self.database.read() as connection:
             if meta(connection, "candidates_of") != content[0]:
                 self._check(connection, dataset)
@@ -195,8 +205,8 @@ class Store:
         digest = candidates_digest(dataset)
         if meta(connection, "candidates") not in (None, digest):
             raise StrobeError(
-                f"the review database {self.database.shown} belongs to other candidates than those of "
-                f"{dataset.name}; give this dataset its own with --db"
+                f"the review database {self.database.shown} belongs to another dataset than {dataset.name} (other "
+                "candidates); give this dataset its own with --db"
             )
         return digest
 
@@ -240,7 +250,7 @@ class Store:
     def cast_each(
         self, decisions: Sequence[Sequence[Answer]], *, check: Check | None = None
     ) -> list[list[Saved] | Conflict]:
-        """Store several decisions with one commit, each all or none. A refused one does not affect the others.
+        """Store several decisions with one commit, each all or none. A refused decision does not affect the others.
 
         `check` raises Conflict if the answers of a decision must not be accepted (`leases.expect_asked`). Times never
         decrease, even if the clock does, so that the latest answer is the last to arrive.
@@ -254,7 +264,7 @@ class Store:
                 try:
                     if check is not None:
                         check(connection, self.question.log, answers)
-                    # One answer that is refused has changed nothing; of several those before it have.
+                    # A single refused answer has changed nothing. With several, the earlier ones must be undone.
                     with connection.begin_nested() if len(answers) > 1 else nullcontext():
                         for answer in answers:
                             if last is not None and now <= last:
@@ -311,10 +321,10 @@ class Store:
         """
         with self.database.read() as connection:
             people = sorted(execute(connection, "SELECT name FROM annotators").values())
-            said: set[str] = set()
-            for table in TABLES.values():
-                said.update(execute(connection, _SPOKE.replace("{table}", table)).values())
-        return list(dict.fromkeys([*people, *sorted(said)]))
+            with_answers: set[str] = set()
+            for table in (entry.table for entry in QUESTIONS.working().values()):
+                with_answers.update(execute(connection, _SPOKE.replace("{table}", table)).values())
+        return list(dict.fromkeys([*people, *sorted(with_answers)]))
 
     def answers_on(self, where: str, values: Mapping[str, Any]) -> list[Any]:
         """Return every answer to this question that matches the condition, oldest first."""
@@ -338,7 +348,7 @@ class Store:
 _SPOKE = """WITH RECURSIVE spoke(name) AS (SELECT min(annotator) FROM {table} UNION ALL
     SELECT (SELECT min(annotator) FROM {table} WHERE annotator > spoke.name) FROM spoke WHERE spoke.name IS NOT NULL)
     SELECT name FROM spoke WHERE name IS NOT NULL"""
-"""Who answered, from name to name by the index: there are few of them and many answers."""
+"""All names with answers, one by one through the index, because there are few names and many answers."""
 
 
 def _task_row(task: ReviewTask, names: Sequence[str]) -> list[Any]:

@@ -87,7 +87,9 @@ def _annotators(verdicts: Sequence[Verdict], found: PairVotes) -> list[dict[str,
 
 
 def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, Any]]:
-    """Return sets and pairs per class of the anchors: all, reviewed, accepted. A set counts in each of its classes."""
+    """Return the numbers of sets and pairs by class of the anchor: all, reviewed and accepted. A set counts in each of
+    its classes.
+    """
     sets, space = dataset.sets, dataset.info.label_space
     n_sets, member, labels = dataset.n_sets, ~sets.is_anchor, dataset.labels
     if derivation is not None:
@@ -122,7 +124,7 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
 def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct | None, seed: int) -> dict[str, Any]:
     """Return the agreement of the latest independent votes. Joint decisions are excluded.
 
-    A vote of round two with earlier votes shown is not independent either. The person's vote before it counts instead.
+    A vote of round two is also excluded if earlier votes were shown. The same person's previous vote counts instead.
     """
     alone = is_alone if conduct is None else conduct.is_alone
     found = ratings_of(dataset, on_pairs, alone)

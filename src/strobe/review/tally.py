@@ -1,7 +1,8 @@
 """Stored counts of all and of open tasks, so that a claim does not count a million rows.
 
-Before a change, the affected tasks are subtracted, and added again after it, so that a vote costs only what it affects.
-Like all counters, these repeat what the tasks and the latest answers contain. `renew` computes them again.
+Affected tasks are subtracted before a change and added again after it, so the cost of a vote depends only on these
+tasks.
+Like all counters, these can be computed again from the tasks and the latest answers (`renew`).
 """
 
 from collections import defaultdict
@@ -31,14 +32,14 @@ def less(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins
 
 
 def more(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
-    """Return the statements that add them again in their new state."""
+    """Return the statements that add the tasks again in their new state."""
     return _added(settings, where, values, sign="", kins=kins)
 
 
 def renew(connection: Connection, settings: ReviewOptions, question: str, *, kins: bool = False) -> None:
     """Count all tasks of a question again."""
     own = {"question": question}
-    # In storage order: an index would cause random reads.
+    # The query runs in storage order, because an index would cause random reads.
     counted = more(settings, "question || '' = :question", own, kins=kins)
     emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]
     execute_all(connection, [*emptied, *counted])
@@ -58,8 +59,8 @@ def whole_counts(connection: Connection, question: str) -> Counts:
 def own_counts(connection: Connection, question: str, who: str) -> Counts:
     """Return one annotator's answers by kind: `said` counts their latest answers, `first` those of round one.
 
-    `open1` and `waiting` count answers of round one whose task is open or waits. `open2` counts those of round two
-    whose task is open there.
+    `open1` and `waiting` count answers of round one whose task is open or waits. `open2` counts answers of round two
+    whose task is open in that round.
     """
     own = {"question": question, "who": who}
     rows = execute(connection, "SELECT * FROM own_counts WHERE annotator = :who AND question = :question", own)
@@ -100,7 +101,7 @@ _WHOLE = _put(
     "counts",
     "question, kind, condition",
     _WHOLE_NAMES,
-    # Not the columns themselves: SQLite would go through the whole of an index that has them in this order.
+    # Not the plain columns: SQLite would scan a whole index that has them in this order.
     """SELECT t.question || '', t.kind || '', t.condition || '', {sign}sum(CASE WHEN t.position >= 0 THEN 1 ELSE 0 END),
     {sign}sum(t.open1), {sign}sum(t.open2), {sign}sum(CASE WHEN {waits} THEN 1 ELSE 0 END)
     FROM (SELECT * FROM tasks WHERE {where}) t WHERE 1 = 1 GROUP BY 1, 2, 3""",

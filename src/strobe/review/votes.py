@@ -38,7 +38,7 @@ _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedAnswers:
-    """The answers of a file about this dataset, in file order, and the number of lines about other frames."""
+    """The answers in a file that are about this dataset, in file order, and the number of lines about other frames."""
 
     answers: tuple[Any, ...]
     elsewhere: int
@@ -49,13 +49,15 @@ class ImportedAnswers:
             raise InvalidFile(
                 path,
                 f"none of its {self.elsewhere} lines is about a frame of {dataset.name}",
-                hint="is it another dataset's?",
+                hint="does the file belong to another dataset?",
             )
         return self
 
 
 class NameLookup:
-    """Finds the sets and frames of a dataset by any name in a file: id, key, last two parts of the key."""
+    """Finds the sets and frames of a dataset by any name in a file: the id, the key, or the last two parts of the
+    key.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         ids = dataset.frame_ids()
@@ -89,7 +91,7 @@ class NameLookup:
 
 
 def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedAnswers:
-    """Read the votes of a .json (the papers' schema) or .csv file. `annotator` cast those without a name.
+    """Read the votes of a .json (the papers' schema) or .csv file. `annotator` is the author of votes without a name.
 
     `known` are the names in use. Another spelling of one of them is refused.
     """
@@ -132,8 +134,8 @@ class Turns:
     """The answers of a file in its order. A person's last line on a task counts.
 
     A line that repeats the person's previous line on the task is the same answer. A line that returns to an earlier
-    answer is a new answer, with an id that is the same whenever the file is read. Of lines with the same time, each is
-    a microsecond later than the one before it (the store does that for lines without a time).
+    answer is a new answer, with an id that is the same whenever the file is read. If several lines have the same time,
+    each gets a time one microsecond after the previous line's. The store does the same for lines without a time.
     """
 
     def __init__(self, key: str) -> None:
@@ -238,7 +240,7 @@ def _csv_verdict(
         raise InvalidValue(f"decision: expected {', '.join(DECISIONS)}, got {printable(decision)!r}")
     reason = row.get("reason", "").strip().lower()
     if reason and decision != "dissimilar":
-        raise InvalidValue(f"reason: only a dissimilar pair has one, got {printable(reason)!r} with {decision}")
+        raise InvalidValue(f"reason: only a dissimilar pair has a reason, got {printable(reason)!r} with {decision}")
     space = dataset.info.label_space
     labels = [part.strip() for part in row.get("labels", "").split(";") if part.strip()]
     fields: dict[str, Any] = {
@@ -283,7 +285,7 @@ def seconds_of(value: str) -> float | None:
 
 
 def moment_of(value: str) -> str:
-    """Parse a time to the store's format. Without a zone it is UTC, and empty means unknown."""
+    """Parse a time to the store's format. A time without a zone is UTC, and an empty text means unknown."""
     if not value:
         return NO_TIME
     try:
@@ -294,5 +296,5 @@ def moment_of(value: str) -> str:
     if parsed > datetime.now(UTC):
         raise InvalidValue(f"at: {printable(value)} is in the future")
     if parsed.year < 1970:
-        raise InvalidValue(f"at: {printable(value)} lies before 1970; leave it empty where the time is not known")
+        raise InvalidValue(f"at: {printable(value)} is before 1970; leave it empty if the time is unknown")
     return moment_text(parsed)

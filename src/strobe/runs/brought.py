@@ -1,4 +1,4 @@
-"""External answers, copied into the run folder so that the run can be scored again without the original file."""
+"""Copy external answers into the run folder, so that the run can be scored again without the original file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,23 +20,23 @@ from strobe.runs.shards import plain_name
 __all__ = ["brought_files", "keep_brought", "read_brought"]
 
 _FOLDER = "external"
-_AGAIN = "remove it and bring the file again"
+_AGAIN = "remove it and pass the file with -m preds:FILE again"
 
 
 def keep_brought(
     run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
-    """Store a model's answers, in the dataset's classes and with full precision, together with these facts.
+    """Store a model's answers with these facts. Answers are in the dataset's classes and in full precision.
 
-    `source` is their original file, or None if a program passed them.
+    `source` is the original file of the answers, or None if a program passed them.
     """
     rows = np.flatnonzero(answers.scored)
     ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
-    said = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
+    metadata = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:
-        said |= {"source": source.name, "sha256": sha256_of_file(source)}
+        metadata |= {"source": source.name, "sha256": sha256_of_file(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
-    write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**said, "task": task, **facts})
+    write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**metadata, "task": task, **facts})
     return path
 
 
@@ -67,9 +67,10 @@ def read_brought(
     digest: str | None = None,
     sha256: str | None = None,
 ) -> Answers:
-    """Return a stored file's answers, aligned with the dataset's frames; frames it lacks are skipped.
+    """Return a stored file's answers, aligned with the dataset's frames. Frames without an answer are skipped.
 
-    `digest` is that of the frames it was made for, in case they changed since. `sha256` is the stored file's own.
+    `digest` is the digest of the frames when the answers were made; the frames may have changed since then. `sha256` is
+    the digest of the file.
     """
     table = read_columns(path, needs=["frame_id"], hint=_AGAIN, sha256=sha256)
     whole = AnswerShape(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)

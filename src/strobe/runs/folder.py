@@ -48,24 +48,27 @@ class Subset:
 
     @property
     def text(self) -> str:
-        """The subset in words: its name and its size."""
+        """The name and size of the subset, for messages."""
         n = len(self.videos)
         return f"the subset {printable(self.name)} ({n} video{'' if n == 1 else 's'})"
 
 
 class Incomplete(StrobeError):
-    """A model of the run still lacks predictions for some frames."""
+    """Raised if some frames have no prediction of a model yet."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that can change a figure."""
-    found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: no package is installed
+    """Return the versions of all packages that can change a figure."""
+    found = {
+        "strobe": "from source",
+        "python": platform.python_version(),
+    }  # with PYTHONPATH=src, no package is installed
     known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
     return found | {name: version for name, version in known.items() if version is not None}
 
 
 def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of each external file by name: the `known` one, or the current one."""
+    """Return the SHA-256 of each external file by name: the `known` value if there is one, else the current value."""
     paths = [path for path, _ in files.values()]
     return {path.name: known.get(path.name) or sha256_of_file(path) for path in paths}
 
@@ -74,8 +77,8 @@ def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) ->
 class StoredModel:
     """A model with answers in a run, and the known facts about their origin.
 
-    `file` is None if the model was run here. Otherwise `frames_digest` is that of the frames the answers were made
-    for, and `sha256` is the file's own.
+    `file` is None if strobe ran the model. Otherwise `frames_digest` is the digest of the answered frames, and `sha256`
+    is the digest of the file.
     """
 
     name: str
@@ -91,10 +94,11 @@ class StoredModel:
     sha256: str | None = None
 
     def load(self, *, every_box: bool = False) -> Answers:
-        """Return its answers; raise Incomplete if frames of the sets were neither answered nor found unreadable.
+        """Return the model's answers.
 
-        With `every_box`, boxes of classes outside the dataset are included, if the detector was run here. For a model
-        that was stopped early, such frames are skipped, and Incomplete is raised if a set is undecided up to `k`.
+        Raise Incomplete if frames of the sets are neither answered nor recorded as unreadable. With `every_box`, boxes
+        of classes outside the dataset are included, if strobe ran the detector. For a model that was stopped early,
+        unanswered frames are skipped. Incomplete is raised if a set is undecided at `k`.
         """
         space = self.dataset.info.label_space
         if self.file is not None:
@@ -104,8 +108,8 @@ class StoredModel:
             )  # fmt: skip
         elif self.facts["label_space"] != space.digest:
             raise StrobeError(
-                f"{printable(self.name)}: the predictions in {printable(self.run)} were made for other classes than "
-                f"{printable(self.dataset.name)} has now; run the same predict command again"
+                f"{printable(self.name)}: the classes of {printable(self.dataset.name)} changed after the "
+                f"predictions in {printable(self.run)} were made; run the same predict command again"
             )
         else:
             shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
@@ -117,10 +121,10 @@ class StoredModel:
         undone = np.flatnonzero(needed & (answers.state == State.MISSING))
         if self.allow_missing or not len(undone):
             return answers
-        way_out = "bring a file that has them" if self.file else "run the same predict command again"
+        way_out = "pass a file that has them" if self.file else "run the same predict command again"
         raise Incomplete(
             f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
-            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score what is there with --allow-missing"
+            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with --allow-missing"
         )
 
     def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
@@ -128,12 +132,12 @@ class StoredModel:
         answers = replace(answers, state=skipped)
         if not self.allow_missing:
             plan = Plan(self.dataset, ScoreOptions(k=self.k))
-            left = int(open_sets(plan, answers).sum())
-            if left:
+            undecided = int(open_sets(plan, answers).sum())
+            if undecided:
                 raise Incomplete(
-                    f"{printable(self.name)} was stopped early, and {left} of {plan.n_sets} sets are not settled at "
-                    f"k = {plan.k}; run strobe eval or predict again, with --stop-early or without, or score what is "
-                    "there with --allow-missing"
+                    f"{printable(self.name)} was stopped early, and {undecided} of {plan.n_sets} sets are undecided at "
+                    f"k = {plan.k}; run strobe eval or predict again, with or without --stop-early, or score the "
+                    "available predictions with --allow-missing"
                 )
         return answers
 
@@ -157,76 +161,79 @@ class Run:
             raise StrobeError(f"no such run folder: {printable(self.path)}")
         if not self.exists:
             raise StrobeError(
-                f"{printable(self.path)} is no run folder: it has no run.json; make one with strobe eval or predict"
+                f"{printable(self.path)} is not a run folder: it has no run.json; make one with strobe eval or predict"
             )
         path = self.path / "run.json"
         data = read_json(inside(self.path, path.name))
         if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
             raise InvalidFile(path, "no schema number", where="schema")
         if data["schema"] > SCHEMA:
-            raise InvalidFile(path, f"format {data['schema']} is newer than this strobe reads ({SCHEMA})")
+            raise InvalidFile(
+                path,
+                f"format {data['schema']} is newer than this version of strobe supports ({SCHEMA}); upgrade strobe",
+            )
         about = data.get("dataset")
         if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
             raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
         for key in ("models", "brought_for", "brought_sha256"):
             if not isinstance(data.get(key, {}), dict):
-                raise InvalidFile(path, "expected something of each model by its name", where=key)
+                raise InvalidFile(path, "expected an object with an entry for each model", where=key)
         if not all(isinstance(digest, str) for digest in data.get("brought_for", {}).values()):
-            raise InvalidFile(path, "expected a digest of frames for each model", where="brought_for")
+            raise InvalidFile(path, "expected a frames digest for each model", where="brought_for")
         if not all(isinstance(digest, str) for digest in data.get("brought_sha256", {}).values()):
             raise InvalidFile(path, "expected a digest for each file", where="brought_sha256")
         asked = data.get("asked", [])
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
-            raise InvalidFile(path, "expected names of models", where="asked")
+            raise InvalidFile(path, "expected a list of model names", where="asked")
         if data.get("subset") is not None:
             with in_file(path, hint="score the run again with --subset FILE or --subset all"):
                 decode(Subset, data["subset"])
         try:
-            json_text(data)  # it is written back with the same content, and JSON has no such number
+            json_text(data)  # the content is written back later, and JSON cannot represent infinity or NaN
         except ValueError as error:
-            raise InvalidFile(path, "a number in it is infinite or not a number") from error
+            raise InvalidFile(path, "it contains a number that is infinite or NaN") from error
         return data
 
     def asked(self) -> list[str]:
-        """The names of the models in the order of first request: earlier runs come first."""
+        """The names of the models in the order in which they were first requested."""
         about = self.about()
         return list(dict.fromkeys([*about.get("asked", []), *about.get("models", {})]))
 
     # -- the subset ----------------------------------------------------------------------------------------------
 
     def subset(self) -> Subset | None:
-        """The videos that the run was last scored on; None if these are all videos.
+        """The videos that the run was last scored on, or None for all videos.
 
-        Earlier versions stored only the name of the file in results.json; such a run is refused.
+        Earlier versions stored only the name of the file in results.json. Such a run raises an error.
         """
         about = self.about()
         if "subset" in about:
             return None if about["subset"] is None else decode(Subset, about["subset"])
         try:
             name = read_json(inside(self.path, "results.json"))["settings"]["subset"]
-        except (StrobeError, KeyError, TypeError):  # never scored, or to be scored again
+        except (StrobeError, KeyError, TypeError):  # the run has no readable results, so it must be scored anyway
             return None
         if name is None:
             return None
         raise StrobeError(
-            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; give "
+            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; pass "
             "the same --subset FILE, or --subset all for every set"
         )
 
     @property
     def was_scored(self) -> bool:
-        """Whether the run has a stored subset, possibly all sets; a run with predictions only has none."""
+        """Whether the run has a stored subset, which may be all sets. A run without results has no stored subset."""
         return "subset" in self.about() or (self.path / "results.json").is_file()
 
     def judge_on(self, subset: Subset | None) -> bool:
-        """Store this subset with the next write of run.json; return whether that changes the run."""
+        """Store this subset with the next write of run.json. Return whether this subset changes the run."""
         self._judged_on = {"subset": None if subset is None else encode(subset)}
         return not self.exists or self.about().get("subset", 0) != self._judged_on["subset"]
 
     # -- the dataset ---------------------------------------------------------------------------------------------
 
     def check(self, dataset: Dataset) -> dict[str, Any]:
-        """Return the content of run.json, empty if the run is new; refuse a run on another dataset."""
+        """Return the content of run.json, empty if the run is new. Raise an error if the run is on another dataset."""
         if (self.path / "dataset.json").is_file():
             raise StrobeError(f"{printable(self.path)} is a dataset folder; choose another folder for the run with -o")
         if not self.exists:
@@ -234,13 +241,13 @@ class Run:
         before = self.about()
         if not self.is_on(dataset):
             raise StrobeError(
-                f"{printable(self.path)} holds a run on other frames ({printable(before['dataset'].get('name'))}); "
+                f"{printable(self.path)} contains a run on other frames ({printable(before['dataset'].get('name'))}); "
                 "choose another folder with -o"
             )
         return before
 
     def is_on(self, dataset: Dataset) -> bool:
-        """Return whether this is a run on the dataset: on the same frames, or on an earlier state of them.
+        """Return whether this run is on the dataset, with its current frames or with an earlier state of its frames.
 
         An earlier state is recognised by frames that have not changed since the run was last written.
         """
@@ -256,9 +263,10 @@ class Run:
         stage: Path | None = None,
         asked: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Write run.json (into `stage` if it is committed with other files), keeping the existing facts.
+        """Write run.json, and keep the facts that it already has.
 
-        `asked` names the requested models, in order.
+        With `stage`, write run.json to the staging folder, to commit it with other files. `asked` names the requested
+        models, in order.
         """
         before, digest = self.check(dataset), dataset.frames_digest()
         order = dict.fromkeys([*(self.asked() if before else ()), *asked])
@@ -299,43 +307,45 @@ class Run:
         k: int | None = None,
         stage: Path | None = None,
     ) -> list[StoredModel]:
-        """Return the models of the run: those run here, then external files; `only` selects some, in that order.
+        """Return the models of the run: those that strobe ran, then external files.
 
-        Files to be committed with `stage` are included. A detector that was run only to support another model is
-        included only if it is named. `k` is the one they will be scored with, None for the dataset's own.
+        `only` selects some models, in its order. Files to be committed with `stage` are included. A detector that only
+        supports another model is included only if `only` names it. `k` is used for scoring; None means the dataset's k.
         """
         frames = FrameNames(dataset, self.path)
         about = self.about() if self.exists else {}
 
         def held(name: str, facts: Mapping[str, Any], file: Path | None) -> StoredModel:
-            task, here = (
+            task, committed = (
                 Task(str(facts.get("task", Task.CLASSIFICATION))),
                 not (stage and file and stage in file.parents),
             )
             return StoredModel(
                 name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
                 allow_missing=allow_missing, k=k, file=file,
-                frames_digest=about.get("brought_for", {}).get(name) if here else None,
-                sha256=about.get("brought_sha256", {}).get(file.name) if file and here else None,
+                frames_digest=about.get("brought_for", {}).get(name) if committed else None,
+                sha256=about.get("brought_sha256", {}).get(file.name) if file and committed else None,
             )  # fmt: skip
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})
         by_file = sorted(files.items(), key=lambda item: item[1][0].name)
-        found = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
-        found += [held(name, facts, file) for name, (file, facts) in by_file]
+        stored = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
+        stored += [held(name, facts, file) for name, (file, facts) in by_file]
         if not only:
-            return [model for model in found if not model.facts.get("helper")]
-        by_name = {model.name: model for model in found}
+            return [model for model in stored if not model.facts.get("helper")]
+        by_name = {model.name: model for model in stored}
         missing = [name for name in only if name not in by_name]
         if missing:
             names = ", ".join(printable(name) for name in by_name) or "none"
-            raise StrobeError(f"{printable(self.path)} has no predictions of {printable(missing[0])}; it has {names}")
+            raise StrobeError(
+                f"{printable(self.path)} has no predictions of {printable(missing[0])}; its models are {names}"
+            )
         return [by_name[name] for name in dict.fromkeys(only)]
 
     def models_as_asked(
         self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None
     ) -> list[StoredModel]:
-        """Return the models of the run in the order of request, others after them."""
+        """Return the models of the run: the requested models first, in their order, then the others."""
         asked = self.asked()
         found = self.models(dataset, allow_missing=allow_missing, k=k)
         return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
@@ -344,7 +354,7 @@ class Run:
 
     @contextmanager
     def predicting(self) -> Iterator[Lock]:
-        """Lock the run for writing; a new run without predictions leaves no files behind."""
+        """Lock the run for writing. If a new run gets no predictions, remove its files."""
         is_new = not self.exists
         with writing(self.path) as held:
             try:
@@ -357,14 +367,14 @@ class Run:
 
     @contextmanager
     def stage(self) -> Iterator[Path]:
-        """Yield a staging folder inside the run; on success its files are moved into place together.
+        """Yield a staging folder inside the run, which stays locked for writing. On success, move its files into place.
 
-        The run is locked for writing in the meantime. The stage is always removed, as is a new run without results.
+        The staging folder is always removed, and a new run without results is removed too.
         """
         stage = self.path
         try:
             with writing(self.path), swapping(self.path) as staged:
                 stage = staged.root
                 yield stage
-        except CannotWrite as error:  # name the intended path of the file
+        except CannotWrite as error:  # report the final path instead of the path in the staging folder
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error

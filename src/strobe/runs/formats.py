@@ -27,7 +27,7 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerShape:
-    """The target of reading answers: the model's name, the type of its scores, the number of frames and classes."""
+    """The shape of answers to read: the model's name, the type of its scores, the numbers of frames and classes."""
 
     model: str
     kind: str
@@ -49,13 +49,13 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The file format of one task's answers: the columns of some rows, and the merging of parts."""
+    """The file format of one task's answers: how rows become columns, and how parts are merged."""
 
     columns: Callable[[Answers, Rows], Columns]
     answers: Callable[[AnswerShape, Iterable[TablePart]], Answers]
 
     def read(self, whole: AnswerShape, pieces: Iterable[TablePart], *, hint: str) -> Answers:
-        """Merge the answers of parts in order; raise a one-line error if a part does not match its columns' names."""
+        """Merge the answers of parts in order. Raise a one-line error if the columns of a part are damaged."""
         at = Path()
 
         def each() -> Iterator[TablePart]:
@@ -78,9 +78,9 @@ def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None
 
 
 def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
-    """Return the content of a Parquet file of these columns, with this metadata."""
+    """Return the bytes of a Parquet file with these columns and this metadata."""
     table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
-    # Scores hardly ever repeat, so a dictionary would make a shard half as large again.
+    # Scores hardly ever repeat, so dictionary encoding would make a shard 50 % larger.
     worth = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", use_dictionary=worth)
@@ -90,17 +90,19 @@ def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
 def read_columns(
     path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str, sha256: str | None = None
 ) -> pa.Table:
-    """Return the file's table, or some columns; raise a one-line error if it is unreadable or lacks a column.
+    """Return the file's table, or some of its columns. Raise a one-line error if it is unreadable or lacks a column.
 
-    `sha256` is the beginning of the digest of the whole file, if known; a file with another digest is damaged.
+    `sha256` is the beginning of the file's digest, if known. A file with another digest is damaged.
     """
     content = None if sha256 is None else _undamaged(path, sha256, hint=hint)
     table, _ = read_bounded(path, columns, content=content)
     try:
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
-                raise KeyError(f"{name} is not a column of texts")
-            table.column(name).validate(full=True)  # damaged text is not UTF-8, which only shows on access
+                raise KeyError(f"{name} is not a text column")
+            table.column(name).validate(
+                full=True
+            )  # damaged text is not valid UTF-8, which pyarrow reports only when the text is read
         return table
     except (pa.ArrowException, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
@@ -118,16 +120,18 @@ def _undamaged(path: Path, sha256: str, *, hint: str) -> bytes:
 
 
 def _class_shard(answers: Answers, rows: Rows) -> Columns:
-    one = cast(ClassAnswers, answers)
-    if one.scores is None or one.own_label is None or one.own_confidence is None:
-        raise TypeError("a shard keeps scores and the model's own best class")
-    bad = one.state[rows] != State.ANSWERED  # a row without scores and without an error is answered outside the classes
-    scores = one.scores[rows].astype(np.float32)
-    scores[bad] = np.nan  # not null: pyarrow cannot write such fixed-size lists before 25, nor read them before 26
+    class_answers = cast(ClassAnswers, answers)
+    if class_answers.scores is None or class_answers.own_label is None or class_answers.own_confidence is None:
+        raise TypeError("a shard needs scores and the model's own best class")
+    # A row with neither scores nor an error is an answer outside the classes.
+    bad = class_answers.state[rows] != State.ANSWERED
+    scores = class_answers.scores[rows].astype(np.float32)
+    # NaN, because pyarrow before 25 cannot write null fixed-size lists, and before 26 cannot read them.
+    scores[bad] = np.nan
     return {
         "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), scores.shape[1]),
-        "raw_label": pa.array(one.own_label[rows].astype(np.int32), mask=bad),
-        "raw_confidence": pa.array(one.own_confidence[rows].astype(np.float32), mask=bad),
+        "raw_label": pa.array(class_answers.own_label[rows].astype(np.int32), mask=bad),
+        "raw_confidence": pa.array(class_answers.own_confidence[rows].astype(np.float32), mask=bad),
         "error": _reasons(answers, rows),
     }
 
@@ -136,29 +140,29 @@ def _reasons(answers: Answers, rows: Rows) -> pa.Array:
     return pa.array([answers.reasons.get(row) for row in rows.tolist()], pa.string())
 
 
-def _classes_of_shards(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
-    n = whole.n_frames
-    scores = scores_of(n, whole.n_classes)
+def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
+    n = shape.n_frames
+    scores = scores_of(n, shape.n_classes)
     own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
     seen, outside = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     for piece in pieces:
         good = piece.places >= 0
-        if whole.reasons:
-            good &= ~np.isin(piece.places, list(whole.reasons))
-        found, empty = _matrix(piece, "scores", whole.n_classes), _without(piece, "raw_label")
+        if shape.reasons:
+            good &= ~np.isin(piece.places, list(shape.reasons))
+        matrix, empty = _matrix(piece, "scores", shape.n_classes), _without(piece, "raw_label")
         if empty.any():
-            empty &= np.isnan(found).all(axis=1)
+            empty &= np.isnan(matrix).all(axis=1)
         rows = piece.places[good & empty]
         seen[rows] = outside[rows] = True
         good &= ~empty
         rows = piece.places[good]
-        scores[rows] = found[good].astype(np.float32, copy=False)
+        scores[rows] = matrix[good].astype(np.float32, copy=False)
         own_label[rows] = _numbers(piece, "raw_label", good)
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
     return ClassAnswers.from_scores(
-        whole.model, scores, kind=cast(Literal["logits", "probabilities"], whole.kind), scored=seen, outside=outside,
-        own_label=own_label, own_confidence=own_confidence, reasons=whole.reasons,
+        shape.model, scores, kind=cast(Literal["logits", "probabilities"], shape.kind), scored=seen, outside=outside,
+        own_label=own_label, own_confidence=own_confidence, reasons=shape.reasons,
     )  # fmt: skip
 
 
@@ -168,19 +172,19 @@ def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:
 
 
 def _numbers(piece: TablePart, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
-    """Return the column's numbers in these rows; a missing number is an error."""
+    """Return the column's numbers in these rows. Raise an error if a number is missing."""
     if _without(piece, name)[good].any():
         raise InvalidFile(piece.path, f"{name} has rows without a value")
     return np.asarray(numbers_of(piece.table.column(name))[good])
 
 
 def _matrix(piece: TablePart, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
-    """Return a column of fixed-size lists as a matrix, NaN if a row is null."""
+    """Return a column of fixed-size lists as a matrix; a null row becomes NaN."""
     column = piece.table.column(name).combine_chunks()
     width = column.type.list_size
     if width != n_classes:
-        raise InvalidFile(piece.path, f"holds {width} scores per frame, the dataset has {n_classes} classes")
-    # `flatten` skips null rows, `values` keeps them. Use `flatten`, so the content under nulls does not matter.
+        raise InvalidFile(piece.path, f"has {width} scores per frame, but the dataset has {n_classes} classes")
+    # `flatten` skips null rows and `values` keeps them. The bytes of null rows are arbitrary, so use `flatten`.
     flat = numbers_of(column.flatten()).reshape(-1, width)
     if not column.null_count:
         return flat
@@ -190,38 +194,41 @@ def _matrix(piece: TablePart, name: str, n_classes: int) -> NDArray[np.float64] 
 
 
 def _class_file(answers: Answers, rows: Rows) -> Columns:
-    one = cast(ClassAnswers, answers)
-    columns = {"label": arrow_of(pa, one.label[rows].astype(np.int64))}
-    if one.scores is not None:
-        flat = arrow_of(pa, one.shares_of(rows).ravel())
-        columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1])
-    if one.own_label is not None:
-        columns["raw_label"] = arrow_of(pa, one.own_label[rows].astype(np.int32))
+    class_answers = cast(ClassAnswers, answers)
+    columns = {"label": arrow_of(pa, class_answers.label[rows].astype(np.int64))}
+    if class_answers.scores is not None:
+        flat = arrow_of(pa, class_answers.shares_of(rows).ravel())
+        columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, class_answers.scores.shape[1])
+    if class_answers.own_label is not None:
+        columns["raw_label"] = arrow_of(pa, class_answers.own_label[rows].astype(np.int32))
     return columns
 
 
-def _classes_of_file(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
-    label = np.full(whole.n_frames, -1, dtype=np.int64)
-    state = np.full(whole.n_frames, State.MISSING, dtype=np.uint8)
+def _classes_of_file(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
+    label = np.full(shape.n_frames, -1, dtype=np.int64)
+    state = np.full(shape.n_frames, State.MISSING, dtype=np.uint8)
     shares = best = None
     for piece in pieces:
         good = piece.places >= 0
         rows = piece.places[good]
         label[rows] = _numbers(piece, "label", good)
-        if label[rows].max(initial=-1) >= whole.n_classes:
-            raise InvalidFile(piece.path, f"a class beyond the {whole.n_classes} of the dataset")
+        if label[rows].max(initial=-1) >= shape.n_classes:
+            raise InvalidFile(
+                piece.path,
+                f"has a class number above {shape.n_classes - 1}, but the dataset has {shape.n_classes} classes",
+            )
         state[rows] = np.where(label[rows] < 0, State.OUTSIDE, State.ANSWERED)
         if "probability" in piece.table.column_names:
-            shares = np.full((whole.n_frames, whole.n_classes), np.nan) if shares is None else shares
-            shares[rows] = _matrix(piece, "probability", whole.n_classes)[good]
+            shares = np.full((shape.n_frames, shape.n_classes), np.nan) if shares is None else shares
+            shares[rows] = _matrix(piece, "probability", shape.n_classes)[good]
             if not ((shares[rows] >= 0) & (shares[rows] <= 1 + 1e-6))[state[rows] == State.ANSWERED].all():
                 raise InvalidFile(piece.path, "a probability is not between 0 and 1")
         if "raw_label" in piece.table.column_names:
-            best = np.full(whole.n_frames, -1, dtype=np.int32) if best is None else best
+            best = np.full(shape.n_frames, -1, dtype=np.int32) if best is None else best
             best[rows] = _numbers(piece, "raw_label", good)
-    kind = cast(Literal["logits", "probabilities", "labels"], whole.kind)
+    kind = cast(Literal["logits", "probabilities", "labels"], shape.kind)
     return ClassAnswers(
-        model=whole.model, kind=kind, label=label, state=state, scores=shares, shares=True, own_label=best
+        model=shape.model, kind=kind, label=label, state=state, scores=shares, shares=True, own_label=best
     )
 
 
@@ -233,38 +240,38 @@ def _box_shard(answers: Answers, rows: Rows) -> Columns:
 
 
 def _box_file(answers: Answers, rows: Rows) -> Columns:
-    one = cast(BoxAnswers, answers)
-    starts = one.starts()
+    box_answers = cast(BoxAnswers, answers)
+    starts = box_answers.starts()
     sizes = starts[rows + 1] - starts[rows]
     ends = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    bad = arrow_of(pa, ~one.scored[rows]) if not one.scored[rows].all() else None
+    bad = arrow_of(pa, ~box_answers.scored[rows]) if not box_answers.scored[rows].all() else None
     boxes = np.repeat(starts[rows] - ends[:-1], sizes) + np.arange(ends[-1])
 
     def lists(values: NDArray[np.float64] | NDArray[np.int32], width: int = 1) -> pa.Array:
         return pa.ListArray.from_arrays(arrow_of(pa, ends * width), arrow_of(pa, values.ravel()), mask=bad)
 
     return {
-        "xyxy": lists(np.take(one.xyxy, boxes, axis=0), 4),
-        "label": lists(one.label[boxes].astype(np.int32)),
-        "score": lists(one.score[boxes]),
+        "xyxy": lists(np.take(box_answers.xyxy, boxes, axis=0), 4),
+        "label": lists(box_answers.label[boxes].astype(np.int32)),
+        "score": lists(box_answers.score[boxes]),
     }
 
 
-def _boxes(whole: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
+def _boxes(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answers:
     columns: list[tuple[Rows, NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]] = []
-    seen = np.zeros(whole.n_frames, dtype=bool)
+    seen = np.zeros(shape.n_frames, dtype=bool)
     for piece in pieces:
         frame = np.repeat(piece.places, _lengths(piece.table))
         flat = [numbers_of(piece.table.column(name).combine_chunks().flatten()) for name in ("label", "xyxy", "score")]
-        use = (frame >= 0) & (whole.every_box | (flat[0] >= 0))
+        use = (frame >= 0) & (shape.every_box | (flat[0] >= 0))
         columns.append((frame[use], flat[0][use], flat[1].reshape(-1, 4)[use], flat[2][use]))
         seen[piece.places[piece.places >= 0]] = True
     frame, label, xyxy, score = (np.concatenate(some) for some in zip(*columns, strict=True)) if columns else (
         np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, 4)), np.zeros(0)
     )  # fmt: skip
     return BoxAnswers.of(
-        frame, label, xyxy, score, n_frames=whole.n_frames, n_classes=whole.n_classes, scored=seen, model=whole.model,
-        reasons=whole.reasons,
+        frame, label, xyxy, score, n_frames=shape.n_frames, n_classes=shape.n_classes, scored=seen, model=shape.model,
+        reasons=shape.reasons,
     )  # fmt: skip
 
 

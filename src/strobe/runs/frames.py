@@ -1,8 +1,8 @@
-"""The frames a run's answers are about: those the dataset has now, and those it had when answers were made.
+"""The frames of a run's answers: the dataset's current frames, and its frames when the answers were made.
 
     frames/<digest>.parquet     id and pixels of every frame of the dataset as it was with that frames_digest
 
-So a dataset that grew, or of which frames were replaced, is still the run's: answers to frames that stayed are used.
+So a run stays valid if its dataset grows or frames are replaced: answers to unchanged frames are used.
 """
 
 import json
@@ -25,11 +25,14 @@ __all__ = ["FRAMES", "FrameNames", "keep_frames"]
 
 FRAMES = "frames"
 _DIGITS = 16
-"""Digits stored of a frame's SHA-256: enough to detect that it was replaced."""
+"""Number of stored digits of a frame's SHA-256, enough to detect a replaced frame."""
 
 
 class FrameNames:
-    """A dataset's frames as stored answers refer to them: by id, and the ids that meant the same pixels earlier."""
+    """A dataset's frames, by their ids in stored answers.
+
+    The record also has, for earlier states of the dataset, the ids of frames with the same pixels.
+    """
 
     def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
         self._dataset = dataset
@@ -55,32 +58,32 @@ class FrameNames:
 
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
         """The ids whose pixels are unchanged, for every earlier state of the dataset in this run."""
-        found: dict[str, frozenset[str]] = {}
+        unchanged: dict[str, frozenset[str]] = {}
         others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
         now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
         for path in others:
             table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
             held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
-            found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
-        return found
+            unchanged[path.stem] = frozenset(name for name, pixel in now.intersection(held))
+        return unchanged
 
     def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
-        """Return the row of each answer in a table made for frames `digest`; −1 if its frame is gone or replaced.
+        """Return the row of each answer in a table for the frames of `digest`; −1 if the frame was removed or replaced.
 
-        `near` is a guess at the row of the first answer. Answers are mostly in frame order, and then no lookup is
+        `near` is a guess at the row of the first answer. Answers are mostly in frame order, in which case no lookup is
         needed.
         """
         ids = table.column("frame_id")
         if digest == self.digest and near + len(ids) <= len(self):
-            here = range(near, near + len(ids))
-            if len(ids) and pa.chunked_array([arrow_of(pa, self.ids(here))]).equals(ids):
+            rows = range(near, near + len(ids))
+            if len(ids) and pa.chunked_array([arrow_of(pa, self.ids(rows))]).equals(ids):
                 return np.arange(near, near + len(ids), dtype=np.int64)
         same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
         return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
 
 
 def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
-    """Return what distinguishes the model's view of each frame: the file, and how it is read."""
+    """Return a text per frame that identifies the pixels that a model gets: the file's digest, and how it is read."""
     columns = (getattr(dataset.frames, name)[rows].tolist() for name in ("sha256", "as_input", "recipe"))
     marks = zip(*columns, strict=True)
     return [

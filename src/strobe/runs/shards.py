@@ -1,14 +1,14 @@
 """Answers of models run by strobe: append-only Parquet shards per model, with each frame exactly once.
 
-    predictions/<model>/model.json               what made them, and their key
-    predictions/<model>/model-<key>.json         the same of an earlier checkpoint under this name
+    predictions/<model>/model.json               the facts that predictions depend on, and their key
+    predictions/<model>/model-<key>.json         the same for an earlier checkpoint of this name
     predictions/<model>/<key>-<first>-<last>.<digest>.parquet
 
-The key is a digest of everything that can change a prediction, including the dataset's frames. Shards of another key
-stay in the folder and are not read, unless only the frames differ. Then answers to unchanged frames are used.
+The key is a digest of everything that can change a prediction, including the dataset's frames. Shards with another key
+stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used.
 
-The digest covers the shard's content and is checked on every read. Older shards without a digest get one when their
-model is next predicted. model.json holds a digest of itself.
+The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
+when their model is next run. model.json includes a digest of its own content.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode"
 """The facts, other than the frames, that predictions depend on."""
 
 _CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
-"""Facts whose change means another model of the same name, and their display names."""
+"""Facts that identify a model, with their names in messages. If one changes, it is another model of the same name."""
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16
@@ -49,7 +49,7 @@ _EVERY_BOX = "every"
 
 
 def prediction_key(facts: Mapping[str, Any]) -> str:
-    """Return the digest of the facts that predictions depend on; any change gives another key.
+    """Return the digest of the facts that predictions depend on. Any change gives another key.
 
     >>> prediction_key({"weights": "a"}) == prediction_key({"weights": "b"})
     False
@@ -58,7 +58,7 @@ def prediction_key(facts: Mapping[str, Any]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return a model's name as a file name; a name that is not valid as one gets a digest at the end."""
+    """Return a model's name as a file name. If the name is not a valid file name, a digest is added at the end."""
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -73,11 +73,11 @@ def shard_models(run: Path) -> list[str]:
 
 
 def facts_of(run: Path, name: str) -> dict[str, Any]:
-    """Return model.json of a model that was run here."""
+    """Return model.json of a model that strobe ran in this run."""
     path = inside(_folder(run, name), "model.json")
     if not path.is_file():
         known = ", ".join(shard_models(run)) or "none"
-        raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; it has: {known}")
+        raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; its models are {known}")
     return _said(path)
 
 
@@ -86,21 +86,24 @@ def _said(path: Path) -> dict[str, Any]:
     facts = read_json(path, hint=_AGAIN)
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
-        raise StrobeError(f"{printable(path)}: format {schema} is newer than this strobe reads ({SCHEMA})")
+        raise StrobeError(
+            f"{printable(path)}: format {schema} is newer than this version of strobe supports ({SCHEMA}); upgrade "
+            f"strobe"
+        )
     known: dict[str, Any] = dict(facts) if isinstance(schema, int) else {}
     digest = known.pop("sha256", None)
     if digest is not None and digest != _digest_of(known):
-        raise InvalidFile(path, "damaged: its content does not match the digest in it", hint=_AGAIN)
+        raise InvalidFile(path, "damaged: its content does not match its digest", hint=_AGAIN)
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
     spec = known.get("spec") if isinstance(known.get("spec"), dict) else {}
     if wrong or known["task"] not in set(Task) or not {"kind", "label_space"} <= set(spec or ()):
-        raise InvalidFile(path, "not what a model's facts should be", where=wrong, hint=_AGAIN)
+        raise InvalidFile(path, "not valid facts of a model", where=wrong, hint=_AGAIN)
     return known
 
 
 def _read_or_none(path: Path) -> dict[str, Any] | None:
-    """Return a raw model.json; None if there is none, or if it is so damaged that it must be rewritten."""
+    """Return the unchecked content of model.json, or None if it does not exist or must be rewritten."""
     try:
         content = read_json(path) if path.is_file() else None
     except InvalidFile:
@@ -150,7 +153,10 @@ class ModelShards:
         return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
-        """Write model.json. If an earlier one describes other answers, keep it under another name and return a note."""
+        """Write model.json.
+
+        If an earlier file describes other answers, keep that file under another name and return a note.
+        """
         content = json.loads(
             json.dumps({"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts})
         )
@@ -159,9 +165,8 @@ class ModelShards:
         changed = [fact for fact in _CHANGES if before is not None and before.get(fact) != content.get(fact)]
         if before is not None and changed:
             earlier = printable(str(before.get("weights"))[:12])
-            line = (
-                f"its {_CHANGES[changed[0]]} changed; the earlier checkpoint's predictions (weights {earlier}) are kept"
-            )
+            reason = f"its {_CHANGES[changed[0]]} changed"
+            line = f"{reason}; the predictions of the earlier checkpoint (weights {earlier}) are kept"
             write_json(self.folder / f"model-{before.get('key')}.json", before)
         if before not in (content, content | {"sha256": _digest_of(content)}):
             write_json(path, content | {"sha256": _digest_of(content)})
@@ -169,22 +174,27 @@ class ModelShards:
         return line
 
     def _shards(self) -> Iterator[tuple[Path, str]]:
-        """Yield the files with answers of this model and their frames' digest; current frames come first."""
+        """Yield the files with this model's answers, each with its frames' digest.
+
+        Files for the current frames come first.
+        """
         for digest in (self._frames.digest, *self._frames.earlier):
             for path in matching(self.folder, f"{self._key(digest)}-*.parquet"):
                 yield path, digest
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Return which frames have an answer (F,), and how many of these are recorded as unreadable.
+        """Return which frames have an answer (F,), and the number of these that are recorded as unreadable.
 
-        Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors` they are
-        first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest gets
-        one. A frame in two shards is an error.
+        Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors`, they are
+        first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest is
+        given a digest. A frame in two shards is an error.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         n_errors = 0
         for left in self.folder.glob(".*.tmp"):
-            left.unlink(missing_ok=True)  # left by a killed writer; we hold the lock, so no process is writing it
+            left.unlink(
+                missing_ok=True
+            )  # left by a killed process; this process has the lock, so no other process is writing the file
         for path, digest in self._shards():
             try:
                 table = self._table(path, ["frame_id", "error"])
@@ -202,10 +212,10 @@ class ModelShards:
         return done, n_errors
 
     def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
-        """Return the row of each answer of a shard and mark it as done; −1 for answers that are not used."""
+        """Return the row of each answer in a shard, and mark these rows as done. Unused answers get −1."""
         named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the rows of its first and last frame
         places = self._frames.places(table, digest, near=int(named[1]) if named else 0)
-        if digest != self._frames.digest:  # a frame may have been predicted for several states of the dataset
+        if digest != self._frames.digest:  # other states of the dataset may have predictions of the same frame
             places[(places >= 0) & done[places]] = -1
         rows = places[places >= 0]
         once = bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
@@ -217,7 +227,10 @@ class ModelShards:
         return places
 
     def _table(self, path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = ()) -> pa.Table:
-        """Return the shard's table, or some columns; raise InvalidFile if its content does not match its digest."""
+        """Return the shard's table, or some of its columns.
+
+        Raise InvalidFile if its content does not match its digest.
+        """
         digest = None if path.name in self._checked else _DIGEST.search(path.name)
         table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest[1] if digest else None)
         self._checked.add(path.name)
@@ -226,16 +239,18 @@ class ModelShards:
     def _drop_errors(self, path: Path) -> pa.Table:
         """Rewrite the shard without the unreadable frames and return the rest."""
         table = self._table(path)
-        kept = table.filter(table.column("error").is_null())
-        if not len(kept):
+        remaining = table.filter(table.column("error").is_null())
+        if not len(remaining):
             path.unlink()
-            return kept
-        said = {key.decode().removeprefix("strobe."): value.decode() for key, value in kept.schema.metadata.items()}
-        _put(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
-        return kept
+            return remaining
+        said = {
+            key.decode().removeprefix("strobe."): value.decode() for key, value in remaining.schema.metadata.items()
+        }
+        _put(path, dict(zip(remaining.column_names, remaining.columns, strict=True)), said)
+        return remaining
 
     def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
-        """Add a shard with the answers to these frames, ascending, atomically. It records the `device`."""
+        """Add a shard with the answers to these frames (ascending), atomically. It records the `device`."""
         ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
@@ -243,12 +258,12 @@ class ModelShards:
         return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
-        """Merge all shards; a frame may occur at most once, which is checked. `kind` is the type of the scores.
+        """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
 
         With `every_box`, include the boxes of classes outside the dataset, which earlier versions did not store.
         """
         done = np.zeros(len(self._frames), dtype=bool)
-        whole = AnswerShape(
+        shape = AnswerShape(
             model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, every_box=every_box
         )
 
@@ -256,27 +271,29 @@ class ModelShards:
             for path, digest in self._shards():
                 table = self._table(path, needs=["frame_id", "error"])
                 if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
-                    raise InvalidFile(path, "boxes of classes the dataset lacks were not kept then", hint=_AGAIN)
+                    raise InvalidFile(
+                        path, "an earlier version did not store boxes of classes outside the dataset", hint=_AGAIN
+                    )
                 places = self._places(path, table, digest, done)
                 if table.column("error").null_count < len(table):
-                    said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
-                    whole.reasons.update({place: why for place, why in said if place >= 0 and why is not None})
+                    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+                    shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
                 yield TablePart(path, table, places)
 
-        return SHARDS[self.task].read(whole, pieces(), hint=_AGAIN)
+        return SHARDS[self.task].read(shape, pieces(), hint=_AGAIN)
 
 
 def _named(path: Path, sha256: str) -> Path:
-    """Return the shard's path with its digest, which also distinguishes it from a shard of frames in between."""
+    """Return the shard's path with its digest, so that two shards with the same first and last frame differ."""
     return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
 
 
 def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
-    """Write a shard under its name with the digest, replacing the one at `path`, atomically."""
+    """Write a shard under its name with the digest, replacing the shard at `path`, atomically."""
     content = parquet_of(columns, said)
     named = _named(path, hashlib.sha256(content).hexdigest())
     with replacing(named) as temporary:
         temporary.write_bytes(content)
         if path != named:
-            path.unlink(missing_ok=True)  # first, because a frame in two shards would be an error
+            path.unlink(missing_ok=True)  # remove the old shard first, because a frame in two shards is an error
     return named

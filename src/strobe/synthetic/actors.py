@@ -1,4 +1,4 @@
-"""The moving things in a clip: a painted sprite, its position at every moment, and its compositing into a frame."""
+"""The moving objects in a clip: a painted sprite, its position at every moment, and its compositing into a frame."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ __all__ = ["Actor", "Motion", "distractor", "occluder", "of_kind", "random_motio
 class Motion:
     """A smooth path: a steady drift, a wobble, and an occasional dash.
 
-    Positions are in pixels, times in frames from the anchor, where the offset is zero. `dash` is the length of a sudden
-    move, and `dash_at` its time.
+    Positions are in pixels, and times are in frames from the anchor, where the offset is zero. `dash` is the length of
+    a sudden move, and `dash_at` is its time.
     """
 
     drift: tuple[float, float] = (0.0, 0.0)
@@ -40,7 +40,7 @@ class Motion:
 
 
 def random_motion(rng: np.random.Generator, size: int, amount: float) -> Motion:
-    """Return a path for frames of `size` pixels. `amount` scales all of it (1 is lively, 0 is still)."""
+    """Return a path for frames of `size` pixels. `amount` scales the whole motion (1 is lively, 0 is still)."""
     heading, turn = rng.uniform(0, 2 * np.pi, 2)
     pace, leap = amount * size * rng.uniform(0.002, 0.014), amount * size * rng.uniform(0.08, 0.2)
     dashes = rng.uniform() < 0.4
@@ -74,7 +74,7 @@ class Actor:
 
     @property
     def area(self) -> float:
-        """The sprite's own pixels: those at least half covered."""
+        """The sprite's own pixels: those that it covers by at least half."""
         return float((np.asarray(self.sprite.getchannel("A")) >= 128).sum())
 
     def matrix(self, moment: float) -> Floats:
@@ -111,7 +111,7 @@ class Actor:
         return np.asarray(alpha) >= 128
 
     def visible_area(self, moment: float) -> float:
-        """Return how many pixels it would cover in a frame without edges."""
+        """Return the number of pixels that the actor would cover in a frame without edges."""
         return self.area * abs(float(np.linalg.det(self.matrix(moment)[:2, :2])))
 
 
@@ -167,7 +167,7 @@ def of_kind(
 
 
 def distractor(size: int, *, amount: float, rng: np.random.Generator) -> Actor:
-    """Return a textured thing of no class: a pebble, a star, a ring or a slab."""
+    """Return a textured object without a class: a pebble, a star, a ring or a slab."""
     diameter = size * rng.uniform(0.12, 0.3)
     painter = Painter(int(max(16, np.ceil(diameter * 1.15))))
     look = random_look(rng, texture="plain", faithful=0.0)
@@ -200,7 +200,7 @@ def distractor(size: int, *, amount: float, rng: np.random.Generator) -> Actor:
 
 
 def occluder(size: int, *, towards: Actor, amount: float, rng: np.random.Generator) -> Actor:
-    """Return a thing in front that passes over an actor before or after the anchor: a post, or a spray of leaves."""
+    """Return an object (a post or a spray of leaves) that passes in front of an actor before or after the anchor."""
     diameter = size * rng.uniform(0.8, 1.1)
     painter = Painter(int(np.ceil(diameter)))
     look = random_look(rng, texture="bands", faithful=0.4)

@@ -13,7 +13,10 @@ Floats = NDArray[np.float32]
 
 
 def _noise(size: int, cells: tuple[int, int], rng: np.random.Generator, *, octaves: int = 3) -> Floats:
-    """Return smooth noise with mean 0: random grids of `cells` (across, down), finer and weaker with each octave."""
+    """Return smooth noise with mean 0.
+
+    It is made of random grids of `cells` (across, down) that become finer and weaker with each octave.
+    """
     total = np.zeros((size, size), dtype=np.float32)
     for octave in range(octaves):
         across, down = (min(size, max(2, cell * 2**octave)) for cell in cells)

@@ -1,4 +1,4 @@
-"""The classes of the synthetic world: how they look and move, and their home backgrounds."""
+"""The classes of the synthetic world: their appearance, their motion, and their home backgrounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ __all__ = ["KINDS", "LABEL_SPACE", "Kind"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A class: how it is drawn, its usual texture, its home among the backgrounds, and its orientation.
+    """A class: its drawing function, its usual texture, its home background, and its orientation.
 
-    `free` classes are seen from above and point anywhere. The others stay near upright and may face left or right.
-    `flap` is how far the shape is squeezed back and forth sideways (wings), as a share of its width.
+    `free` classes are seen from above and point in any direction. Other classes stay nearly upright and may face left
+    or right. `flap` is how far the wings beat: the share of its width by which the shape is squeezed sideways.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Drawing with soft edges, texture and light: parts layered on a small transparent canvas."""
+"""Draw with soft edges, texture and light: parts are layered on a small transparent canvas."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def _from_hsv(hue: float, saturation: float, value: float) -> Colour:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Two colours and the texture that mixes them, a dark colour for lines, and the light's direction (radians)."""
+    """Two colours, the texture that mixes them, a dark colour for lines, and the direction of the light (radians)."""
 
     main: Colour
     second: Colour
@@ -38,11 +38,11 @@ class Look:
 
 
 def random_look(rng: np.random.Generator, *, texture: str, faithful: float = 0.8) -> Look:
-    """Return random colours. The texture is the class's own with probability `faithful`, else any."""
+    """Return random colours. The texture is the class's own with probability `faithful`, otherwise any texture."""
     value = float(rng.uniform(0.45, 0.95))
     hue, away = rng.uniform(), rng.uniform(0.25, 0.75)
     main = _from_hsv(hue, rng.uniform(0.4, 0.9), value)
-    # The second colour differs in brightness too, so that the texture is visible without colour as well.
+    # The second colour also differs in brightness, so that the texture is visible without colour.
     other = value - 0.4 if value > 0.65 else value + 0.4
     second = _from_hsv((hue + away) % 1, rng.uniform(0.2, 0.8), other)
     dark = _from_hsv(hue, 0.5, 0.16)
@@ -155,7 +155,7 @@ class Painter:
         self, outline: Points, look: Look, *, colour: Colour | None = None, texture: str | None = None,
         shade: float = 0.35, rim: float = 0.45,
     ) -> None:  # fmt: skip
-        """Fill an outline, textured or plain in `colour`, lit from one side by `shade`, darker at its edge by `rim`."""
+        """Fill an outline with texture or a plain `colour`. `shade` lights one side, and `rim` darkens the edge."""
         pixels = (np.asarray(outline) + 1) * self._size / 2
         self._fill(pixels, look, colour, texture, shade, rim, None)
 
@@ -185,8 +185,7 @@ class Painter:
         if rim:
             radius = max(1.0, 0.045 * self._size)
             flat = PillowImage.fromarray(np.rint(cover * 255).astype(np.uint8))
-            # A blur that ignores everything beyond the part's edges is darker there, which is a cheap way to suggest
-            # roundness.
+            # A blur of the part alone is darker at its edges, which is a cheap way to suggest roundness.
             inner = np.asarray(flat.filter(ImageFilter.BoxBlur(radius)), dtype=np.float32) / 255
             brightness = brightness * (1 - rim + rim * np.clip(1.7 * inner - 0.7, 0, 1))
         paint = np.clip(paint * brightness[:, :, None], 0, 1)
@@ -204,7 +203,7 @@ class Painter:
 
     def image(self) -> PillowImage.Image:
         """Return the painting as RGBA with straight alpha."""
-        # _colour is premultiplied, and dividing restores the paint, also where it is half transparent.
+        # _colour is premultiplied by alpha; dividing restores the paint, also where it is half transparent.
         straight = self._colour / np.maximum(self._alpha, 1e-6)
         rgba = np.concatenate([np.clip(straight, 0, 1), self._alpha], axis=2)
         return PillowImage.fromarray(np.rint(rgba * 255).astype(np.uint8))

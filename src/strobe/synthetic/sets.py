@@ -37,7 +37,7 @@ class SyntheticOptions:
     """The number of clips, and their world. Each clip is one set, and its middle frame is the anchor.
 
     A frame is not a member if more than `max_occlusion` of the main object is covered, or less than `min_in_view` is
-    inside the frame. A person would not give it the same label. `masks` stores masks next to the media.
+    inside the frame. A person would not give such a frame the same label. `masks` stores masks next to the media.
     """
 
     world: WorldOptions = field(default_factory=WorldOptions)
@@ -55,7 +55,7 @@ class SyntheticOptions:
         expect(0 <= self.min_in_view <= 1, "SyntheticOptions.min_in_view", "0 to 1", self.min_in_view)
 
     def provenance(self) -> dict[str, Any]:
-        """Return everything that determines the dataset, as plain JSON."""
+        """Return, as plain JSON, everything that determines the dataset."""
         whole: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return {"made_by": "strobe synthesize", "options": whole}
 
@@ -67,7 +67,7 @@ class ArraySource:
         self._frames = frames
 
     def read(self, row: int) -> Image:
-        """The frame."""
+        """Return the frame in this row."""
         return np.asarray(self._frames[row])
 
     def all(self) -> NDArray[np.uint8]:
@@ -94,7 +94,7 @@ class SyntheticSets:
 
 
 def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
-    """Render the clip of a dataset at this index. Each can be rendered independently, in any process.
+    """Render the clip of a dataset at this index. Each clip can be rendered independently, in any process.
 
     Every class occurs equally often, in an order shuffled by the seed, and every anchor shows its main object well
     enough.
@@ -107,11 +107,14 @@ def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
         clip = world.clip(seed, label=int(order[within]))
         if _fair(clip, options)[clip.anchor]:
             return clip
-    raise InvalidValue(f"synthetic: no fair anchor in {_TRIES} tries; allow more occlusion or less motion")
+    raise InvalidValue(f"synthetic: found no usable anchor in {_TRIES} tries; allow more occlusion or less motion")
 
 
 def stored_clip(options: SyntheticOptions, folder: Path | None, place: int) -> Clip:
-    """Render a clip and store it in the folder, if there is one, without its masks, so that it stays small."""
+    """Render a clip and store it in the folder, if given.
+
+    The clip is returned without its masks, so that it stays small.
+    """
     clip = balanced_clip(options, place)
     if folder is not None:
         _store(clip, folder, _name(clip, place), masks=options.masks)
@@ -152,9 +155,9 @@ def synthetic_dataset(
 ) -> SyntheticSets:
     """Render a dataset.
 
-    With a folder, frames go to its `media/`, masks to `masks/` and ground truth per frame to `truth.csv`, and the
-    caller writes the tables. Without a folder, everything stays in memory. `clips` are the dataset's clips in order, if
-    already rendered elsewhere (`stored_clip`).
+    With a folder, frames are written to its `media/`, masks to its `masks/`, and the ground truth of each frame to its
+    `truth.csv`. The caller writes the tables. Without a folder, everything stays in memory. `clips` are the dataset's
+    clips in order, if already rendered elsewhere (`stored_clip`).
 
     >>> small = SyntheticOptions(world=WorldOptions(size=32, frames=3), videos=2)
     >>> made = synthetic_dataset(small)
@@ -184,7 +187,8 @@ def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
     for place, pixels in enumerate(clip.frames):
         write_bytes(folder / f"media/{name}/{place:06d}.png", png_bytes(pixels))
         if masks:
-            # Visible masks do not overlap, so one image holds them all: track + 1, and 0 for none.
+            # Visible masks do not overlap, so one image can contain them all: track + 1, and 0 where there is no
+            # object.
             numbered = (clip.masks_visible[place] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
             write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))
 

@@ -1,4 +1,4 @@
-"""Six things people make or pick, each drawn from a few parts whose proportions vary."""
+"""Six inanimate objects, each drawn from a few parts whose proportions vary."""
 
 import numpy as np
 

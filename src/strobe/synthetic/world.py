@@ -21,15 +21,16 @@ _FAMILIES = tuple(BACKGROUNDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
-    """The world's settings. Amounts of 1 are lively, 0 disables the effect.
+    """The world's settings. An amount of 1 is lively, and 0 disables the effect.
 
-    `size` is the side of a frame, `frames` the length of a clip (odd, with the anchor in the middle). A clip has
-    between `objects_min` and `objects_max` objects of the classes, up to `distractors` things of no class behind them
-    and up to `occluders` in front. `object_scale` is the range of diameters as shares of the side. `blur` is the share
-    of a frame's time during which the shutter is open. With probability `background_correlation` the background is the
-    home of the main object's class, otherwise any of the eight with equal probability. Below 0, its absolute value is
-    the probability of a background that is not the home. With probability `texture_faithful` an object has its class's
-    usual texture, otherwise any.
+    `size` is the side of a frame, and `frames` is the length of a clip (odd, with the anchor in the middle). A clip has
+    between `objects_min` and `objects_max` objects with a class. Behind these objects are up to `distractors` objects
+    without a class, and in front of them are up to `occluders` such objects. `object_scale` is the range of diameters
+    as shares of the side. `blur` is the share of a frame's time during which the shutter is open. With probability
+    `background_correlation`, the background is the home of the main object's class. Otherwise it is any of the eight
+    backgrounds, with equal probability. If `background_correlation` is below 0, its absolute value is the probability
+    of a background that is not the home. With probability `texture_faithful` an object has its class's usual texture,
+    otherwise any texture.
     """
 
     size: int = 128
@@ -67,13 +68,13 @@ class WorldOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clip:
-    """A rendered clip of T frames and N objects. Object 0 is the main one, and `label` is its class.
+    """A rendered clip of T frames and N objects. Object 0 is the main object, and `label` is its class.
 
     `frames` is (T, H, W, 3) uint8. `labels` (N,) are classes, and an object's index is its track. `boxes` (T, N, 4)
-    surround the visible part and `boxes_full` (T, N, 4) everything inside the frame, NaN where there is nothing.
-    `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion` (T, N) is the covered
-    share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object inside the frame.
-    `background` is the family's index in BACKGROUNDS.
+    surround the visible part of an object, and `boxes_full` (T, N, 4) its whole part inside the frame; NaN if nothing
+    is visible. `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion` (T, N) is
+    the covered share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object inside the
+    frame. `background` is the family's index in BACKGROUNDS.
     """
 
     seed: int
@@ -120,10 +121,10 @@ class World:
         background: str | None = None,
         offsets: Sequence[int] | None = None,
     ) -> Clip:
-        """Render the clip of a seed. `label` fixes the main object's class, `background` the background's family.
+        """Render the clip of a seed. `label` fixes the main object's class, and `background` the background's family.
 
-        Neither changes anything else: another background gives the same clip over that background. `offsets` selects
-        frames, counted from the anchor. Their noise is that of a separate clip.
+        Neither option changes anything else: with another background, the rest of the clip is the same. `offsets`
+        selects frames, counted from the anchor. These frames have the noise of a separate clip.
         """
         options = self.options
         expect(seed >= 0, "seed", ">= 0", seed)
@@ -138,7 +139,7 @@ class World:
         ground = self._ground(family, ground_rng)
         camera = actors.random_motion(camera_rng, options.size, 0.5 * options.motion)
         behind, before = self._clutter(clutter_rng, objects[0])
-        # The main object is drawn last of the objects, so others may pass behind it but never over it.
+        # The main object is drawn last, so other objects may pass behind it but never in front of it.
         scene = _Scene(options, ground, camera, [*behind, *reversed(objects), *before])
         half = options.frames // 2
         moments = tuple(range(-half, half + 1)) if offsets is None else tuple(offsets)
@@ -171,7 +172,10 @@ class World:
     def _free_place(
         self, rng: np.random.Generator, diameter: float, others: list[Actor], diameters: list[float]
     ) -> tuple[float, float]:
-        """Return the one of a dozen random positions inside the frame that is farthest from the existing ones."""
+        """Choose a dozen random positions inside the frame.
+
+        Return the position that is farthest from the existing positions.
+        """
         edge = min(0.5 * diameter, 0.5 * self.options.size)
         tries = rng.uniform(edge, self.options.size - edge, (12, 2))
         if not others:
@@ -184,7 +188,7 @@ class World:
         return float(best[0]), float(best[1])
 
     def _ground(self, family: str, rng: np.random.Generator) -> PillowImage.Image:
-        # The painting's seed depends on the family, so that a background requested by name is always the same one.
+        # The painting's seed depends on the family, so that a background requested by name is always the same.
         own = np.random.default_rng([int(rng.integers(2**32)), _FAMILIES.index(family)])
         return background(family, int(self.options.size * 1.5), own)
 
@@ -250,7 +254,7 @@ class _Scene:
         return replace(actor, centre=(actor.centre[0] - float(x), actor.centre[1] - float(y)))
 
     def expose(self, moment: float) -> NDArray[np.uint8]:
-        """Render one frame, averaged over the time the shutter is open."""
+        """Render one frame, averaged over the time during which the shutter is open."""
         open_for = self._options.blur
         count = self._subframes(moment, open_for)
         moments = [moment + open_for * ((place + 0.5) / count - 0.5) for place in range(count)]
@@ -285,7 +289,10 @@ class _Scene:
 
 
 def _family(home: str, correlation: float, rng: np.random.Generator) -> str:
-    """Choose the background's family: the home with the correlation's probability, or below 0 another, else any."""
+    """Choose the background's family.
+
+    It is the home with the correlation's probability (if below 0, another family), else any family.
+    """
     if rng.uniform() >= abs(correlation):
         return str(rng.choice(_FAMILIES))
     return home if correlation > 0 else str(rng.choice([name for name in _FAMILIES if name != home]))
@@ -298,7 +305,7 @@ def _seen_by_sensor(
     light_rng: np.random.Generator,
     noise_rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
-    """Apply light that falls from one side and drifts, and a little noise."""
+    """Apply drifting light from one side, and a little noise."""
     heading, level = light_rng.uniform(0, 2 * np.pi), light_rng.uniform(0.75, 1.1)
     tint = 1 + options.lighting * light_rng.uniform(-0.08, 0.08, 3)
     swing, speed, phase = light_rng.uniform(0, 0.12), light_rng.uniform(0.1, 0.6), light_rng.uniform(0, 2 * np.pi)
@@ -316,7 +323,7 @@ def _seen_by_sensor(
 
 
 def _boxes_of(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the tight box of every mask, NaN for an empty one, far corner exclusive."""
+    """Return the tight box of every mask, far corner exclusive; NaN for an empty mask."""
     boxes = np.full((*masks.shape[:2], 4), np.nan)
     for place, track in np.argwhere(masks.any(axis=(2, 3))):
         columns = np.flatnonzero(masks[place, track].any(axis=0))

@@ -1,4 +1,6 @@
-"""Train a detector that computes its own losses, like torchvision's: images and boxes in, a dict of losses out."""
+"""Train a detector that computes its own losses, like torchvision's: it takes images and boxes and returns a dict of
+losses.
+"""
 
 from typing import Any
 
@@ -20,7 +22,9 @@ __all__ = ["BoxTrainer", "Truth"]
 
 
 class Truth:
-    """The objects of every frame of a dataset: corners (N, 4) in its pixels, classes (N,), and its size."""
+    """The objects of every frame of a dataset: corners (N, 4) in pixels of the frame, classes (N,), and the frame's
+    size.
+    """
 
     def __init__(self, dataset: Dataset, sizes_hw: Ints) -> None:
         self.sizes_hw = sizes_hw
@@ -67,12 +71,12 @@ class BoxTrainer(Optimisation):
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of this process's part of the batch."""
         draw = self.schedule.draw(number)
-        own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
+        own, batch_size = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         total = torch.zeros((), device=self.device)
         for part in parts_of(len(own.rows), self.recipe.accumulate):
             some = own.part(part)
             images, targets = self._sample(some.rows, some.crops[:, 2] > 0)
-            loss = sum(self.module(images, targets).values()) * len(images) / whole
+            loss = sum(self.module(images, targets).values()) * len(images) / batch_size
             loss.backward()
             total += loss.detach()
         return total

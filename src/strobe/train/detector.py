@@ -22,7 +22,7 @@ __all__ = ["GridNet", "GridTrainer", "Samples", "targets"]
 
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
-"""A cell is assigned to an object if it is inside it and within this many cells of its centre."""
+"""A cell is assigned to an object if the cell is inside the object's box and within this many cells of its centre."""
 
 
 class GridNet(Protocol):
@@ -87,7 +87,9 @@ def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np
 
 
 class GridTrainer(Optimisation):
-    """A grid network in training. Draws follow sequentially from the seed, and resuming repeats them.
+    """A grid network in training.
+
+    The seed determines all random draws and their order, and a resumed training repeats them.
 
     With one thread, the same recipe, seed and samples give bit-identical weights on one machine.
     """
@@ -100,7 +102,7 @@ class GridTrainer(Optimisation):
         self._draws, self._next = self._endless(), 0
 
     def make_optimiser(self) -> Any:
-        """Everything is decayed, as when the shipped weights were trained."""
+        """Return an optimiser that decays every parameter, as for the shipped weights."""
         recipe = self.recipe
         return torch.optim.AdamW(self.module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
 
@@ -123,7 +125,9 @@ class GridTrainer(Optimisation):
         return loss.detach()
 
     def _endless(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any], NDArray[Any]]]:
-        """Yield each step's samples in shuffled order, every one once per epoch, and their augmentation."""
+        """Yield each step's samples and their augmentation. The order is shuffled, and each sample occurs once per
+        epoch.
+        """
         rng, size = np.random.default_rng(self.seed), self._batch_size
         order: list[int] = []
         while True:
@@ -150,7 +154,7 @@ def _batch(
     gains: NDArray[Any],
     lifts: NDArray[Any],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return some samples, some of them mirrored, with slightly changed brightness and contrast."""
+    """Return a batch of samples, with random mirroring, brightness and contrast."""
     images, classes, corners = samples.images[rows], samples.classes[rows], samples.corners[rows].copy()
     images[mirrored] = images[mirrored, :, ::-1]
     classes[mirrored] = classes[mirrored, :, ::-1]
@@ -173,18 +177,18 @@ def _loss(network: GridNet, images: Tensor, classes: Tensor, corners: Tensor) ->
     owned = classes >= 0
     count = owned.sum().clamp(min=1)
     overlap, general = _iou(boxes[owned], corners[owned])
-    wanted = torch.zeros_like(scores)
-    wanted[owned] = functional.one_hot(classes[owned], scores.shape[-1]).float() * overlap.detach()[:, None]
+    target = torch.zeros_like(scores)
+    target[owned] = functional.one_hot(classes[owned], scores.shape[-1]).float() * overlap.detach()[:, None]
     probability = scores.sigmoid()
-    focal = (probability - wanted).abs().pow(2) * functional.binary_cross_entropy_with_logits(
-        scores, wanted, reduction="none"
+    focal = (probability - target).abs().pow(2) * functional.binary_cross_entropy_with_logits(
+        scores, target, reduction="none"
     )
     asked = (classes != IGNORED)[..., None]
     return (focal * asked).sum() / count + 2.0 * (1 - general).sum() / count
 
 
 def _iou(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return intersection over union and its generalised form, of boxes row by row."""
+    """Return the intersection over union of boxes, row by row, and its generalised form."""
     low, high = torch.maximum(a[:, :2], b[:, :2]), torch.minimum(a[:, 2:], b[:, 2:])
     shared = (high - low).clamp(min=0).prod(dim=1)
     union = (a[:, 2:] - a[:, :2]).prod(dim=1) + (b[:, 2:] - b[:, :2]).prod(dim=1) - shared

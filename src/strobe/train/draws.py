@@ -1,4 +1,6 @@
-"""Derive each step's batch from its number, so that resuming needs no replay and all processes draw the same."""
+"""Derive each step's batch from the step's number. So resuming needs no replay, and all processes draw the same
+batch.
+"""
 
 import hashlib
 from dataclasses import dataclass

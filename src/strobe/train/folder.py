@@ -59,7 +59,7 @@ class Point:
             found = getattr(self, first), getattr(self, second)
             if None not in found:
                 return found
-        raise StrobeError("a point of a training has no figures")
+        raise StrobeError("a point of the training curves has no values")
 
 
 FIGURES = (("map_orig", "map_pmk"), ("samples_named", "held_out_named"), ("acc_orig", "acc_pmk"))
@@ -67,7 +67,7 @@ FIGURES = (("map_orig", "map_pmk"), ("samples_named", "held_out_named"), ("acc_o
 
 
 def curves_csv(history: Sequence[Point]) -> str:
-    """Return the points as a table. A figure that no point has gets no column."""
+    """Return the points as a table. If a figure is missing from every point, it gets no column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [
@@ -98,24 +98,24 @@ class TrainFolder:
             yield
 
     def is_done(self) -> bool:
-        """Return whether this training is finished. Raises StrobeError if the folder belongs to another."""
+        """Return whether this training is finished. Raises StrobeError if the folder belongs to another training."""
         settle(self.path, sweep=True)
         about = inside(self.path, _ABOUT)
         if about.is_file():
-            told = read_json(about)
+            stored = read_json(about)
             with in_file(about, hint="remove the folder to train again"):
-                if not isinstance(told, dict) or not isinstance(told.get("facts"), dict):
-                    raise StrobeError("not what strobe train writes")
-            if told["facts"] != self.facts:
+                if not isinstance(stored, dict) or not isinstance(stored.get("facts"), dict):
+                    raise StrobeError("not a file that strobe train wrote")
+            if stored["facts"] != self.facts:
                 raise StrobeError(
-                    f"{printable(self.path)} holds another training ({_difference(told['facts'], self.facts)}); "
-                    "choose another folder, or give the settings it was begun with to go on"
+                    f"{printable(self.path)} contains another training ({_difference(stored['facts'], self.facts)}); "
+                    "choose another folder, or use the settings it was started with to resume it"
                 )
-            return bool(told.get("done"))
+            return bool(stored.get("done"))
         other = [entry.name for entry in self.path.iterdir() if entry.name != LOCK]
         if other:
             first = printable(other[0])
-            raise StrobeError(f"{printable(self.path)} holds other files ({first}); choose another folder")
+            raise StrobeError(f"{printable(self.path)} contains other files ({first}); choose another folder")
         return False
 
     def begin(self, files: Mapping[str, str]) -> None:
@@ -136,11 +136,11 @@ class TrainFolder:
         write_text(self.path / _CURVES, curves_csv(history))
 
     def load(self, *, device: str) -> tuple[dict[str, Any], list[Point]] | None:
-        """Return the checkpoint and the points up to it. None if there is none yet."""
+        """Return the checkpoint and the points up to it, or None without a checkpoint."""
         path = inside(self.path, _CHECKPOINT)
         if not path.is_file():
             return None
-        broken = InvalidFile(path, "not a checkpoint that can be read", hint="remove it to start again")
+        broken = InvalidFile(path, "not a readable checkpoint", hint="remove it to start again")
         try:
             state = torch.load(io.BytesIO(_content(path)), map_location=device, weights_only=True)
         except (RuntimeError, EOFError, ValueError, OSError, KeyError, pickle.UnpicklingError) as error:
@@ -178,7 +178,7 @@ class TrainFolder:
         except CannotWrite as error:
             plain = re.sub(r"\.staging-[^/]*/put/", "", str(error))
             kept = "the checkpoint is kept, and " if self.has_checkpoint else ""
-            raise CannotWrite(f"{plain}; {kept}the same command finishes once it can be written") from error
+            raise CannotWrite(f"{plain}; {kept}run the same command again once the disk can be written") from error
 
 
 def _content(path: Path) -> bytes:
@@ -188,7 +188,9 @@ def _content(path: Path) -> bytes:
         return whole
     digest, _, content = whole[len(_HEAD) :].partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != digest:
-        raise InvalidFile(path, "it is not what was written (its digest differs)", hint="remove it to start again")
+        raise InvalidFile(
+            path, "the file was changed after strobe wrote it (its digest differs)", hint="remove it to start again"
+        )
     return content
 
 

@@ -30,17 +30,17 @@ class LatentNet(Protocol):
     """A torch module from latents (N, L) and classes (N,) to images (N, C, H, W) in 0 … 1."""
 
     def __call__(self, latents: Tensor, classes: Tensor) -> Tensor:
-        """The images."""
+        """Return the images."""
 
 
 class DiscriminatorNet(Protocol):
     """A torch module from images and classes to realness (N,) and class scores (N, K)."""
 
     def __call__(self, images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both."""
+        """Return realness and class scores."""
 
     def tune(self) -> None:
-        """Called once before every step."""
+        """Update the state that the forward only reads, once before every step."""
 
 
 class GanTrainer(Optimisation):
@@ -77,7 +77,7 @@ class GanTrainer(Optimisation):
         self._compiles, self._say = compiles, say
 
     def make_optimiser(self) -> Any:
-        """Adam without momentum, as is usual for adversarial training."""
+        """Return Adam without momentum, as is usual for adversarial training."""
         return self._adam(self._parameters)
 
     def _adam(self, parameters: list[Any]) -> Any:
@@ -87,9 +87,9 @@ class GanTrainer(Optimisation):
     # -- a step --------------------------------------------------------------------------------------------------
 
     def step(self, number: int) -> Tensor:
-        """Run the discriminator's step, then the generator's on the same generated images.
+        """Run the discriminator's step, then the generator's step on the same generated images.
 
-        Returns the former's loss.
+        Returns the discriminator's loss.
         """
         if self._compiles:
             self._compile(number)
@@ -99,17 +99,17 @@ class GanTrainer(Optimisation):
             for group in optimiser.param_groups:
                 group["lr"] = rate
         self.critic.tune()
-        told, made = self._losses(number)
-        told.backward()
+        loss, generated = self._losses(number)
+        loss.backward()
         self.critic_optimiser.step()
         self.critic_optimiser.zero_grad(set_to_none=True)
-        self._fool(*made).backward()
+        self._fool(*generated).backward()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         if self.average is not None:
             self._follow(number)
-        self._pending.append((number, told.detach()))
-        return told.detach()
+        self._pending.append((number, loss.detach()))
+        return loss.detach()
 
     def _losses(self, number: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the discriminator's loss, and the generated images."""
@@ -172,12 +172,12 @@ class GanTrainer(Optimisation):
         except Exception as error:  # a missing or failing compiler raises arbitrary exceptions
             self._generate, self._criticise = self.module, self.critic
             if self._say is not None:
-                self._say.note(f"not compiled ({type(error).__name__}); slower, and the same otherwise")
+                self._say.note(f"not compiled ({type(error).__name__}); training is slower, with the same results")
         self.critic.requires_grad_(True)
         for optimiser in (self.optimiser, self.critic_optimiser):
             optimiser.zero_grad(set_to_none=True)
 
-    # -- what has come of it -------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------
 
     def settle(self, standing: Any, *, batches: int = _STANDING) -> Any:
         """Return the network to use, with the norms of its averaged weights measured by `standing(network, draws)`."""

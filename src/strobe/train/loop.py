@@ -1,4 +1,4 @@
-"""The training loop: resume, evaluate on the held-out side, write checkpoints, detect the plateau."""
+"""The training loop: resume, evaluate on held-out data, write checkpoints, and detect the plateau."""
 
 import time
 from contextlib import suppress
@@ -21,7 +21,7 @@ __all__ = ["ClassifierMeasure", "HeldOutMeasure", "Plateau", "run"]
 
 
 class Plateau:
-    """Divides the learning rate by ten after `patience` epochs in a row with too little improvement of the loss."""
+    """Divides the learning rate by ten after `patience` consecutive epochs with too little improvement of the loss."""
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
@@ -53,7 +53,7 @@ class HeldOutMeasure(Protocol):
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The names of the two figures in a point of the curves."""
+        """The names of the two values at each point of the curves."""
 
     def measure(self, trainer: Any) -> tuple[float, float]:
         """Return the two figures of the current network."""
@@ -68,12 +68,12 @@ class ClassifierMeasure:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The accuracies' names."""
+        """The display names of the two accuracies."""
         return "acc_orig", "acc_pmk"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The same names."""
+        """The keys, which equal the display names."""
         return self.names
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
@@ -105,13 +105,13 @@ def run(
     say: Progress = progress if first else Silent()
     plateau, start, spent = Plateau(trainer.recipe.patience), 0, 0.0
     history: list[Point] = []
-    found = folder.load(device=trainer.device)
-    if found is not None:
-        state, history = found
+    checkpoint = folder.load(device=trainer.device)
+    if checkpoint is not None:
+        state, history = checkpoint
         trainer.load_state(state)
         start, spent = int(state["step"]), float(state["seconds"])
         plateau.best, plateau.waited = float(state["plateau"][0]), int(state["plateau"][1])
-        say.note(f"going on after step {start} of {steps}")
+        say.note(f"resuming after step {start} of {steps}")
     begin = saved = time.monotonic()
     done = start
     points = set(np.linspace(0, steps, evaluations + 1).round().astype(int).tolist())
@@ -130,7 +130,7 @@ def run(
             log.scalars(_scalars(point), step=step)
 
     try:
-        if found is None:
+        if checkpoint is None:
             measure(0)
         with say.task(f"{trainer.recipe.name}: steps", steps - start) as advance:
             for step in range(start, steps):
@@ -146,13 +146,13 @@ def run(
                     saved = time.monotonic()
                 advance(1)
                 if minutes is not None and done < steps and seconds() > 60 * minutes:
-                    say.note(f"ended after {done} of {steps} steps: {minutes:g} minutes are over")
+                    say.note(f"stopped after {done} of {steps} steps, because {minutes:g} minutes have passed")
                     if done not in points:
                         measure(done)
                     break
         if first:
-            # If the last files cannot be written, no training progress is lost. If even this checkpoint does not fit,
-            # the previous one is kept, and the remaining writes report the error.
+            # If the last files cannot be written, no training progress is lost. If there is no space even for this
+            # checkpoint, the previous one is kept, and the remaining writes report the error.
             with suppress(CannotWrite):
                 save(done)
     except Diverged as error:
@@ -162,8 +162,8 @@ def run(
         if not out_of_memory(error):
             raise
         raise StrobeError(
-            f"{printable(folder.path)}: out of memory; do a step in parts with --set accumulate=4, or make batch or "
-            "--image-size smaller"
+            f"{printable(folder.path)}: out of memory; split each step with --set accumulate=4, or use a smaller batch "
+            "or --image-size"
         ) from error
     return history
 
@@ -185,12 +185,12 @@ def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds
         **figures,
     )
     last = trainer.steps / trainer.steps_per_epoch
-    said = (
+    summary = (
         "before training" if loss is None else f"epoch {round(epoch, 2):.4g} of {round(last, 2):.4g}: loss {loss:.4f}"
     )
     if largest is not None:
-        said += f" (the largest of each set in eval mode: {largest:.4f})"
-    say.note(f"{said}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
+        summary += f" (mean of the largest loss of each set, in eval mode: {largest:.4f})"
+    say.note(f"{summary}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
     return point
 
 

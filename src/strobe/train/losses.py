@@ -1,4 +1,6 @@
-"""The losses of the recipes. `worst` is cheap: members are scored without gradients, and only one is trained on."""
+"""The losses of the recipes. `worst` is cheap: members are scored without gradients, and only one of them is trained
+on.
+"""
 
 from collections.abc import Callable
 
@@ -36,7 +38,7 @@ def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance of two answers (N, C), (N,): the mean of the divergences in both directions."""
+    """Return the distance between two answers (N, C) as (N,): the mean of the divergences in both directions."""
     log_a, log_b = functional.log_softmax(a.float(), dim=1), functional.log_softmax(b.float(), dim=1)
     return 0.5 * ((log_a.exp() - log_b.exp()) * (log_a - log_b)).sum(dim=1)
 

@@ -15,7 +15,7 @@ from strobe.train.recipe import Recipe
 
 __all__ = ["Diverged", "Length", "Optimisation", "parts_of"]
 
-_NO_PARAMETER = "the model has no parameter that can be trained"
+_NO_PARAMETER = "the model has no trainable parameter"
 
 
 class Diverged(StrobeError):
@@ -27,11 +27,11 @@ class Length(Protocol):
 
     @property
     def steps(self) -> int:
-        """Steps in total."""
+        """The total number of steps."""
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps per epoch."""
+        """The number of steps per epoch."""
 
 
 class Optimisation:
@@ -112,7 +112,7 @@ class Optimisation:
         return recipe.learning_rate * self.rate_factor * warm * falling
 
     def make_optimiser(self) -> Any:
-        """Norms and biases are not decayed."""
+        """Return the optimiser. Norms and biases are not decayed."""
         recipe, fused = self.recipe, self.device.startswith("cuda")
         decayed = [one for one in self._parameters if one.ndim > 1]
         others = [one for one in self._parameters if one.ndim <= 1]
@@ -125,18 +125,21 @@ class Optimisation:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def _follow(self, number: int) -> None:
-        """Move the averaged weights towards the trained ones. Early steps count more, or the start would linger."""
+        """Move the averaged weights towards the trained ones.
+
+        Early steps count more, so that the random start is soon forgotten.
+        """
         decay = min(self.recipe.ema, (1 + number) / (10 + number))
         average: Any = self.average
         torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
         for mine, theirs in zip(average.buffers(), self.module.buffers(), strict=True):
             mine.copy_(theirs)
 
-    # -- what has come of it -------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------
 
     @property
     def result(self) -> Any:
-        """The network to use: the average, or the trained one."""
+        """The network to use: the one with averaged weights, or the trained one."""
         return self.module if self.average is None else self.average
 
     def check(self) -> None:
@@ -147,15 +150,16 @@ class Optimisation:
         for (number, _), value in zip(self._pending, values, strict=True):
             if not math.isfinite(value):
                 raise Diverged(
-                    f"the loss of step {number} is not a number; a smaller learning rate helps most "
-                    "(--set learning_rate=…)"
+                    f"the loss of step {number} is not a number; try a smaller learning rate (--set learning_rate=…)"
                 )
             self._sums = [one + value for one in self._sums]
             self._counts = [count + 1 for count in self._counts]
         self._pending.clear()
 
     def mean_loss(self, which: int) -> float:
-        """Return the mean loss since the last call with this `which`, 0 or 1, two independent counters."""
+        """Return the mean loss since the last call with the same `which`, 0 or 1. `which` selects one of two
+        independent counters.
+        """
         self.check()
         mean = self._sums[which] / max(1, self._counts[which])
         self._sums[which], self._counts[which] = 0.0, 0
@@ -170,7 +174,9 @@ class Optimisation:
 
     def _add_largest(self) -> None:
         if self._largest:
-            for one in torch.stack(self._largest).tolist():  # one by one: a stop in between changes no bit
+            for one in torch.stack(
+                self._largest
+            ).tolist():  # added one by one, so a resumed training sums in the same order
                 self._largest_sum += one
             self._largest_count += len(self._largest)
             self._largest.clear()

@@ -1,4 +1,6 @@
-"""Prepared frames: made once, stored as 8-bit pixels in one memory-mapped file, on the device if they fit."""
+"""Prepared frames: made once and stored as 8-bit pixels in one memory-mapped file. They are copied to the device if
+they fit.
+"""
 
 import hashlib
 import json
@@ -66,7 +68,7 @@ def kept_table(
     *,
     most_bytes: int,
 ) -> NDArray[Any]:
-    """Return a memory-mapped table, made once for its `names`. Other processes that need it meanwhile wait.
+    """Return a memory-mapped table, made once for its `names`. Other processes that need it wait until it is done.
 
     If the tables in the folder exceed `most_bytes`, the least recently used ones are deleted.
     """
@@ -75,7 +77,7 @@ def kept_table(
         size = "×".join(map(str, reversed(shape[1:3])))
         raise StrobeError(
             f"{shape[0]:,} frames of {size} need {needed / 1e9:.1f} GB, more than --cache-gb {most_bytes / 1e9:g}; "
-            "allow more, or use a smaller --image-size"
+            "raise --cache-gb, or use a smaller --image-size"
         )
     digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()
     path = folder / f"{digest[:32]}.npy"
@@ -85,11 +87,11 @@ def kept_table(
                 _make(path, shape, dtype, fill, most_bytes=most_bytes - needed)
     os.utime(path)  # mark as used
     try:
-        found = np.load(path, mmap_mode="r")
+        table = np.load(path, mmap_mode="r")
     except (ValueError, OSError, EOFError) as error:
-        raise InvalidFile(path, "prepared frames that cannot be read", hint="remove it") from error
-    expect(found.shape == shape and found.dtype == dtype, str(path), f"a table {shape}", found.shape)
-    return np.asarray(found)
+        raise InvalidFile(path, "this cache of prepared frames cannot be read", hint="remove it") from error
+    expect(table.shape == shape and table.dtype == dtype, str(path), f"a table {shape}", table.shape)
+    return np.asarray(table)
 
 
 def _make(
@@ -114,7 +116,7 @@ def _make_room(folder: Path, most_bytes: int) -> None:
 
 
 class Pixels:
-    """Prepared frames for fast access: in the device's memory if they fit into half of what is free."""
+    """Prepared frames for fast access: in the device's memory if they fit into half of its free memory."""
 
     def __init__(self, table: NDArray[np.uint8], *, device: str) -> None:
         self.device = device
@@ -155,7 +157,7 @@ class Pixels:
 
 
 def _lines_of(rows: Ints, crops: Ints, reach: int) -> Ints:
-    """Return each frame's row, and its lines in the window tables for down and across, (3, N)."""
+    """Return each frame's row, and its lines in the vertical and the horizontal window table, (3, N)."""
     return np.stack([rows, reach + crops[:, 0], reach + crops[:, 1] + (2 * reach + 1) * crops[:, 2]])
 
 
@@ -166,7 +168,9 @@ def _gathered(table: Tensor, windows: Sequence[Tensor], told: Tensor) -> Tensor:
 
 
 def _shifted(image: NDArray[np.uint8], out: NDArray[np.uint8], down: int, right: int) -> None:
-    """Write the image's shifted window into `out`: blocks are copied, the few lines beyond an edge reflected."""
+    """Write the image's shifted window into `out`: blocks are copied, and the few lines beyond an edge are
+    reflected.
+    """
     height, width = image.shape[:2]
     top, end = max(0, -down), height - max(0, down)
     left, stop = max(0, -right), width - max(0, right)

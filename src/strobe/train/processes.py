@@ -43,16 +43,19 @@ class Processes:
             start += tensor.numel()
 
     def first_then_all(self, work: Callable[[], Found]) -> Found:
-        """Do the work in the first process, then in the others, which find it done. An error is raised in all."""
-        found = _tried(work) if self.is_first else None
+        """Do the work in the first process, then in the others, which then reuse its result.
+
+        An error is raised in all processes.
+        """
+        result = _tried(work) if self.is_first else None
         if self.count > 1:
-            told: list[Any] = [str(found) if isinstance(found, StrobeError) else None]
+            told: list[Any] = [str(result) if isinstance(result, StrobeError) else None]
             distributed.broadcast_object_list(told)
             if not self.is_first:
-                found = StrobeError(told[0]) if told[0] is not None else _tried(work)
-        if isinstance(found, StrobeError):
-            raise found
-        return found  # type: ignore[return-value]  # set in either process
+                result = StrobeError(told[0]) if told[0] is not None else _tried(work)
+        if isinstance(result, StrobeError):
+            raise result
+        return result  # type: ignore[return-value]  # set in either process
 
 
 def _tried(work: Callable[[], Found]) -> Found | StrobeError:
@@ -73,7 +76,7 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
     on_gpu = device.startswith("cuda")
     if on_gpu:
         if local >= torch.cuda.device_count():
-            raise StrobeError(f"{count} processes and {torch.cuda.device_count()} GPU(s) here: one GPU a process")
+            raise StrobeError(f"{count} processes need {count} GPUs, but this machine has {torch.cuda.device_count()}")
         device = f"cuda:{local}"
         torch.cuda.set_device(local)
     distributed.init_process_group("nccl" if on_gpu else "gloo")
@@ -122,5 +125,7 @@ def shared_norms(module: Any) -> None:
         if isinstance(one, plain) and not isinstance(one, _Shared):
             kind = type(one)
             if kind not in plain and not (hasattr(one, "act") and hasattr(one, "drop")):
-                raise StrobeError(f"its {kind.__name__} layers cannot share statistics; train it in one process")
+                raise StrobeError(
+                    f"layers of type {kind.__name__} cannot share statistics between processes; train it in one process"
+                )
             one.__class__ = type(kind.__name__, (_Shared, kind), {})

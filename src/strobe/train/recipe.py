@@ -23,7 +23,7 @@ _PER_MODEL = "for"
 class Recipe:
     """How to train, independent of model and data.
 
-    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss` is one of
+    `frames`: an epoch uses every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss` is one of
 
     - `average`: the mean over the batch
     - `worst`: the worst member of each set within `k` (0: the sets' full reach)
@@ -92,16 +92,19 @@ class Recipe:
         expect(0 < self.learning_rate <= 100, "learning_rate", "above 0, at most 100", self.learning_rate)
         expect(self.accumulate <= self.batch, "accumulate", f"at most the batch ({self.batch})", self.accumulate)
         right = bool(self.severities) and all(1 <= severity <= 5 for severity in self.severities)
-        expect(right, "severities", "numbers of 1 to 5", list(self.severities))
+        expect(right, "severities", "integers from 1 to 5", list(self.severities))
         plain = self.loss == "average" or not (self.corruption or self.eps)
-        expect(plain, "loss", "average where images are corrupted or attacked", self.loss)
-        expect(not (self.corruption and self.eps), "eps", "0 where images are corrupted", self.eps)
-        expect(not (self.eps and self.multi_label), "multi_label", "false where images are attacked", True)
+        expect(plain, "loss", "average if images are corrupted or attacked", self.loss)
+        expect(not (self.corruption and self.eps), "eps", "0 if images are corrupted", self.eps)
+        expect(not (self.eps and self.multi_label), "multi_label", "false if images are attacked", True)
         whole = self.trains == "all" or not (self.corruption or self.eps)
-        expect(whole, "trains", "all where images are corrupted or attacked", self.trains)
+        expect(whole, "trains", "all if images are corrupted or attacked", self.trains)
         adversaries = self.trains == "gan"
         expect(
-            adversaries == (self.optimiser == "adam"), "optimiser", "adam for a gan and nothing else", self.optimiser
+            adversaries == (self.optimiser == "adam"),
+            "optimiser",
+            "adam for a gan, and another optimiser for other recipes",
+            self.optimiser,
         )
         expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
         expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
@@ -129,7 +132,7 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine a result as plain JSON: all but name and description.
 
-        Later keys are left out where they change nothing, so that trainings started before can resume.
+        Keys added in later versions are left out at their defaults, so that older trainings can resume.
         """
         told = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
         return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}
@@ -154,7 +157,7 @@ def shipped() -> dict[str, str]:
 
 
 def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
-    """Return the recipe of this name, or in the file of this path, for a model, with `key=value` changes.
+    """Return a model's recipe by its name, or by the path of its file, with `key=value` changes applied.
 
     A change of `epochs` sets `steps` to 0, so that it is not ignored.
 
@@ -177,21 +180,21 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
             raise UnknownName("recipe", name, known, hint=f"known: {', '.join(known)}, or the path of a .toml file")
         text, own, where = _text(name), name, f"recipe {name}"
     with in_file(where):
-        found = _parsed(text, where)
-        per_model = found.pop(_PER_MODEL, {})
+        content = _parsed(text, where)
+        per_model = content.pop(_PER_MODEL, {})
         expect(isinstance(per_model, dict), _PER_MODEL, "tables by model name", per_model)
-        _known(found, where)
+        _known(content, where)
         for pattern, settings in per_model.items():
             expect(isinstance(settings, dict), f"{_PER_MODEL}.{pattern}", "a table", settings)
             _known(settings, where)
             if fnmatchcase(_architecture(model), pattern):
-                found |= settings
-        recipe = _recipe(own, found)
+                content |= settings
+        recipe = _recipe(own, content)
     for change in changes:
         setting = _change(change)
-        # Of the two keys, the last one given determines the length of the training.
-        found |= {"steps": 0, **setting} if "epochs" in setting else setting
-    return _recipe(own, found) if changes else recipe
+        # `epochs` and `steps` both set the length of the training. The last one given counts.
+        content |= {"steps": 0, **setting} if "epochs" in setting else setting
+    return _recipe(own, content) if changes else recipe
 
 
 def _recipe(name: str, content: Mapping[str, Any]) -> Recipe:
@@ -225,7 +228,7 @@ def _architecture(model: str) -> str:
 
 
 def _change(text: str) -> dict[str, Any]:
-    """Parse `key=value` as TOML. A word without quotes is text."""
+    """Parse `key=value` as TOML. A value without quotes that is not valid TOML is text."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:

@@ -1,4 +1,4 @@
-"""The training data as arrays: the target of every frame, and for every set the members that count."""
+"""The training data as arrays: the target of every frame, and the members of every set that count."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +25,9 @@ class Targets:
 
 
 def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
-    """Return the class of each set row by the dataset's label rule. Among several, the largest box decides.
+    """Return the class of each set row by the dataset's label rule.
+
+    If a row has several classes, the largest box decides.
 
     Raises StrobeError if nothing decides between several labels, unless `multi_label`.
     """
@@ -43,25 +45,25 @@ def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
         if len(lost):
             key = printable(dataset.frames.key[lost[0]])
             raise StrobeError(
-                f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no box that says which "
-                f"object is the largest, first {key}; train on all of them with --multi-label"
+                f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no boxes to find the "
+                f"largest object, first {key}; train on all labels with --multi-label"
             )
     if not (label[judged] != _NONE).any():
-        raise StrobeError(f"{printable(dataset.name)}: none of its frames has a label, so there is nothing to train on")
+        raise StrobeError(f"{printable(dataset.name)}: no frame has a label, so there is nothing to train on")
     return Targets(label[judged].astype(np.int64), has[judged])
 
 
 def _largest(dataset: Dataset) -> Ints:
     """Return the label of each frame's largest box, (F,), −1 if there is none. Crowds are not objects."""
-    found = np.full(len(dataset.frames), _NONE, dtype=np.int64)
+    label_of_frame = np.full(len(dataset.frames), _NONE, dtype=np.int64)
     boxes = dataset.boxes
     if boxes is None:
-        return found
+        return label_of_frame
     area = np.prod(boxes.xyxy[:, 2:] - boxes.xyxy[:, :2], axis=1)
     order = np.argsort(area, kind="stable")
     order = order[~boxes.crowd[order].astype(bool)]
-    found[boxes.frame[order]] = boxes.label[order]  # the last one written is the largest
-    return found
+    label_of_frame[boxes.frame[order]] = boxes.label[order]  # the last one written is the largest
+    return label_of_frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +140,7 @@ class TrainingSets:
 class HeldOut:
     """The sets a model is evaluated on during training.
 
-    `frames` (N,) are the frame rows to answer, `pixel` their indices among the prepared pixels.
+    `frames` (N,) are the frame rows to answer, and `pixel` has their indices among the prepared pixels.
     """
 
     dataset: Dataset
@@ -148,12 +150,12 @@ class HeldOut:
 
     @classmethod
     def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints) -> "HeldOut":
-        """Return the given sets of a dataset, without unlabelled ones, because no answer to them is right or wrong."""
+        """Return the given sets of a dataset without unlabelled ones, for which no answer is right or wrong."""
         sets = np.asarray(sets)[dataset.labelled[sets]]
         if not len(sets):
             raise StrobeError(
-                f"{printable(dataset.name)}: no held-out set has a label, so nothing can be measured on it; label "
-                "some, or give another dataset with --held-out"
+                f"{printable(dataset.name)}: no held-out set has a label, so strobe cannot measure the model; label "
+                "some sets, or pass another dataset with --held-out"
             )
         chosen = np.isin(dataset.sets.set, sets)
         frames = np.unique(dataset.sets.frame[chosen])

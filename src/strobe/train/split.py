@@ -75,8 +75,8 @@ def sides_of(
         other = held_out
         if other.info.label_space.ids != dataset.info.label_space.ids:
             raise StrobeError(
-                f"{printable(other.name)} has other classes than {printable(dataset.name)}, so it cannot be its "
-                "held-out side"
+                f"{printable(other.name)} does not have the classes of {printable(dataset.name)}, so it cannot be "
+                f"the held-out dataset"
             )
         split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets), is_part=False)
         held_label = targets_of(other, multi_label=multi_label).label[other.sets.is_anchor]
@@ -88,7 +88,7 @@ def sides_of(
     if unseen:
         say.note(f"{len(unseen)} class(es) have no held-out clip, first {printable(unseen[0])}")
     if (trained < 0).any():
-        say.note(f"{int((trained < 0).sum())} set(s) are left out: their anchor has no label")
+        say.note(f"{int((trained < 0).sum())} set(s) are excluded, because their anchor has no label")
     say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
     return split
 
@@ -96,7 +96,7 @@ def sides_of(
 def _check_two_classes(
     dataset: Dataset, training: Ints, other: Dataset, held_out: Ints, *, multi_label: bool, say: Progress
 ) -> None:
-    """Raise StrobeError if all training frames have one class. Print a note if all held-out frames do."""
+    """Raise StrobeError if all training frames have one class. Print a note if all held-out frames have one class."""
     sides = []
     for one, sets in ((dataset, training), (other, held_out)):
         targets, rows = targets_of(one, multi_label=multi_label), np.isin(one.sets.set, sets)
@@ -105,15 +105,15 @@ def _check_two_classes(
     names = [printable(dataset.info.label_space.names[side[0]]) if len(side) == 1 else "" for side in sides]
     if names[0]:
         raise StrobeError(
-            f"{printable(dataset.name)}: everything to train on is of one class ({names[0]}), so a model that always "
+            f"{printable(dataset.name)}: all training clips have one class ({names[0]}), so a model that always "
             "answers it would be 100 % right; add clips of another class"
         )
     if names[1]:
-        say.note(f"all held-out clips are of one class ({names[1]}): a model that always answers it is 100 % right")
+        say.note(f"all held-out clips have one class ({names[1]}), so a model that always answers it is 100 % right")
 
 
 def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed: int) -> Split:
-    """Hold out about `share` of the sources of every class. A class with one source is trained on.
+    """Hold out about `share` of the sources of every class. The only source of a class goes to training.
 
     Sets that share a source, a group or a frame with the same pixels stay together.
     """
@@ -122,7 +122,7 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
     n_parts = int(part.max()) + 1
     if n_parts < 2:
         raise StrobeError(
-            f"{printable(dataset.name)}: all of its sets share one source, so none can be held out; give another "
+            f"{printable(dataset.name)}: all its sets share one source, so none can be held out; pass another "
             "dataset with --held-out"
         )
     label = np.array([np.bincount(label_of_set[part == one] + 1).argmax() - 1 for one in range(n_parts)])
@@ -135,7 +135,7 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
         held[mine[np.argsort(lot[mine])][:count]] = True
     if not held.any():
         raise StrobeError(
-            f"{printable(dataset.name)}: no class has two sources, so none can be held out; give another dataset with "
+            f"{printable(dataset.name)}: no class has two sources, so none can be held out; pass another dataset with "
             "--held-out"
         )
     return Split(training=np.flatnonzero(~held[part]), held_out=np.flatnonzero(held[part]))
@@ -179,8 +179,8 @@ def check_leaks(training: Dataset, training_sets: Ints, held_out: Dataset, held_
     both = sorted(set(left) & set(right))
     if both:
         raise StrobeError(
-            f"{len(both)} source(s) or frame(s) are trained on and held out too, first {printable(left[both[0]])}; "
-            "measuring on them would say nothing: leave them out of one side"
+            f"{len(both)} source(s) or frame(s) are on both the training and the held-out side, first "
+            f"{printable(left[both[0]])}; remove them from one side"
         )
 
 
@@ -192,7 +192,7 @@ def _seen(dataset: Dataset, sets: Ints) -> dict[str, str]:
 
 
 def check_classes(dataset: Dataset, trained: Ints, held: Ints) -> list[str]:
-    """Return the classes not held out. Raises StrobeError if a held-out class has no training data.
+    """Return the classes without held-out data. Raises StrobeError if a held-out class has no training data.
 
     `trained` and `held` are the labels of the sets of each side.
     """
@@ -201,7 +201,7 @@ def check_classes(dataset: Dataset, trained: Ints, held: Ints) -> list[str]:
     if len(missing):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise StrobeError(
-            f"class {printable(names[missing[0]])}{more}: held out, but no clip of it is trained on; add clips of it, "
-            "or leave it out of the held-out dataset"
+            f"class {printable(names[missing[0]])}{more}: it is held out, but has no training clip; add training "
+            "clips, or remove it from the held-out dataset"
         )
     return [names[label] for label in np.setdiff1d(trained, held)]

@@ -45,7 +45,7 @@ class Normal:
         slope, lift = ((1 / (self.divide * std)).float().to(device), (-mean / std).float().to(device))
 
         def normalised(images: Tensor) -> Tensor:
-            # The same up to rounding, in one pass over the pixels.
+            # Algebraically equal to the docstring's formula, in one pass over the pixels.
             return torch.addcmul(lift, images.to(torch.float32, memory_format=torch.channels_last), slope)
 
         return normalised
@@ -54,9 +54,9 @@ class Normal:
 Corrupt = Callable[[Image, int, np.random.Generator], Image]
 """Takes an image, a severity of 1 to 5 and a random generator, and returns the corrupted image."""
 Attack = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor, float, int, torch.Generator], Tensor]
-"""Takes a scoring function for pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps and a random generator.
+"""An attack. Takes a scoring function, pixels in [0, 1] (N, 3, H, W), labels, eps, steps and a random generator.
 
-Returns worse pixels.
+Returns pixels with a larger loss.
 """
 
 
@@ -69,10 +69,10 @@ class Hooks:
 
 
 def quick_precision(device: str, precision: str) -> str:
-    """Return the dtype for scoring a set's members: the fastest that still identifies the worst.
+    """Return the dtype for scoring a set's members: the fastest one that still identifies the worst member.
 
-    A CPU with bfloat16 instructions scores nearly twice as fast in it. Only the choice of the worst member depends on
-    it.
+    A CPU with bfloat16 instructions scores nearly twice as fast in bfloat16. Only the choice of the worst member
+    depends on this dtype.
     """
     if device != "cpu":
         return precision
@@ -87,7 +87,7 @@ class Trainer(Optimisation):
     """A classifier in training.
 
     `precision` is the dtype of training, `scoring` the dtype for comparing members of a set (None: the same). Without
-    `normal`, `pixels` are the network's input as they are: features, for a network that is only a head.
+    `normal`, `pixels` are passed to the network unchanged: features, for a network that is only a head.
     """
 
     def __init__(
@@ -108,7 +108,9 @@ class Trainer(Optimisation):
         module.requires_grad_(True)
         super().__init__(module, recipe, self.schedule, device=pixels.device, seed=seed, processes=processes)
         if self.schedule.batch < self.processes.count:
-            raise StrobeError(f"a batch of {self.schedule.batch} cannot be shared by {self.processes.count} processes")
+            raise StrobeError(
+                f"a batch of {self.schedule.batch} cannot be split between {self.processes.count} processes"
+            )
         self.sets, self.pixels, self.hooks = sets, pixels, hooks or Hooks()
         self._precision, self._scoring = precision, scoring or precision
         self._label = torch.from_numpy(sets.label).to(self.device)
@@ -121,12 +123,12 @@ class Trainer(Optimisation):
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of this process's part of the batch."""
         draw = self.schedule.draw(number)
-        own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
+        own, batch_size = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         losses = []
         if self.recipe.takes_sets:
             self._largest.append(torch.zeros((), device=self.device))
         for part in parts_of(len(own.rows), self.recipe.accumulate):
-            loss = self._loss_of(own.part(part), number).sum() / whole
+            loss = self._loss_of(own.part(part), number).sum() / batch_size
             loss.backward()
             losses.append(loss.detach())
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
@@ -216,24 +218,24 @@ class Trainer(Optimisation):
         rng.manual_seed(mixed(self.seed, Purpose.ATTACK, number, self.processes.rank))
         self.module.eval()
         label = self._label[torch.from_numpy(rows).to(self.device)]
-        found = self.hooks.attack(
+        attacked = self.hooks.attack(
             lambda pixels: self._scores(self._input(pixels * 255)), images.float() / 255, label, self.recipe.eps,
             self.recipe.attack_steps, rng,
         )  # fmt: skip
         self.module.train()
         self.module.zero_grad(set_to_none=True)
-        return found.detach() * 255
+        return attacked.detach() * 255
 
     def _autocast(self, precision: str) -> Any:
         if precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, precision))
 
-    # -- what has come of it -------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------
 
     def answers(self, pixels: Pixels | StoredFeatures, places: Ints) -> NDArray[np.int64]:
         """Return the class of each prepared frame by the network to use. Each process answers its part."""
-        found = torch.zeros(len(places), device=self.device)
+        classes = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result
         own = places[mine]
         at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
@@ -243,6 +245,6 @@ class Trainer(Optimisation):
                 part = own[start : start + at_once]
                 scores = module(self._input(pixels.take(part)))
                 best = getattr(scores, "logits", scores).argmax(dim=1)
-                found[mine.start + start : mine.start + start + len(part)] = best.float()
-        self.processes.add_up([found])
-        return np.asarray(found.cpu().numpy().astype(np.int64))
+                classes[mine.start + start : mine.start + start + len(part)] = best.float()
+        self.processes.add_up([classes])
+        return np.asarray(classes.cpu().numpy().astype(np.int64))

@@ -1,4 +1,5 @@
-"""Auto-PGD (Croce and Hein, 2020): gradient steps whose size halves when the loss stops rising, and a targeted loss.
+"""Auto-PGD (Croce and Hein, 2020): its gradient steps halve in size when the loss stops rising, and its loss may be
+targeted.
 
 It maximises the cross-entropy, or the targeted difference of logits ratio (DLR) towards one wrong class. Each item has
 its own step size, so items of a batch do not affect each other.
@@ -20,10 +21,12 @@ _RISING = 0.75
 
 
 def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
-    """Return how close the target class is to being the answer, (N,), independent of the scores' scale. Above 0 it is.
+    """Return how close the target class is to being the answer, (N,), independent of the scores' scale.
 
-    `truth` (N, C) marks the right classes, `target` (N,) is a wrong one. With fewer than four classes there is no such
-    scale, and the plain difference of the two scores is returned.
+    Above 0, the target class is the answer.
+
+    `truth` (N, C) marks the right classes, `target` (N,) is a wrong one. With fewer than four classes the DLR
+    is undefined, and the plain difference of the two scores is returned.
 
     >>> torch = require("torch", what="attacks", extra="models")
     >>> scores, truth = torch.tensor([[4.0, 3.0, 1.0, 1.0]]), torch.tensor([[True, False, False, False]])
@@ -35,7 +38,7 @@ def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
     if scores.shape[1] < 4:
         return lead
     first, _, third, fourth = scores.topk(4, dim=1).values.unbind(1)
-    known = fourth.isfinite()  # a class that cannot be answered has a score of −inf
+    known = fourth.isfinite()  # a class outside the dataset has a score of −inf
     scale = (first - (third + fourth) / 2).where(known, lead * 0 + 1)
     return lead / scale.clamp_min(1e-12)
 
@@ -51,7 +54,9 @@ def likeliest_wrong(scores: Scores, pixels: Any, truth: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class _Schedule:
-    """When to check whether the loss still rises: after 22 % of the steps, then more often, at least 6 % apart."""
+    """The steps after which to check whether the loss still rises: after 22 % of the steps, then more often, at least 6
+    % apart.
+    """
 
     steps: int
     waited: int = 0
@@ -89,22 +94,22 @@ def best_of_apgd(
     halved = torch.ones_like(eps, dtype=torch.bool)
     live = torch.arange(len(pixels), device=pixels.device)
     for step in range(how.steps + 1):
-        here = change[live]
+        live_change = change[live]
         if how.rounded:
-            here = ball.rounded(here, pixels[live], radius[live])
-        point = (pixels[live] + here).detach()
-        if how.rounded:  # bit-identical to what will be read back
+            live_change = ball.rounded(live_change, pixels[live], radius[live])
+        point = (pixels[live] + live_change).detach()
+        if how.rounded:  # bit-identical to the stored image
             point = (point * 255).round() / 255
         point.requires_grad_(True)
         with torch.enable_grad():
-            found = scores(point)
-            now = wrong_by(found, truth[live])
+            logits = scores(point)
+            now = wrong_by(logits, truth[live])
             if target is None:
-                loss = cross_entropy(found, truth[live])
+                loss = cross_entropy(logits, truth[live])
             else:
-                loss = targeted_dlr(found, truth[live], target[live])
+                loss = targeted_dlr(logits, truth[live], target[live])
         better = (now > lead[live]) | now.isnan()
-        best[live[better]], lead[live[better]] = here[better], now[better].detach()
+        best[live[better]], lead[live[better]] = live_change[better], now[better].detach()
         on = ~((now >= how.margin) | now.isnan())
         if step == how.steps or not on.any():
             break

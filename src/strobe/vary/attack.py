@@ -1,4 +1,6 @@
-"""Find the smallest ε of a fixed grid at which a model misclassifies an image, with PGD or APGD, level by level."""
+"""Find the smallest ε of a fixed grid at which a model misclassifies an image. PGD or APGD tries the grid level by
+level.
+"""
 
 import hashlib
 import json
@@ -29,9 +31,9 @@ METHODS: tuple[Method, ...] = ("pgd", "apgd")
 class AttackOptions:
     """Search settings. Every level is tried from the image itself, then from `restarts` random starts.
 
-    With the method `apgd`, these tries maximise the cross-entropy. One more try for each of the `targets` likeliest
-    wrong classes moves towards it, from a random start. `minimal` searches a fine grid by growing, then bisecting.
-    Otherwise levels are tried one by one, smallest first.
+    With the method `apgd`, these tries maximise the cross-entropy. For each of the `targets` likeliest wrong classes,
+    one more try moves towards that class from a random start. `minimal` searches a fine grid by growing, then
+    bisecting. Otherwise levels are tried one by one, smallest first.
     """
 
     pgd: Pgd = field(default_factory=Pgd)
@@ -69,7 +71,7 @@ class AttackPlan:
     def to_json(self) -> dict[str, Any]:
         """Return everything that determines the findings, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
-        if self.how.method == "pgd":  # unchanged from when pgd was the only method
+        if self.how.method == "pgd":  # left out for pgd, so that older searches keep their key
             del found["how"]["method"], found["how"]["targets"]
         return found
 
@@ -95,28 +97,34 @@ class AttackPlan:
         )  # fmt: skip
 
     def beside(self) -> dict[str, Variant]:
-        """Return no companion variants, because the change is the difference of two images."""
+        """Return no companion variants, because the difference of two images already shows the change."""
         return {}
 
 
 def checked_levels(
     levels: Sequence[float], *, norm: Norm = "linf", rounded: bool = True, what: str = "--eps"
 ) -> tuple[float, ...]:
-    """Return the grid after checking it: ascending, distinct, none below what 8 bits can hold, for linf none above 1.
+    """Return the grid after checking that its values ascend, are distinct, and are large enough for 8 bits.
+
+    For linf, none may exceed 1.
 
     >>> checked_levels([2 / 255, 1 / 255])
     Traceback (most recent call last):
-    strobe.core.errors.InvalidValue: --eps: expected ascending, each once, got 0.00784314, 0.00392157
+    strobe.core.errors.InvalidValue: --eps: expected ascending values without repeats, got 0.00784314, 0.00392157
     """
-    said = ", ".join(f"{level:.6g}" for level in levels)
+    listed = ", ".join(f"{level:.6g}" for level in levels)
     if not levels or not all(math.isfinite(level) and level > 0 for level in levels):
-        raise InvalidValue(f"{what}: expected numbers above 0, got {said or 'none'}")
+        raise InvalidValue(f"{what}: expected numbers above 0, got {listed or 'none'}")
     if any(b <= a for a, b in pairwise(levels)):
-        raise InvalidValue(f"{what}: expected ascending, each once, got {said}")
+        raise InvalidValue(f"{what}: expected ascending values without repeats, got {listed}")
     if rounded and levels[0] < LEAST * (1 - 1e-6):
-        raise InvalidValue(f"{what} {levels[0]:.6g}: 8 bits hold no change below 1/255 = {LEAST:.6g}; ask for that")
+        raise InvalidValue(
+            f"{what} {levels[0]:.6g}: 8-bit pixels cannot hold a change below 1/255 = {LEAST:.6g}; use that or more"
+        )
     if norm == "linf" and levels[-1] > 1:
-        raise InvalidValue(f"{what} {levels[-1]:.6g}: it is a share of the pixel range, at most 1; did you mean /255?")
+        raise InvalidValue(
+            f"{what} {levels[-1]:.6g}: expected a share of the pixel range, at most 1; did you mean /255?"
+        )
     return tuple(float(level) for level in levels)
 
 
@@ -178,10 +186,10 @@ def attack(
     options: AttackOptions,
     device: str = "cpu",
 ) -> list[Finding]:
-    """Attack images (N, H, W, 3) that already are model inputs, in the ball of each level of the grid.
+    """Attack images (N, H, W, 3) that already are model inputs, within the ball of each grid level.
 
     `truth` (N, C) marks the right classes of `scores`. `names` seed the random starts, so that an image has the same
-    ones in any batch.
+    starts in any batch.
     """
     torch = require("torch", what="attacks", extra="models")
     grid = checked_levels(levels, norm=options.pgd.norm, rounded=options.pgd.rounded)

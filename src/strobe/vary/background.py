@@ -1,4 +1,4 @@
-"""The rungs of a background ladder as pixels: crops, grey, blurred, swapped or removed backgrounds.
+"""The rungs of a background ladder as pixels: crops, and images with a grey, blurred, swapped or removed background.
 
 Masks are hard: a pixel of the object is kept or removed.
 """
@@ -39,18 +39,18 @@ class SiblingFiles(Protocol):
         """Return the mask (height, width), which must have that size."""
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """The image."""
+        """Return another image of the folder."""
 
     def pane(self, named: Mapping[str, Any]) -> Image:
-        """The photograph of ice."""
+        """Return the photograph of ice."""
 
 
 def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
     """Render the recipe's rung of the image. Raises StrobeError for a recipe that this version does not support."""
     if recipe.get("version") != VERSION:
         raise StrobeError(
-            f"a frame was made for version {printable(recipe.get('version'))} of the rungs, this is {VERSION}: "
-            "make the ladder again with strobe vary background"
+            f"a frame's recipe is for version {printable(recipe.get('version'))} of the rungs, but this strobe has "
+            f"version {VERSION}; make the ladder again with strobe vary background"
         )
     name, fit = recipe.get("rung"), recipe.get("fit")
     draw = _DRAWN.get(name) if isinstance(name, str) else None
@@ -60,7 +60,7 @@ def rung(image: Image, recipe: Recipe, beside: SiblingFiles) -> Image:
 
 
 def _unusable(recipe: Recipe) -> StrobeError:
-    return StrobeError(f"no rung can be made from a frame's recipe: {printable(dict(recipe), limit=120)}")
+    return StrobeError(f"a frame's recipe does not describe a valid rung: {printable(dict(recipe), limit=120)}")
 
 
 def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
@@ -71,7 +71,7 @@ def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
     x0, y0, x1, y1 = value
     if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
         raise StrobeError(
-            f"a frame's recipe cuts {printable(value)} out of an image of {width}×{height}; make the ladder again"
+            f"a frame's recipe crops {printable(value)} from an image of {width}×{height}; make the ladder again"
         )
     return x0, y0, x1, y1
 
@@ -146,7 +146,7 @@ _DRAWN: Mapping[str, Callable[[Image, Recipe, SiblingFiles], Image]] = {
     "plain": _plain, "same": _mixed, "other": _mixed, "object": _object, "tight": _tight, "removed": _removed,
     "ground": _ground,
 }  # fmt: skip
-expect(set(RUNGS) <= set(_DRAWN), "rungs", "all of them drawn", None)
+expect(set(RUNGS) <= set(_DRAWN), "rungs", "a renderer for each", None)
 
 
 # -- pixels ------------------------------------------------------------------------------------------------------
@@ -158,7 +158,9 @@ def _over(image: Image, mask: Mask, ground: Any) -> Image:
 
 
 def _blurred(image: Image, mask: Mask) -> Image:
-    """Return the background blurred without the object running into it. Three box filters approximate a Gaussian."""
+    """Return the background, blurred so that the object does not bleed into it. Three box filters approximate a
+    Gaussian.
+    """
     from scipy.ndimage import uniform_filter
 
     side = max(3, round(2 * _SIGMA * min(mask.shape)))  # three box filters of n pixels have a deviation of about n / 2
@@ -172,7 +174,7 @@ def _blurred(image: Image, mask: Mask) -> Image:
 
 
 def _filled(image: Image, hole: Mask) -> Image:
-    """Fill the hole smoothly from its surroundings: means of ever larger blocks, the finest with known pixels."""
+    """Fill the hole smoothly from its surroundings, with the mean of the smallest block that has known pixels."""
     levels: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     weight = (~hole).astype(np.float64)
     colour = image * weight[..., None]
@@ -213,7 +215,7 @@ def _tiled(image: Image, cut: Cut) -> Image:
     areas = (x0 * height, (width - x1) * height, y0 * width, (height - y1) * width)
     out, side = image.copy(), int(np.argmax(areas))
     if not areas[side]:
-        out[:] = GREY  # a box as large as its image, which no ladder of ours has
+        out[:] = GREY  # a box as large as its image, which ladder_of never makes
     elif side < 2:
         away = np.arange(x1 - x0) if side == 0 else np.arange(x1 - x0)[::-1]
         step = _mirrored(away, x0 if side == 0 else width - x1)

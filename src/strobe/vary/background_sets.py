@@ -25,7 +25,7 @@ _APART = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderOptions:
-    """The rungs, contexts and fit, and the origin of boxes and masks (`true`, `estimated:WHO`, empty: none)."""
+    """The rungs, contexts and fit, and the origin of boxes and masks (`true`, `estimated:MODEL`, or empty)."""
 
     rungs: tuple[str, ...] = tuple(RUNGS)
     contexts: tuple[float, ...] = CONTEXTS
@@ -78,16 +78,16 @@ def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
     """Return the rungs of these names, each once, in the ladder's order. UnknownName for any other."""
     for name in names:
         if name not in RUNGS:
-            raise UnknownName("rung", name, RUNGS, hint=f"they are {', '.join(RUNGS)}")
+            raise UnknownName("rung", name, RUNGS, hint=f"the rungs are {', '.join(RUNGS)}")
     return tuple(name for name in RUNGS if name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorObject:
-    """The facts about an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
+    """The facts about an anchor's object.
 
-    `mask` is the mask's file and digest, `mask_share` the object's share of the image. `why_no_box` and `why_no_mask`
-    explain missing ones.
+    `xyxy` is its box, and `around` is the box around all objects of its classes. `mask` has the mask's file and digest,
+    and `mask_share` is the object's share of the image. `why_no_box` and `why_no_mask` explain a missing box or mask.
     """
 
     xyxy: tuple[float, float, float, float] | None = None
@@ -147,22 +147,22 @@ def ladder_of(
     donors = {name: donors_of(grounds, shared=name == "same", seed=how.seed) for name in ("same", "other")}
     recipes: dict[int, dict[str, Mapping[str, Any]]] = {row: {} for row in pictures}
     for row, (cut, around) in cuts.items():
-        made = _Rungs(how, ids[row], pictures[row], things[row], cut, around)
+        rungs = _Rungs(how, ids[row], pictures[row], things[row], cut, around)
         reasons: dict[str, str] = {}
         for name in how.rungs:
             other = donors.get(name, {}).get(row)
-            reason = made.cannot(name, donor=other)
+            reason = rungs.cannot(name, donor=other)
             if reason:
                 reasons[name] = reason
                 continue
             donor = None if other is None else (pictures[other], cuts[other][1])
-            recipes[row] |= {member: made.recipe(name, level, donor=donor) for member, level in how.members(name)}
+            recipes[row] |= {member: rungs.recipe(name, level, donor=donor) for member, level in how.members(name)}
         about[row] = replace(about[row], absent=reasons)
     return LadderPlan(pictures=about, recipes=recipes)
 
 
 def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels: Sequence[int]) -> str:
-    """Return why an image gets no ladder. Empty if it gets one."""
+    """Return why an image gets no ladder, or an empty text if it gets one."""
     if not labels:
         return "it has no label"
     if thing.xyxy is None:
@@ -171,7 +171,7 @@ def _left_out(thing: AnchorObject, cut: Cut | None, picture: AnchorImage, labels
     if x0 >= x1 or y0 >= y1:
         return "its box has no area"
     if cut is None:
-        return f"its box lies outside the image of {picture.size_wh[0]}×{picture.size_wh[1]}"
+        return f"its box is outside the image of {picture.size_wh[0]}×{picture.size_wh[1]}"
     wide, high = cut[2] - cut[0], cut[3] - cut[1]
     if min(wide, high) < LEAST_SIDE:
         return f"its box is {wide}×{high} pixels; a crop needs {LEAST_SIDE}"
@@ -190,17 +190,17 @@ class _Rungs:
     around: Cut
 
     def cannot(self, rung: str, *, donor: int | None) -> str:
-        """Return why a rung cannot be made. Empty if it can."""
+        """Return why a rung cannot be made, or an empty text if it can be made."""
         if rung in NEEDS_MASK and self.thing.mask is None:
             return self.thing.why_no_mask
         if rung == "ground" and not has_ground(self.around, self.picture.size_wh):
-            return "its box leaves no ground to tile"
+            return "its box leaves no background to tile"
         if rung in ("same", "other") and donor is None:
-            return f"no image of {'its' if rung == 'same' else 'another'} class has a ground to lend"
+            return f"no image of {'its' if rung == 'same' else 'another'} class has a background to lend"
         return ""
 
     def recipe(self, rung: str, level: float, *, donor: tuple[AnchorImage, Cut] | None = None) -> dict[str, Any]:
-        """Return everything the frame is made from."""
+        """Return the recipe of a frame: every value that determines its pixels."""
         out: dict[str, Any] = {"kind": "rung", "rung": rung, "fit": self.how.fit, "version": VERSION}
         if rung in ("zoom", "random", "crop", "tight"):
             out["cut"] = list(self._cut(rung, level))
@@ -230,7 +230,7 @@ class _Rungs:
         return left, top, left + wide, top + high
 
     def _colour(self) -> list[int]:
-        """Return a backdrop colour: any hue, neither dark nor glaring."""
+        """Return a random background colour of medium brightness."""
         import colorsys
 
         hue, saturation, light = self._rng("plain").uniform((0, 0.2, 0.45), (1, 0.5, 0.7)).tolist()
@@ -258,17 +258,17 @@ def ladder_dataset(
 
     `pictures` are keyed by the anchors' rows in the source, with the members' files if stored.
     """
-    grown, made = _LadderTables(source, how), _made(ladder, how)
-    for rung in made:
+    grown, rungs = _LadderTables(source, how), _made(ladder, how)
+    for rung in rungs:
         grown.tables.variant(how.variant(rung))
     for anchor, recipes in ladder.recipes.items():
         if recipes:
             grown.add(anchor, pictures[anchor], recipes)
-    axes = {"context" if rung == "crop" else "rung" for rung in made}
+    axes = {"context" if rung == "crop" else "rung" for rung in rungs}
     info = DatasetInfo(
         name=name,
         label_space=source.info.label_space,
-        k=len(how.contexts) if "crop" in made else 1,
+        k=len(how.contexts) if "crop" in rungs else 1,
         axis=axes.pop() if len(axes) == 1 else "mixed",
         label_source="anchor",
         combine="each",
@@ -322,7 +322,7 @@ class _LadderTables:
 
 
 def _whole(how: LadderOptions) -> dict[str, Any] | None:
-    """Return the recipe of the anchors. With the fit squash, they are their own files."""
+    """Return the recipe of the anchors. With the fit `squash`, the anchors are their own files and have no recipe."""
     return {"kind": "rung", "rung": "whole", "fit": how.fit, "version": VERSION} if how.fit == "pad" else None
 
 

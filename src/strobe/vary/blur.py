@@ -18,12 +18,12 @@ __all__ = [
 ]
 
 
-def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Apply a Gaussian blur of this width."""
     return _softened(pixels, sigma * scale_of(pixels))
 
 
-def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Spread every point to a disc of this radius."""
     return convolved(pixels, disc(radius * scale_of(pixels)))
 
@@ -97,7 +97,7 @@ def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generat
     return convolved(pixels, streak(2 * reach * scale, sigma * scale, angle))
 
 
-def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Return the mean of the image and its zoomed versions: (last factor, step)."""
     last, step = how
     height, width = pixels.shape[:2]

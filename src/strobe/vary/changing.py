@@ -79,7 +79,7 @@ def drawn_latents(spec: GeneratorSpec, seed: int, names: Sequence[str]) -> NDArr
 def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -> list[NDArray[np.float32]]:
     """Return each neuron's standard deviation at every layer, over images of all classes in turn.
 
-    0 if it is constant.
+    A constant neuron has 0.
     """
     torch, spec = require("torch", what="a generator", extra="models"), generator.spec
     latents = drawn_latents(spec, seed, [f"scale {number}" for number in range(images)])
@@ -95,7 +95,7 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
             for place, (layer, _) in enumerate(spec.places):
                 activation = generator.run(place - 1, activation, condition) if place else activation
                 if not bool(torch.isfinite(activation).all()):
-                    raise ModelFailed(f"{name}: {printable(layer)} gave numbers that are not finite")
+                    raise ModelFailed(f"{name}: {printable(layer)} returned values that are not finite")
                 wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
                 # Deviations from one sample, because a plain sum of squares would lose neurons that vary little.
                 firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
@@ -169,9 +169,9 @@ class ChangeableGenerator:
         return activation.clamp(0, 1).expand(-1, 3, -1, -1)
 
     def trimmed(self, base: Base, rows: Any, change: Any) -> Any:
-        """If only pixels change, remove the part of the change that leaves [0, 1].
+        """If only pixels change, remove the part of the change that moves pixels out of [0, 1].
 
-        It would count but not be visible.
+        That part would count towards the magnitude without being visible.
         """
         if self._first != self._last:
             return change

@@ -26,7 +26,7 @@ _APART = 1_000_000
 class CorruptionPlan:
     """The corruptions and severities, and whether members are stored as files or rendered when read.
 
-    `panes` are the photographs for frost, each a file of the new folder and its digest.
+    `panes` are the photographs for frost. Each has its file in the new folder and a digest.
     """
 
     kinds: tuple[str, ...]
@@ -46,7 +46,7 @@ class CorruptionPlan:
 
     @property
     def version(self) -> int:
-        """The latest version among the corruptions."""
+        """The highest version number among the corruptions."""
         return max(CORRUPTIONS[kind].version for kind in self.kinds)
 
     @property
@@ -99,7 +99,7 @@ def corrupted_dataset(
 ) -> Dataset:
     """Make one set per image and corruption, with severity as distance. `pictures` are keyed by the anchors' rows.
 
-    Members are scored with their anchor's labels. Boxes are copied to them, because no corruption here moves the
+    Members are scored with their anchor's labels. Boxes are copied to them, because no corruption moves the
     content.
     """
     grown, levels = DatasetBuilder(), tuple(float(severity) for severity in how.severities)

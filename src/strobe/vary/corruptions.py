@@ -1,7 +1,7 @@
 """Corruptions by name and severity, with the published severities of ImageNet-C (Hendrycks and Dietterich, 2019).
 
-Those apply to images of 224 pixels. Lengths, noise and JPEG quality scale with an image's short side, so that a
-severity looks the same to a model at any image size.
+The published severities apply to images of 224 pixels. Lengths, noise and JPEG quality scale with an image's short
+side, so that a severity looks the same to a model at any image size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,34 +41,36 @@ _SNOW = (
 )  # fmt: skip
 
 _GLASS = ((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
+_FOG = ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))
 _FROST = ((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75))
 
 CORRUPTIONS: Mapping[str, Corruption] = {
-    "gaussian_noise": Corruption("noise of a bell curve", noise.gaussian_noise, (0.08, 0.12, 0.18, 0.26, 0.38)),
+    "gaussian_noise": Corruption("Gaussian noise", noise.gaussian_noise, (0.08, 0.12, 0.18, 0.26, 0.38)),
     "shot_noise": Corruption("few photons", noise.shot_noise, (60, 25, 12, 5, 3)),
-    "impulse_noise": Corruption("black and white values", noise.impulse_noise, (0.03, 0.06, 0.09, 0.17, 0.27)),
+    "impulse_noise": Corruption("random black and white values", noise.impulse_noise, (0.03, 0.06, 0.09, 0.17, 0.27)),
     "defocus_blur": Corruption("out of focus", blur.defocus_blur, (3, 4, 6, 8, 10)),
-    "glass_blur": Corruption("through frosted glass", blur.glass_blur, _GLASS, version=2),
+    "glass_blur": Corruption("a view through frosted glass", blur.glass_blur, _GLASS, version=2),
     "motion_blur": Corruption("a moving camera", blur.motion_blur, ((10, 3), (15, 5), (15, 8), (15, 12), (20, 15))),
     "zoom_blur": Corruption(
         "a zooming camera", blur.zoom_blur, ((1.1, 0.01), (1.15, 0.01), (1.2, 0.02), (1.25, 0.02), (1.3, 0.03))
     ),
     "snow": Corruption("falling snow", weather.snow, _SNOW),
     "frost": Corruption("photographs of ice on a pane", weather.frost, _FROST, version=2, has_pane=True),
-    "fog": Corruption("a bank of fog", weather.fog, ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))),
+    "fog": Corruption("fog of varying thickness", weather.fog, _FOG, version=2),
     "brightness": Corruption("a brighter image", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": Corruption("less contrast", digital.contrast, (0.4, 0.3, 0.2, 0.1, 0.05)),
-    "elastic_transform": Corruption("bent in waves", digital.elastic, (14.0, 18.2, 23.8, 28.0, 33.6)),
+    "elastic_transform": Corruption("a wavy distortion", digital.elastic, (14.0, 18.2, 23.8, 28.0, 33.6)),
     "pixelate": Corruption("blocks", digital.pixelate, (0.6, 0.5, 0.4, 0.3, 0.25)),
     "jpeg_compression": Corruption("a JPEG file of low quality", digital.jpeg, (25, 18, 15, 10, 7)),
-    "gaussian_blur": Corruption("blur of a bell curve", blur.gaussian_blur, (1, 2, 3, 4, 6)),
+    "gaussian_blur": Corruption("Gaussian blur", blur.gaussian_blur, (1, 2, 3, 4, 6)),
     "saturate": Corruption(
-        "less, then more saturated", digital.saturate, ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2))
+        "lower, then higher saturation", digital.saturate, ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2))
     ),
-    "glass_scatter": Corruption("as through thicker glass; harder than glass_blur", blur.glass_scatter, _GLASS),
+    "glass_scatter": Corruption("a view through thicker glass; harder than glass_blur", blur.glass_scatter, _GLASS),
     "frost_feathers": Corruption("rendered ice, without a download; harder than frost", weather.frost_feathers, _FROST),
+    "fog_bank": Corruption("fog of a smooth spectrum; harder than fog", weather.fog_bank, _FOG),
 }
-"""By name: ImageNet-C's fifteen in its order, two more from the benchmark, and two of our own."""
+"""By name: ImageNet-C's fifteen in its order, two more from the benchmark, and three that are strobe's own."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "imagenet-c": tuple(CORRUPTIONS)[:15],
@@ -84,13 +86,13 @@ def chosen(names: Sequence[str]) -> list[str]:
     >>> chosen(["fog", "papers"])[:2], len(chosen(["imagenet-c"]))
     (['gaussian_noise', 'shot_noise'], 15)
     """
-    found: set[str] = set()
+    names_found: set[str] = set()
     for name in names:
         plain = name.strip().replace("-", "_")
         if name.strip() not in GROUPS and plain not in CORRUPTIONS:
             raise UnknownName("corruption", name, [*GROUPS, *CORRUPTIONS], hint="see strobe vary corruption --list")
-        found |= set(GROUPS.get(name.strip(), (plain,)))
-    return [name for name in CORRUPTIONS if name in found]
+        names_found |= set(GROUPS.get(name.strip(), (plain,)))
+    return [name for name in CORRUPTIONS if name in names_found]
 
 
 def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator, *, pane: Image | None = None) -> Image:
@@ -110,7 +112,7 @@ def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator, *,
     setting = how.settings[severity - 1]
     if how.has_pane:
         if pane is None:
-            raise InvalidValue(f"{kind}: expected pane=, a photograph of ice; frost_feathers is drawn without one")
+            raise InvalidValue(f"{kind}: expected pane=, a photograph of ice; frost_feathers needs none")
         setting = (*setting, _floats(pane))
     return to_bytes(how.draw(_floats(image), setting, rng))
 

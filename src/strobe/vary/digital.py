@@ -13,13 +13,13 @@ _WAVE = 2.24
 """The smoothness of the waves of `elastic`: the width of a Gaussian, in pixels of a 224-pixel image."""
 
 
-def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Move every channel towards its mean, keeping this share of the contrast."""
     mean = pixels.mean(axis=(0, 1), keepdims=True, dtype=np.float64).astype(np.float32)
     return np.asarray((pixels - mean) * np.float32(left) + mean, dtype=np.float32)
 
 
-def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Change saturation by a factor and an offset. Grey stays grey."""
     factor, more = how
     value = pixels.max(axis=2, keepdims=True)
@@ -49,8 +49,8 @@ def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
     return np.stack(bent, axis=2)
 
 
-def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
-    """Reduce the resolution to this share of a 224-pixel image, with each remaining pixel a block."""
+def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
+    """Reduce the resolution to this share of a 224-pixel image, and show each remaining pixel as a block."""
     scale = scale_of(pixels)
     # A small image already is coarse: a block grows from one pixel as in a 224-pixel image, times the scale.
     block = scale / share if scale >= 1 else 1 + (1 / share - 1) * scale
@@ -59,7 +59,7 @@ def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels: 
     return resized(resized(pixels, few, way="box"), (height, width), way="box")
 
 
-def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Encode as JPEG at this quality and decode again."""
     scale = scale_of(pixels)
     if scale <= 1:
@@ -79,7 +79,7 @@ def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
 def _finer(quality: int, scale: float) -> int:
     """Return the quality whose quantisation steps are those of `quality` times the scale.
 
-    A block of a small image holds more of the image.
+    The scale is needed because a block covers a larger part of a small image.
 
     >>> [_finer(quality, 64 / 224) for quality in (25, 18, 15, 10, 7)]
     [71, 60, 52, 35, 24]

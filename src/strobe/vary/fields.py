@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-__all__ = ["Pixels", "cloud", "convolved", "nominal_hw", "resized", "scale_of", "streak", "to_bytes"]
+__all__ = ["Pixels", "cloud", "convolved", "nominal_hw", "plasma", "resized", "scale_of", "streak", "to_bytes"]
 
 Pixels = NDArray[np.float32]
 """Values in 0–1: an image (height, width, 3) or a plane (height, width)."""
 
 _SIDE = 224
 """The short side, in pixels, of images that the published severities apply to."""
+
+LARGEST_PLASMA = 2048
+"""The side of the largest field of `plasma`. A larger image repeats the field."""
 
 
 def scale_of(pixels: Pixels) -> float:
@@ -47,11 +50,11 @@ def resized(plane: Pixels, size_hw: tuple[int, int], *, way: str = "bilinear") -
         return plane
     filter_ = PillowImage.Resampling[way.upper()]
     planes = plane[..., None] if plane.ndim == 2 else plane
-    made = [
+    resized_planes = [
         np.asarray(PillowImage.fromarray(planes[..., place]).resize(size_hw[::-1], filter_))
         for place in range(planes.shape[2])
     ]
-    return made[0] if plane.ndim == 2 else np.stack(made, axis=2)
+    return resized_planes[0] if plane.ndim == 2 else np.stack(resized_planes, axis=2)
 
 
 def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
@@ -94,9 +97,36 @@ def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
     return kernel[: 2 * reach + 1, : 2 * reach + 1]
 
 
+def plasma(size_hw: tuple[int, int], decay: float, rng: np.random.Generator) -> Pixels:
+    """Return a fractal field in 0–1 by the diamond-square algorithm, as ImageNet-C draws its fog.
+
+    Each halving of the grid weakens the random part by `decay`. The field is a square of a power of two that repeats
+    beyond `LARGEST_PLASMA` pixels; the result is its upper left corner.
+    """
+    side = min(LARGEST_PLASMA, 1 << (max(*size_hw, 2) - 1).bit_length())
+    field, step, wibble = np.zeros((side, side), dtype=np.float32), side, 100.0
+
+    def filled(total: Pixels) -> Pixels:
+        return total / 4 + np.float32(wibble) * rng.uniform(-wibble, wibble, total.shape).astype(np.float32)
+
+    while step >= 2:
+        half = step // 2
+        corner = field[::step, ::step]
+        total = corner + np.roll(corner, -1, axis=0)
+        middle = filled(total + np.roll(total, -1, axis=1))
+        field[half::step, half::step] = middle
+        field[::step, half::step] = filled(middle + np.roll(middle, 1, axis=0) + corner + np.roll(corner, -1, axis=1))
+        field[half::step, ::step] = filled(middle + np.roll(middle, 1, axis=1) + corner + np.roll(corner, -1, axis=0))
+        step, wibble = half, wibble / decay
+    field -= field.min()
+    field /= max(float(field.max()), 1e-12)
+    rows, columns = (np.arange(n) % side for n in size_hw)
+    return np.asarray(field[np.ix_(rows, columns)])
+
+
 def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
     """Return a fractal field in 0–1: shorter waves are weaker, by `roughness` (3: soft, 2: ragged)."""
-    height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # its extremes may be outside the image
+    height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # the extremes of the field may be outside the image
     across, down = np.fft.rfftfreq(width), np.fft.fftfreq(height)
     length = np.hypot(across[None, :], down[:, None])
     length[0, 0] = 1

@@ -1,4 +1,4 @@
-"""How far a generator's activations must change until a model errs: three searches over one ball, item by item.
+"""Find how far a generator's activations must change until a model errs. Three methods search the same ball.
 
 Changes are rounded to half precision and images to 8 bits at every evaluation, so that stored findings are exact.
 """
@@ -28,14 +28,14 @@ that grows evenly, and the first success counts. `budget` tries fixed balls, sma
 """
 
 OCTAVES = 12
-"""How far the first level is below the last, in octaves."""
+"""The distance between the first and the last level, in octaves."""
 
 _LR = 3e-3
 _HALVINGS, _TRIES = 8, 8
 _STEP = 0.25
 _INSIDE = 1 - 2**-10  # rounding to half precision must not leave the ball
 _BETWEEN = 8
-_AROUND = 6  # bisections of where a random direction first errs
+_AROUND = 6  # number of bisections to find where a random direction first errs
 _STEPS = {"minimal": 120, "reference": 500, "budget": 40}
 
 
@@ -120,14 +120,14 @@ class _Items:
         torch = require("torch", what="a search", extra="models")
         self.looked()
         stored = point.detach().half()
-        here = stored.float().requires_grad_(uphill)
+        leaf = stored.float().requires_grad_(uphill)
         with torch.set_grad_enabled(uphill):
-            image = self.changing.pixels(self.base, rows, here)
-            # Bit-identical to what will be read back. The gradient passes through as if nothing were rounded.
+            image = self.changing.pixels(self.base, rows, leaf)
+            # Bit-identical to the stored change. The gradient ignores the rounding.
             seen = ((image * 255).round() / 255).detach() + (image - image.detach())
             lead = wrong_by(self.scores(seen), self.right[rows])
-            slope = torch.autograd.grad(lead.sum(), here)[0] if uphill else None
-        # The path continues outside the range: pixels driven out of it remember how far, and can return later.
+            slope = torch.autograd.grad(lead.sum(), leaf)[0] if uphill else None
+        # The search keeps values outside the range, so that pixels can move back into it later.
         return lead.detach(), slope, self.changing.trimmed(self.base, rows, stored.float()).half(), image.detach()
 
     def take(self, rows: Any, hit: Any, lead: Any, stored: Any, image: Any, attempt: int) -> None:
@@ -148,9 +148,12 @@ class _Items:
         self, rows: Any, start: Any, radius: Callable[[int, Any], Any], steps: int,
         move: Callable[[int, Any, Any, Any], Any], attempt: int,
     ) -> Any:  # fmt: skip
-        """Return which rows were found wrong, (n,). Each item stops there. `radius(step, live)` bounds a change."""
+        """Return the rows that the model gets wrong, (n,).
+
+        An item stops at its first finding. `radius(step, live)` bounds a change.
+        """
         torch = require("torch", what="a search", extra="models")
-        point, found = start.clone(), torch.zeros(len(rows), dtype=torch.bool, device=start.device)
+        point, is_wrong = start.clone(), torch.zeros(len(rows), dtype=torch.bool, device=start.device)
         live = torch.arange(len(rows), device=start.device)
         reached = start.norm(dim=1)
         for step in range(steps + 1):
@@ -160,7 +163,7 @@ class _Items:
             self.best[rows[live]] = torch.maximum(self.best[rows[live]], lead.nan_to_num(-math.inf))
             self.broken[rows[live[bad]]] = True
             self.take(rows[live], hit, lead, stored, image, attempt)
-            found[live[hit]] = True
+            is_wrong[live[hit]] = True
             on = ~(hit | bad)
             live = live[on]
             bound = reached[live] * 2 if last else radius(step + 1, live)
@@ -170,7 +173,7 @@ class _Items:
                 break
             reached[live] = bound
             point[live] = _within(point[live] + move(step, live, slope[on], bound), bound)
-        return found
+        return is_wrong
 
 
 def _within(change: Any, radius: Any) -> Any:
@@ -184,7 +187,7 @@ def _uphill(slope: Any) -> Any:
 
 
 def _along(share: Callable[[int], float]) -> Callable[[int, Any, Any, Any], Any]:
-    """Gradient steps whose length is a share of the radius."""
+    """Return gradient steps whose length is a share of the radius."""
     return lambda step, _, slope, bound: _uphill(slope) * (share(step) * bound)[:, None]
 
 
@@ -202,7 +205,7 @@ class _Adam:
 
 
 def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
-    """Grow until something is found, then bisect. Restarts from random directions can only make it smaller."""
+    """Grow until something is found, then bisect. Restarts from random directions can only make the finding smaller."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for attempt in range(1 + how.restarts):
@@ -219,28 +222,28 @@ def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSear
                 return torch.full((len(live),), here, device=live.device)
 
             items.climb(wanting, start, growing, how.n_steps, _along(lambda _: _STEP), attempt)
-        some = todo[items.size[todo].isfinite()]
-        low = torch.zeros(len(some), device=every.device)
+        with_finding = todo[items.size[todo].isfinite()]
+        low = torch.zeros(len(with_finding), device=every.device)
         for halving in range(_HALVINGS):
-            if not len(some):
+            if not len(with_finding):
                 break
-            high = items.size[some]
+            high = items.size[with_finding]
             middle = high * 0.95 if attempt and not halving else (low + high) / 2
             if attempt and not halving:
-                start = _random(items, some, names, how, attempt) * (middle / 2)[:, None]
+                start = _random(items, with_finding, names, how, attempt) * (middle / 2)[:, None]
             else:
-                start = _within(items.change[some].float() * (middle / high)[:, None], middle)
+                start = _within(items.change[with_finding].float() * (middle / high)[:, None], middle)
 
             def held(_: int, live: Any, middle: Any = middle) -> Any:
                 return middle[live]
 
-            hit = items.climb(some, start, held, _TRIES, _along(lambda step: 0.5 * 0.7**step), attempt)
+            hit = items.climb(with_finding, start, held, _TRIES, _along(lambda step: 0.5 * 0.7**step), attempt)
             if not (attempt and not halving):
                 low = middle.where(~hit, low)
 
 
 def _reference(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
-    """Adam in a ball whose radius grows evenly to the cap. The first success counts."""
+    """Run Adam in a ball whose radius grows evenly to the cap. The first success counts."""
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for attempt in range(1 + how.restarts):
@@ -283,11 +286,13 @@ def search_changes(
     levels: Sequence[float], options: GeneratorSearchOptions, strips: Sequence[bool] = (), keep: bool = True,
     tell: Callable[[float], None] = lambda _: None,
 ) -> list[Finding]:  # fmt: skip
-    """Return each image's outcome: the change of the smallest magnitude M at which the model errs, and its companions.
+    """Return each image's outcome: the change with the smallest magnitude M at which the model errs, and its companion
+    images.
 
     `right` (N, C) marks the classes whose lead must be overcome. `names` seed the draws. A finding's companions are the
     same M along a random direction and, if `strips` includes it, the path from zero to it. `keep` stores the change
-    itself. `tell` is called with the completed share of the maximum work, and stops before 1 if findings come early.
+    itself. `tell` is called with the completed share of the maximum work. If findings come early, the last share is
+    below 1.
     """
     torch = require("torch", what="a search", extra="models")
     marks = torch.from_numpy(np.ascontiguousarray(right)).to(changing.device)
@@ -300,12 +305,12 @@ def search_changes(
         (_minimal if options.search == "minimal" else _reference)(items, names, cap, options)
     chance = _along_random(items, names, levels, options)
     out, images, changes = [], eight_bits(items.image), items.change.cpu().numpy()
-    leads, best, found = items.lead.tolist(), items.best.tolist(), items.size.isfinite().tolist()
+    leads, best, has_finding = items.lead.tolist(), items.best.tolist(), items.size.isfinite().tolist()
     held = items.held.tolist()
     for place, change in enumerate(changes):
-        size = float(np.linalg.norm(change.astype(np.float64))) if found[place] else math.inf
+        size = float(np.linalg.norm(change.astype(np.float64))) if has_finding[place] else math.inf
         facts: dict[str, Any] = {"random_reach": chance.reach[place]}
-        if bool(items.broken[place]) and not found[place]:
+        if bool(items.broken[place]) and not has_finding[place]:
             out.append(_broken(min(cap, held[place]), best[place], facts))
         elif not math.isfinite(size):
             out.append(Finding(status="censored", reach=cap, margin=best[place], facts=facts))
@@ -315,11 +320,11 @@ def search_changes(
             facts |= {
                 "random_fooled": chance.fooled[place], "attempt": int(items.attempt[place]), "rms": changing.rms(size),
             }  # fmt: skip
-            beside = {"random": [(size, chance.image[place])]}
+            companions = {"random": [(size, chance.image[place])]}
             if strips and strips[place]:
-                beside["between"] = _between(items, place, size)
+                companions["between"] = _between(items, place, size)
             finding = Finding(
-                status="found", reach=size, margin=leads[place], image=images[place], facts=facts, beside=beside,
+                status="found", reach=size, margin=leads[place], image=images[place], facts=facts, beside=companions,
                 change=change if keep else None,
             )  # fmt: skip
             out.append(finding)
@@ -327,7 +332,7 @@ def search_changes(
 
 
 def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
-    """Return the outcome of a search that met NaN: censored as far as it had come, or failed if it had not started."""
+    """Return the outcome of a search that met NaN: censored at the last finite radius, or failed without one."""
     if not held:
         return Finding(status="failed")
     return Finding(status="censored", reach=held, margin=best, facts={**facts, "broken": True})
@@ -335,7 +340,9 @@ def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
 
 @dataclass(slots=True, eq=False)
 class _Chance:
-    """Where the model first errs along one random direction, if at all, and whether it errs at the magnitude found."""
+    """The magnitude at which the model first errs along one random direction, if it errs at all, and whether it errs at
+    the magnitude of the finding.
+    """
 
     reach: list[float | None]
     fooled: list[bool]
@@ -367,11 +374,11 @@ def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], 
         hit, _ = wrong(live, middle)
         high[live] = middle.where(hit, high[live])
         low[live] = middle.where(~hit, low[live])
-    found = every[items.size.isfinite()]
+    rows_found = every[items.size.isfinite()]
     out = _Chance([None if math.isinf(far) else far for far in high.tolist()], [False] * n, [None] * n)
-    if len(found):
-        hit, image = wrong(found, items.size[found])
-        for row, (place, is_wrong) in enumerate(zip(found.tolist(), hit.tolist(), strict=True)):
+    if len(rows_found):
+        hit, image = wrong(rows_found, items.size[rows_found])
+        for row, (place, is_wrong) in enumerate(zip(rows_found.tolist(), hit.tolist(), strict=True)):
             out.fooled[place], out.image[place] = is_wrong, eight_bits(image[row : row + 1])[0]
     return out
 

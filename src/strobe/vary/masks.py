@@ -33,7 +33,10 @@ def mask_bytes(mask: Mask) -> bytes:
 
 
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
-    """Return the mask in a file of the folder. Refused if it is elsewhere or not the one the recipe was made with."""
+    """Return the mask in a file of the folder.
+
+    Raises an error if the file is outside the folder, or if its digest is not the recipe's.
+    """
     return decoded_mask(_content(root, file, sha256, "mask", made="ladder"), root / file, size_wh)
 
 
@@ -50,7 +53,7 @@ def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> byt
     """Return the bytes of a file that a recipe names. It must be in the folder and have this digest."""
     if not isinstance(file, str):
         raise StrobeError(
-            f"a frame's recipe names a {what} that is no file of the dataset: {printable(file, limit=80)}"
+            f"a frame's recipe names a {what} that is not a file of the dataset: {printable(file, limit=80)}"
         )
     path = inside(root, file)
     try:
@@ -58,9 +61,9 @@ def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> byt
     except OSError as error:
         raise InvalidFile(path, "cannot be read") from error
     if content is None:
-        raise InvalidFile(path, f"the {what} is not there", hint="copy the whole dataset folder, or make it again")
+        raise InvalidFile(path, f"the {what} is missing", hint="copy the complete dataset folder, or make it again")
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise InvalidFile(path, f"not the {what} the {made} was made with", hint=f"make the {made} again")
+        raise InvalidFile(path, f"not the {what} that the {made} was made with", hint=f"make the {made} again")
     return content
 
 
@@ -75,17 +78,17 @@ def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: f
         with Pillow.open(io.BytesIO(content)) as opened:
             if opened.size != size_wh:
                 wide, high = opened.size
-                raise InvalidFile(path, f"its mask is {wide}×{high}, the image {size_wh[0]}×{size_wh[1]}")
+                raise InvalidFile(path, f"the mask is {wide}×{high}, but the image is {size_wh[0]}×{size_wh[1]}")
             indexed = opened.mode == "P" or own is not None
             if "A" in opened.getbands() and not indexed:
-                raise InvalidFile(path, "a mask with transparency", hint="store it as plain grey: 0 and 255")
+                raise InvalidFile(path, "the mask has transparency", hint="store it as plain grey: 0 and 255")
             values = np.asarray(opened if indexed or opened.mode == "L" else opened.convert("L"))
     except StrobeError:
         raise
     except Exception as error:  # decoders raise arbitrary exceptions on damaged bytes
         raise InvalidFile(path, "not a readable mask (a PNG file)") from error
     if values.ndim != 2:
-        raise InvalidFile(path, "a mask of several channels", hint="store it as plain grey: 0 and 255")
+        raise InvalidFile(path, "the mask has several channels", hint="store it as plain grey: 0 and 255")
     if own is not None:
         return np.isin(values, list(own))
     return np.asarray(values > (0 if indexed else FOREGROUND))
@@ -102,7 +105,7 @@ def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
 
 
 def without_specks(mask: Mask) -> Mask:
-    """Return the mask without parts much smaller than its largest, which a network adds here and there."""
+    """Return the mask without parts much smaller than its largest one. Such parts are a network's stray pixels."""
     from scipy.ndimage import label
 
     parts, many = label(mask)

@@ -79,7 +79,7 @@ class Ball:
         return found * (radius / self.size(found))[:, None, None, None]
 
     def rounded(self, change: Any, pixels: Any, eps: Any) -> Any:
-        """Return the change as 8 bits can hold it, at most ε large: a multiple of 1/255 in every channel.
+        """Return the change rounded to 8 bits and at most ε large: a multiple of 1/255 in every channel.
 
         For linf, each channel is rounded to the nearest. For l2, the change keeps its direction and grows as far as ε
         allows. Rounding each channel to the nearest would undo a change spread thinly over a large image, or exceed ε.
@@ -108,10 +108,10 @@ def _inside(steps: Any, base: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pgd:
-    """Gradient ascent settings. A step is `step` of ε (None: 2.5 / steps, so that the far side can be reached).
+    """Gradient ascent settings. A step is `step` of ε (None: 2.5 / steps, enough to cross the ball).
 
-    `loss` is what is maximised: the lead of the best wrong class (`margin`), or the cross-entropy. `margin` is the
-    required lead, in nats of the score. `rounded` rounds to 8 bits at every step, not only after the last.
+    `loss` names the maximised quantity: the lead of the best wrong class (`margin`), or the cross-entropy. `margin` is
+    the required lead, in nats of the score. `rounded` rounds to 8 bits at every step, not only after the last.
     """
 
     norm: Norm = "linf"
@@ -160,23 +160,23 @@ def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd
     best, lead = torch.zeros_like(pixels), torch.full_like(eps, float("-inf"))
     live = torch.arange(len(pixels), device=pixels.device)
     for step in range(how.steps + 1):
-        here = change[live]
+        live_change = change[live]
         if how.rounded:
-            here = ball.rounded(here, pixels[live], radius[live])
+            live_change = ball.rounded(live_change, pixels[live], radius[live])
         last = step == how.steps
-        point = (pixels[live] + here).detach()
-        if how.rounded:  # bit-identical to what will be read back
+        point = (pixels[live] + live_change).detach()
+        if how.rounded:  # bit-identical to the stored image
             point = (point * 255).round() / 255
         point.requires_grad_(not last)
         with torch.set_grad_enabled(not last):
-            found = scores(point)
-            now = wrong_by(found, truth[live])
+            logits = scores(point)
+            now = wrong_by(logits, truth[live])
         better = (now > lead[live]) | now.isnan()
-        best[live[better]], lead[live[better]] = here[better], now[better].detach()
+        best[live[better]], lead[live[better]] = live_change[better], now[better].detach()
         on = ~((now >= how.margin) | now.isnan())
         if last or not on.any():
             break
-        loss = now if how.loss == "margin" else cross_entropy(found, truth[live])
+        loss = now if how.loss == "margin" else cross_entropy(logits, truth[live])
         (slope,) = torch.autograd.grad(loss[on].sum(), point)
         live = live[on]
         moved = change[live] + ball.uphill(slope[on]) * (how.share * radius[live])
@@ -196,8 +196,8 @@ def perturbed(
 ) -> Any:
     """Return pixels within ε with higher cross-entropy: the inner loop of adversarial training.
 
-    `labels` (N,) are classes. A random start, `steps` steps, all items to the end, without rounding. The result is
-    detached.
+    `labels` (N,) are classes. It starts at random and takes `steps` steps for every item, without rounding. The
+    result is detached.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(norm)
     how = Pgd(norm=norm, steps=steps)

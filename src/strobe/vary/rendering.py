@@ -19,8 +19,8 @@ from strobe.vary.masks import read_mask, read_pane
 
 __all__ = ["NoSiblings", "corruption_recipe", "rendered", "with_rendered_frames"]
 
-_FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers"}
-"""The current names of two corruptions in recipes of version 1."""
+_FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers", "fog": "fog_bank"}
+"""The current names of three corruptions in recipes of version 1."""
 
 _KEPT_BYTES = 64 * 2**20
 """The number of bytes of images cached for frames rendered from the same image."""
@@ -30,17 +30,17 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
     """Return the recipe of a corrupted frame. `pane` names the ice photograph it uses, by file and digest.
 
     >>> corruption_recipe("fog", 3, seed=7)
-    {'kind': 'corruption', 'name': 'fog', 'severity': 3, 'seed': 7, 'version': 1}
+    {'kind': 'corruption', 'name': 'fog', 'severity': 3, 'seed': 7, 'version': 2}
     """
     version = CORRUPTIONS[kind].version
-    made: dict[str, Any] = {
+    recipe: dict[str, Any] = {
         "kind": "corruption",
         "name": kind,
         "severity": severity,
         "seed": seed,
         "version": version,
     }
-    return made if pane is None else {**made, "pane": dict(pane)}
+    return recipe if pane is None else {**recipe, "pane": dict(pane)}
 
 
 class NoSiblings:
@@ -48,15 +48,17 @@ class NoSiblings:
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names a mask, and its image is in no folder")
+        raise StrobeError("a frame's recipe names a mask, but its image does not belong to a dataset folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names another image, and its own is in no folder")
+        raise StrobeError("a frame's recipe names another image, but its own image does not belong to a dataset folder")
 
     def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
-        raise StrobeError("a frame's recipe names a photograph of ice, and its image is in no folder")
+        raise StrobeError(
+            "a frame's recipe names a photograph of ice, but its image does not belong to a dataset folder"
+        )
 
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | None = None) -> Image:
@@ -66,7 +68,7 @@ def rendered(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles | Non
     """
     draw = _KINDS.get(str(recipe.get("kind")))
     if draw is None:
-        raise StrobeError(f"a frame's recipe is of a kind this version does not know: {printable(recipe, limit=80)}")
+        raise StrobeError(f"this version of strobe does not support a frame's recipe: {printable(recipe, limit=80)}")
     return draw(image, recipe, beside or NoSiblings())
 
 
@@ -78,11 +80,11 @@ def _corrupted(image: Image, recipe: Mapping[str, Any], beside: SiblingFiles) ->
     whole = type(severity) is int and type(seed) is int and seed >= 0  # True is not a severity
     named = recipe.get("pane", {})
     if name not in CORRUPTIONS or not whole or severity not in SEVERITIES or not isinstance(named, Mapping):
-        raise StrobeError(f"no corruption can be made from a frame's recipe: {printable(recipe, limit=80)}")
+        raise StrobeError(f"a frame's recipe does not describe a valid corruption: {printable(recipe, limit=80)}")
     if version != CORRUPTIONS[name].version:
         raise StrobeError(
-            f"a frame was made for version {printable(version)} of {name}, this is {CORRUPTIONS[name].version}: "
-            "make the set again with strobe vary corruption"
+            f"a frame's recipe is for version {printable(version)} of {name}, but this strobe has version "
+            f"{CORRUPTIONS[name].version}; make the set again with strobe vary corruption"
         )
     pane = beside.pane(named) if CORRUPTIONS[name].has_pane else None
     return corrupt(image, name, int(severity), np.random.default_rng(seed), pane=pane)
@@ -147,7 +149,7 @@ class _Rendered:
         """Return another image of the folder, stored at that row."""
         if row < 0:
             raise StrobeError(
-                f"a frame's recipe names an image the dataset does not have: {printable(dict(named), limit=80)}"
+                f"a frame's recipe names an image that is not in the dataset: {printable(dict(named), limit=80)}"
             )
         found: Image = self._once(str(named.get("media")), lambda: self._inner.read(row))
         return found
@@ -155,16 +157,16 @@ class _Rendered:
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cached value of the name, computed if missing."""
         with self._guard:
-            found = self._kept.get(name)
-            if found is not None:
+            value = self._kept.get(name)
+            if value is not None:
                 self._kept.move_to_end(name)
-                return found
-        found = make()
+                return value
+        value = make()
         with self._guard:
-            self._kept[name] = found
+            self._kept[name] = value
             while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > _KEPT_BYTES:
                 self._kept.popitem(last=False)
-        return found
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +177,15 @@ class _Folder:
     row: int
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """The mask."""
+        """Return the mask."""
         return self.source.mask(named, size_wh)
 
     def picture(self, named: Mapping[str, Any]) -> Image:
-        """The other image."""
+        """Return the other image."""
         return self.source.donor(self.row, named)
 
     def pane(self, named: Mapping[str, Any]) -> Image:
-        """The photograph of ice."""
+        """Return the photograph of ice."""
         return self.source.pane(named)
 
 

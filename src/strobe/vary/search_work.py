@@ -1,4 +1,6 @@
-"""An unfinished search: findings so far, stored inside the target folder, so that a kill costs one batch."""
+"""An unfinished search: its findings so far are stored inside the target folder, so that a killed process loses only
+one batch.
+"""
 
 import hashlib
 import io
@@ -35,7 +37,7 @@ class SearchWork:
     """The images of a search and the record of every batch, in a hidden folder that is removed at the end.
 
     A batch's images are written before its record, so that a record only names existing files. `word` is the kind of
-    search, and names the folder.
+    search and also names the folder.
     """
 
     def __init__(self, folder: Path, word: str = "attack") -> None:
@@ -57,8 +59,8 @@ class SearchWork:
             write_json(self._settings, said)
         elif read_json(self._settings) != said:
             raise StrobeError(
-                f"{printable(self._folder)} holds an unfinished {self._word} with other settings; run that command "
-                "again, or remove the folder first"
+                f"{printable(self._folder)} contains an unfinished {self._word} with other settings; run that "
+                "command again, or remove the folder first"
             )
 
     def done(self) -> None:
@@ -71,39 +73,39 @@ class SearchWork:
         return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
 
     def kept(self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
-        """Return a batch's earlier outcome. None if it must be searched, or an image was changed."""
+        """Return a batch's earlier outcome. None if the batch must be searched, or if an image was changed."""
         place = self._record(one, names)
         try:
             return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
-        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # missing, or not as written
+        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # the record is missing, or was changed
             return None
 
     def _again(self, said: Mapping[str, Any], picture: Stored) -> Searched:
-        beside = {
+        companions = {
             kind: [(float(far), self._sound(one, picture)) for far, one in some]
             for kind, some in said.get("beside", {}).items()
         }
         change = said.get("change", "")
         if change and sha256_of_file(inside(self._folder, change)) != said["change_sha256"]:
-            raise StrobeError(f"{printable(change)} is not what was found")
+            raise StrobeError(f"{printable(change)} was changed after the search")
         return Searched(
             picture=picture, status=said["status"], reach=said["reach"], margin=said["margin"],
             found=None if said["found"] is None else self._sound(said["found"], picture),
-            facts=said.get("facts", {}), change=change, beside=beside,
+            facts=said.get("facts", {}), change=change, beside=companions,
         )  # fmt: skip
 
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
         """Return an image as stored, if it is unchanged."""
         found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
         if sha256_of_file(inside(self._folder, found.media)) != found.sha256:
-            raise StrobeError(f"{printable(found.media)} is not what was found")
+            raise StrobeError(f"{printable(found.media)} was changed after the search")
         return found
 
     def keep(
         self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
     ) -> list[Searched]:
         """Store a batch's findings, then their record."""
-        with ThreadPoolExecutor(_WRITERS) as pool:  # a search waits longest for the disk
+        with ThreadPoolExecutor(_WRITERS) as pool:  # writing to disk takes longest
             pairs = list(pool.map(lambda pair: self._kept(one, *pair), list(zip(findings, pictures, strict=True))))
         write_json(self._record(one, names), [record for _, record in pairs])
         return [done for done, _ in pairs]
@@ -112,9 +114,9 @@ class SearchWork:
         """Return one image's outcome, with its files stored, and its record."""
         head = f"{_short(one.name, 8)}-{picture.sha256[:8]}"
         parent = Path(picture.media).parent.as_posix()
-        found = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)
+        stored = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)
         done = Searched(
-            picture=picture, status=finding.status, reach=finding.reach, margin=_finite(finding.margin), found=found,
+            picture=picture, status=finding.status, reach=finding.reach, margin=_finite(finding.margin), found=stored,
             facts=finding.facts, change="" if finding.change is None else f"{_CHANGES}/{Path(parent).name}/{head}.npy",
             beside={
                 kind: [
@@ -126,7 +128,7 @@ class SearchWork:
         )  # fmt: skip
         record: dict[str, Any] = {
             "status": done.status, "reach": done.reach, "margin": done.margin,
-            "found": None if found is None else _said(found),
+            "found": None if stored is None else _said(stored),
         }  # fmt: skip
         if done.facts:
             record["facts"] = dict(done.facts)

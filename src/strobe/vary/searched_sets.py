@@ -18,10 +18,10 @@ _APART = 1_000_000
 """Frames made from the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
 
 _FINDINGS = 1_000
-"""The offset of findings within that range, after the inputs of as many models."""
+"""The offset of findings within the numbers of an anchor. Smaller numbers are for the inputs of models."""
 
 _BESIDE, _EACH = 10_000, 64
-"""The offset of a finding's companion images, and the maximum number for each."""
+"""The offset of the companion images of findings, and the maximum number of companions of a finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,9 +29,9 @@ class Finding:
     """The outcome for one image.
 
     `found`: at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`.
-    `censored`: at the last level, with the best lead, or earlier if scores were NaN from there on. `anchor_wrong`: no
+    `censored`: nothing was found up to the last level, or up to the level where scores became NaN. `anchor_wrong`: no
     change was needed. `failed`: the scores were NaN from the start. `facts` are plain numbers about the search.
-    `change` is the change itself where images do not show it. `beside` holds images for comparison, by their variant,
+    `change` is the change itself, if images do not show it. `beside` holds images for comparison, by their variant,
     each at a distance.
     """
 
@@ -53,7 +53,7 @@ class SearchPlan(Protocol):
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The grid."""
+        """The grid of levels, ascending."""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that determines the findings, as plain JSON."""
@@ -76,7 +76,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """The outcome for one anchor under one variant: its input, the finding, and how the search ended.
+    """The outcome for one anchor under one variant: the anchor as input, the finding, and how the search ended.
 
     `change` is the file of the change. The other fields are as in Finding.
     """
@@ -110,7 +110,7 @@ class _Anchor:
         return self.inputs[picture.sha256]
 
     def add(self, grown: DatasetBuilder, search: SearchPlan, number: int, outcome: Searched) -> None:
-        """Return the set of a search, and those of its finding's companion images."""
+        """Add the set of a search, and the sets of its finding's companion images."""
         first, members = self.input_row(grown, outcome.picture), []
         if outcome.found is not None and outcome.reach is not None:
             row = self._frame(grown, outcome.found, _FINDINGS + number, f"{search.name}/{self.key}", ())
@@ -165,11 +165,13 @@ def searched_dataset(
                 video_id=str(videos.video_id[video]), name=str(videos.name[video]), fps=videos.fps(video),
                 codec=str(videos.codec[video]), kind=str(videos.kind[video]),
             )  # fmt: skip
-        made = _Anchor(rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor))
+        anchor_frames = _Anchor(
+            rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor)
+        )
         for number, search in enumerate(searches):
             outcome = found.get((anchor, number))
             if outcome is not None:
-                made.add(grown, search, number, outcome)
+                anchor_frames.add(grown, search, number, outcome)
     info = DatasetInfo(
         name=name,
         label_space=source.info.label_space,

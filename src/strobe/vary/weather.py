@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from strobe.vary.fields import Pixels, cloud, convolved, nominal_hw, resized, streak
+from strobe.vary.fields import Pixels, cloud, convolved, nominal_hw, plasma, resized, streak
 
-__all__ = ["brightness", "fog", "frost", "frost_feathers", "snow"]
+__all__ = ["brightness", "fog", "fog_bank", "frost", "frost_feathers", "snow"]
 
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _ICE = np.array([-0.13, 0.02, 0.11], dtype=np.float32)
 """The colour offset of blue ice from grey."""
 
 
-def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Increase the largest of a pixel's three values by this much. Hue and saturation stay."""
     value = pixels.max(axis=2, keepdims=True)
     new = np.minimum(value + np.float32(more), 1)
@@ -19,10 +19,18 @@ def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:
 
 
 def fog(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Add fog to the image within its own value range: (thickness, decay of its details)."""
-    thickness, decay = how
-    top = float(pixels.max())
-    bank = _fitted(cloud(nominal_hw(pixels), 1.58 + 0.8 * float(np.log2(decay)), rng), pixels)
+    """Add fog to the image within its own value range: (thickness, decay of its details). ImageNet-C's version."""
+    return _behind(pixels, plasma(nominal_hw(pixels), how[1], rng), how[0])
+
+
+def fog_bank(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
+    """Add fog of a smooth spectrum, with the same settings. Harder than fog."""
+    return _behind(pixels, cloud(nominal_hw(pixels), 1.58 + 0.8 * float(np.log2(how[1])), rng), how[0])
+
+
+def _behind(pixels: Pixels, layer: Pixels, thickness: float) -> Pixels:
+    """Return the image behind a layer of fog, within its own value range."""
+    top, bank = float(pixels.max()), _fitted(layer, pixels)
     # A black image has no value range.
     return (pixels + np.float32(thickness) * bank[..., None]) * np.float32(top / (top + thickness))
 
@@ -83,12 +91,12 @@ def _pane(size_hw: tuple[int, int], rng: np.random.Generator) -> Pixels:
         rows, columns = np.ogrid[there]
         down, across = np.float32(rows - y), np.float32(columns - x)
         along = across * np.float32(np.cos(angle)) + down * np.float32(np.sin(angle))
-        beside = np.abs(down * np.float32(np.cos(angle)) - across * np.float32(np.sin(angle)))
-        far = np.hypot(along / length, beside / (length * rng.uniform(0.2, 0.34)))
+        off_spine = np.abs(down * np.float32(np.cos(angle)) - across * np.float32(np.sin(angle)))
+        far = np.hypot(along / length, off_spine / (length * rng.uniform(0.2, 0.34)))
         won = far < nearest[there]
         # Barbs lean forward from a bright spine and thin out towards the rim.
-        phase = (beside * 0.87 + along * 0.5) * rng.uniform(1.3, 2.1) + 3 * ground[there]
-        barbs = (0.5 + 0.5 * np.sin(phase)) ** 2 * (1 - 0.7 * far) + 0.8 * np.exp(-(beside**2) / 0.8)
+        phase = (off_spine * 0.87 + along * 0.5) * rng.uniform(1.3, 2.1) + 3 * ground[there]
+        barbs = (0.5 + 0.5 * np.sin(phase)) ** 2 * (1 - 0.7 * far) + 0.8 * np.exp(-(off_spine**2) / 0.8)
         shade = rng.uniform(0.25, 0.55)
         ice[there] = np.where(won, shade + 0.55 * barbs * rng.uniform(0.5, 1) - 0.25 * far, ice[there])
         nearest[there] = np.where(won, far, nearest[there])

@@ -1,4 +1,4 @@
-"""Import prediction files into a run, where they are models like any other."""
+"""Import prediction files into a run, where they are treated like any other model."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ __all__ = ["READERS", "FileOptions", "bring", "out_of_reach"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Facts that prediction files may lack."""
+    """Facts that may be missing from prediction files."""
 
     merge: str = "max"
     kind: Kind = "auto"
@@ -39,7 +39,7 @@ class FileOptions:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The content of a file: answers, the facts stored with them, and lines for the user."""
+    """The content of a file: answers, the facts stored with them, and notes for the user."""
 
     answers: Answers
     facts: Mapping[str, str]
@@ -55,62 +55,62 @@ def bring(
     *,
     stage: Path,
 ) -> None:
-    """Read prediction files into the stage of a run, one at a time. A refused file leaves nothing behind.
+    """Read prediction files into the staging folder of a run, one at a time. If a file is invalid, nothing is stored.
 
     Answers that a program passes are imported in the same way.
     """
     here, frames = shard_models(run.path), FrameNames(dataset)
-    for one in files:
-        if one.name in here:
+    for file in files:
+        if file.name in here:
             raise StrobeError(
-                f"{printable(run.path)} holds predictions of a model called {one.name} that was run there; "
-                "name the file's with -m NAME=preds:FILE"
+                f"{printable(run.path)} already has predictions of a model called {file.name}; "
+                "choose another name for the file with -m NAME=preds:FILE"
             )
-        if one.answers is not None:
-            task = next(task for task, record in ANSWERS.items() if isinstance(one.answers, record))
-            facts = {"kind": one.answers.kind} if isinstance(one.answers, ClassAnswers) else {}
-            keep_brought(stage, one.answers, task=task, frames=frames, source=None, facts=facts)
+        if file.answers is not None:
+            task = next(task for task, record in ANSWERS.items() if isinstance(file.answers, record))
+            facts = {"kind": file.answers.kind} if isinstance(file.answers, ClassAnswers) else {}
+            keep_brought(stage, file.answers, task=task, frames=frames, source=None, facts=facts)
             continue
-        path = one.file or Path()
+        path = file.file or Path()
         task = task_of_file(path)
-        found = READERS[task](path, dataset, one.name, options)
+        found = READERS[task](path, dataset, file.name, options)
         for line in found.notes:
-            progress.note(f"{one.name}: {line}")
+            progress.note(f"{file.name}: {line}")
         keep_brought(stage, found.answers, task=task, frames=frames, source=path, facts=found.facts)
 
 
 def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:
-    one = read_predictions(
+    read = read_predictions(
         path, dataset, name=name, kind=options.kind, source_space=options.space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
     )  # fmt: skip
-    assumed = "" if one.kind_declared or one.kind == "labels" else " (by their look; --kind says otherwise)"
-    extra = f", {one.n_extra} frames left out" if one.n_extra else ""
+    assumed = "" if read.kind_declared or read.kind == "labels" else " (guessed from the values; --kind overrides it)"
+    extra = f", {read.n_extra} frames skipped" if read.n_extra else ""
     facts = {
-        "kind": one.kind,
-        "space": one.source_space,
-        "declared": str(one.kind_declared),
-        **out_of_reach(dataset, one.childless),
+        "kind": read.kind,
+        "space": read.source_space,
+        "declared": str(read.kind_declared),
+        **out_of_reach(dataset, read.childless),
     }
-    return _File(one.answers, facts, [f"{one.kind}{assumed} in {one.source_space}{extra}"])
+    return _File(read.answers, facts, [f"{read.kind}{assumed} in {read.source_space}{extra}"])
 
 
 def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:
-    one = read_detections(
+    read = read_detections(
         path, dataset, name=name, source_space=options.box_space, images=options.box_images,
         box_format=options.box_format, box_units=options.box_units,
         absent="unscored" if options.allow_missing else options.absent, ignore_extra=options.ignore_extra,
     )  # fmt: skip
     facts = {
-        "space": one.source_space,
-        "dropped": str(one.n_dropped),
-        **out_of_reach(dataset, one.childless),
+        "space": read.source_space,
+        "dropped": str(read.n_dropped),
+        **out_of_reach(dataset, read.childless),
     }
-    return _File(one.answers, facts, [f"{len(one.answers)} boxes in {one.source_space}", *one.notes])
+    return _File(read.answers, facts, [f"{len(read.answers)} boxes in {read.source_space}", *read.notes])
 
 
 def out_of_reach(dataset: Dataset, childless: Sequence[int]) -> dict[str, str]:
-    """Return the fact that no class of a file maps to some classes of the dataset, as it is stored with the answers."""
+    """Return the dataset's classes to which no class of a file maps, as a fact to store with the answers."""
     return {"childless": json.dumps([dataset.info.label_space.ids[place] for place in childless])} if childless else {}
 
 
@@ -118,4 +118,4 @@ READERS: Mapping[Task, Callable[[Path, Dataset, str, FileOptions], _File]] = {
     Task.CLASSIFICATION: _classes,
     Task.DETECTION: _boxes,
 }
-"""The reader of prediction files of each task."""
+"""The reader of prediction files for each task."""

@@ -42,9 +42,9 @@ __all__ = ["BuildOptions", "Built", "build"]
 class BuildOptions:
     """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` names classes of every video.
 
-    `label_space` is a shipped one, or None for the classes that the labels name. With `label_source` None, the labels
-    decide. `unlabelled` allows videos without labels. `strict` writes nothing if a video cannot be used. `store` None
-    keeps the format of the folder, or zstd in a new one. `engine` is where videos are decoded.
+    `label_space` is a shipped one, or None for the classes that the labels name. With `label_source` None, it depends
+    on the labels. `unlabelled` allows videos without labels. `strict` writes nothing if a video cannot be used. With
+    `store` None, an existing folder keeps its format, and a new folder gets zstd. `engine` is where videos are decoded.
     """
 
     sampling: AnchorOptions = field(default_factory=AnchorOptions)
@@ -69,18 +69,18 @@ class BuildOptions:
     def __post_init__(self) -> None:
         expect(self.workers >= 1, "--workers", ">= 1", self.workers)
         if self.labels and self.label:
-            raise InvalidValue("--labels and --label both say what the videos show; give one of them")
+            raise InvalidValue("--labels and --label both label the videos; use only one of them")
         if self.drop.any and not self.hints:
-            raise InvalidValue("--drop-… goes by the hints; leave --no-hints away")
+            raise InvalidValue("--drop-… options need the hints; remove --no-hints")
         if self.anchors and (self.sampling.every is not None or self.sampling.anchors_per_video > 1):
-            raise InvalidValue("--anchors names every anchor; leave --every and --anchors-per-video away")
+            raise InvalidValue("--anchors names every anchor; remove --every and --anchors-per-video")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """The result of a build: the dataset, a line per skipped video, a line per note, and the number of dropped members.
+    """The result of a build: the dataset, an error for each skipped video, notes, and the number of dropped members.
 
-    `reused` counts videos that were done before, `decoded` the frames decoded for the others.
+    `reused` counts videos of an earlier build, `decoded` the frames decoded for the others.
     """
 
     dataset: Dataset
@@ -95,9 +95,9 @@ class Built:
 def build(
     videos: Sequence[Path], destination: Path, options: BuildOptions, *, progress: Progress | None = None
 ) -> Built:
-    """Make the dataset folder. The same command again does only the missing work.
+    """Make the dataset folder. Running the same command again does only the missing work.
 
-    The result is identical byte for byte, whatever the number of workers and interruptions.
+    The bytes of the result do not depend on the number of workers or on interruptions.
     """
     say = progress or Silent()
     files, classes = video_files(videos)
@@ -107,7 +107,7 @@ def build(
     _refuse_other_content(destination)
     old = made_before(destination, lambda old: {**old.info.provenance, **_made(options, old)} == old.info.provenance)
     store, made = _store(options, old), _made(options, old)
-    # Boxes without labels count as labels: anchors are drawn from the frames that have one.
+    # Without labels, boxes serve as labels. Anchors are drawn from frames that have a box.
     spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
     by_file = store == "jpeg" and not options.reference and (old is None or has_file_digests(old))
     jobs = [
@@ -164,11 +164,11 @@ def build(
 
 
 def _named(videos: Sequence[Path]) -> dict[str, Path]:
-    """Return videos by name: the file name without suffix, with folder or suffix added to equal names."""
+    """Return videos by name: the file name without suffix. Equal names get the folder or suffix added."""
     expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
     twice = next((path for path, times in Counter(path.absolute() for path in videos).items() if times > 1), None)
     if twice is not None:
-        raise StrobeError(f"{printable(twice)} is given twice; every video goes in once")
+        raise StrobeError(f"{printable(twice)} is given twice; pass each video once")
     stems = [printable(path.stem) or "video" for path in videos]
     many = Counter(stems)
     alike = [path for path, stem in zip(videos, stems, strict=True) if many[stem] > 1]
@@ -178,14 +178,16 @@ def _named(videos: Sequence[Path]) -> dict[str, Path]:
         name = longer.get(path, stem)
         if name in named:
             raise StrobeError(
-                f"{printable(path)} and {printable(named[name])} would both be called {name}; rename one of them"
+                f"{printable(path)} and {printable(named[name])} would both get the name {name}; rename one of them"
             )
         named[name] = path
     return dict(sorted(named.items()))
 
 
 def _told_apart(paths: Sequence[Path]) -> list[str]:
-    """Return short names for files with the same stem: with the folder in front, or with the suffix if it differs."""
+    """Return short names for files with the same stem. The folder is added in front, or the suffix is added if it
+    differs.
+    """
     bare = [printable(path.absolute().with_suffix("").as_posix()) for path in paths]
     many = Counter(bare)
     return [
@@ -197,9 +199,9 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 def _annotations(
     named: Mapping[str, Path], options: BuildOptions, classes: Mapping[Path, str]
 ) -> tuple[dict[str, list[LabelRow]], dict[str, list[BoxRow]], dict[str, list[AnchorRow]]]:
-    """Return labels, boxes and anchors per video, checked against the videos before any work begins.
+    """Return labels, boxes and anchors per video. They are checked against the videos before any work begins.
 
-    If nothing else labels the videos, the name of each video's folder is its class.
+    If there are no other labels, the name of each video's folder is its class.
     """
     by_folder = not (options.labels or options.label or options.boxes or options.unlabelled)
     labels: dict[str, list[LabelRow]] = {
@@ -215,12 +217,12 @@ def _annotations(
         _in_pixels([row for rows in boxes.values() for row in rows], options.boxes)
     if options.anchors is not None:
         anchors = by_video(options.anchors, named, read=read_anchors)
-        _each_has_some(anchors, named, what="anchor", source=options.anchors, hint="add one, or leave the video out")
+        _each_has_some(anchors, named, what="anchor", source=options.anchors, hint="add one, or remove the video")
     if not options.unlabelled:
         if not any(labels.values()) and not any(boxes.values()):
             raise StrobeError(
-                "nothing says what the videos show: give --labels FILE.csv, --label NAME or --boxes FILE, a folder "
-                "with one folder per class, or --unlabelled with --label-space to have people label them in review"
+                "the videos have no labels; use --labels FILE.csv, --label NAME, --boxes FILE, a folder with one "
+                "folder per class, or --unlabelled with --label-space to let people label them in review"
             )
         source = options.labels or options.boxes
         both = {name: [*labels[name], *boxes[name]] for name in named}
@@ -229,7 +231,7 @@ def _annotations(
 
 
 def _in_pixels(rows: Sequence[BoxRow], source: Path) -> None:
-    """Refuse boxes that are shares of the image, before any video is decoded."""
+    """Raise an error for boxes that are shares of the image, before any video is decoded."""
     videos = {name: place for place, name in enumerate(dict.fromkeys(row.video for row in rows))}
     with in_file(source):
         refuse_shares(
@@ -266,7 +268,7 @@ def _label_space(
 ) -> LabelSpace:
     if options.label_space is None:
         if not any(labels.values()) and not any(boxes.values()):
-            raise StrobeError("--unlabelled needs --label-space: the classes people can choose from in review")
+            raise StrobeError("--unlabelled needs --label-space, the classes that people can choose from in review")
         return label_space_of(_name(options, destination), labels, boxes)
     chosen = space(options.label_space)
     for named in label_space_of(chosen.name, labels, boxes).ids if any(labels.values()) or any(boxes.values()) else ():
@@ -279,14 +281,14 @@ def _name(options: BuildOptions, destination: Path) -> str:
 
 
 def _store(options: BuildOptions, old: Dataset | None) -> Store:
-    """Return the storage format: the requested one, else that of existing frames, else zstd."""
+    """Return the storage format: the requested format, otherwise the format of existing frames, otherwise zstd."""
     settings = old.info.provenance.get("settings") if old is not None else None
     there = settings.get("store") if isinstance(settings, dict) else None
     return options.store or (there if there in STORES else "zstd")
 
 
 def _made(options: BuildOptions, old: Dataset | None) -> dict[str, Any]:
-    """Return the settings that a resumed build must share with the first one."""
+    """Return the settings that a resumed build must share with the first build."""
     settings = {
         "sampling": asdict(options.sampling),
         "anchors": "given" if options.anchors else "drawn",
@@ -300,7 +302,7 @@ def _made(options: BuildOptions, old: Dataset | None) -> dict[str, Any]:
 def _refuse_other_content(destination: Path) -> None:
     ours = folder.is_dataset(destination) or (destination / WORK_FOLDER).is_dir()
     if destination.is_dir() and not ours and any(path.name != LOCK for path in destination.iterdir()):
-        raise StrobeError(f"{printable(destination)} is not empty and holds no dataset; choose another folder")
+        raise StrobeError(f"{printable(destination)} is not empty and is not a dataset folder; choose another folder")
 
 
 def _job(
@@ -319,7 +321,7 @@ def _job(
     return ExtractJob(
         path=path,
         name=name,
-        # A name that is not valid for a folder is replaced by its digest. The frames' keys keep the name.
+        # If a name is not valid for a folder, its digest is used there. The frames' keys keep the name.
         media_folder=name if plain else f"video-{digest}",
         destination=destination,
         sampling=options.sampling,
@@ -335,27 +337,27 @@ def _job(
 
 
 def _each_once(outcomes: Sequence[ExtractOutcome], say: Progress) -> list[ExtractOutcome]:
-    """Return the outcomes without copies of the same file, which would give the same frames under two names."""
+    """Return the outcomes without copies of the same file, because they would give the same frames under two names."""
     seen: dict[str, str] = {}
-    kept = []
+    distinct = []
     for outcome in outcomes:
         video_id = outcome.fragment.video.video_id if outcome.fragment else ""
         if video_id and video_id in seen:
-            problem = f"{printable(outcome.name)}: the same content as {printable(seen[video_id])}"
-            say.note(f"left out: {problem}")
-            kept.append(ExtractOutcome(name=outcome.name, problem=problem))
+            problem = f"{printable(outcome.name)}: it has the same content as {printable(seen[video_id])}"
+            say.note(f"skipped: {problem}")
+            distinct.append(ExtractOutcome(name=outcome.name, problem=problem))
             continue
         if video_id:
             seen[video_id] = outcome.name
-        kept.append(outcome)
-    return kept
+        distinct.append(outcome)
+    return distinct
 
 
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
 def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say: Progress) -> list[ExtractOutcome]:
-    """Do every job and report progress: in frames for one video, else in videos."""
+    """Run every job. Progress is in frames if there is one video, otherwise in videos."""
     if len(jobs) == 1 and options.engine.name == "local":
         return [run_job(jobs[0], say)]
     outcomes = []
@@ -364,18 +366,21 @@ def _run_all(jobs: Sequence[ExtractJob], options: BuildOptions, held: Lock, say:
             outcomes.append(outcome)
             advance(1)
             if outcome.problem:
-                say.note(f"left out: {outcome.problem}")
+                say.note(f"skipped: {outcome.problem}")
     return outcomes
 
 
 def _remove_empty(destination: Path) -> None:
-    """Remove the notes folder of a build without any result. A folder that is not empty stays."""
+    """Remove the notes folder of a build without results. A folder that is not empty stays."""
     with suppress(OSError):  # the folder is not empty
         (destination / WORK_FOLDER).rmdir()
 
 
 def _outcomes(jobs: Sequence[ExtractJob], workers: int) -> Iterator[ExtractOutcome]:
-    """Yield the outcome of every job. A job whose process dies is retried alone, and reported if it dies again."""
+    """Yield the outcome of every job.
+
+    If a job's process dies, the job is retried alone. If the second process dies, too, the outcome is an error.
+    """
     if workers == 1:
         yield from map(run_job, jobs)
         return
@@ -402,4 +407,6 @@ def _alone(job: ExtractJob) -> ExtractOutcome:
         try:
             return pool.submit(run_job, job).result()
         except BrokenProcessPool:
-            return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")
+            return ExtractOutcome(
+                name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on this video"
+            )

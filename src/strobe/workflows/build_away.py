@@ -17,7 +17,7 @@ from strobe.workflows.ray_pool import RayPool
 __all__ = ["outcomes_away"]
 
 _PIECE = 2**26
-"""Bytes of media per message, so that a long video passes through a small object store."""
+"""Bytes of media per message, small enough to send a long video through a small object store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class _Extracted:
     pieces: list[Any]
 
     def fetched(self, get: Callable[[Any], Any]) -> ExtractOutcome:
-        """Fetch the media and write everything to its place, in the driver."""
+        """Fetch the media in the driver and write every file to its place."""
         if self.outcome.fragment is not None and not self.outcome.reused:
             land(self.job, self.outcome.fragment, self._files(get))
         return self.outcome
@@ -41,14 +41,14 @@ class _Extracted:
 
 
 class _Extracting:
-    """Does a job in a temporary folder and sends the result."""
+    """Runs a job in a temporary folder and sends the result."""
 
     def __call__(self, job: ExtractJob) -> _Extracted:
         """Return the result of one video."""
         if not job.path.is_file():
             raise StrobeError(
-                f"{printable(platform.node())} does not see the video {printable(job.path)}: every machine needs it "
-                "under this path; mount it there, or run without this machine"
+                f"{printable(platform.node())} cannot access the video {printable(job.path)}, which every machine "
+                "needs under this path; mount it there, or run without this machine"
             )
         ray = require("ray", what="--engine ray", extra="ray")
         with tempfile.TemporaryDirectory(prefix="strobe-build-") as folder:
@@ -60,7 +60,7 @@ class _Extracting:
 
 
 def _pieces(folder: Path) -> Iterator[pa.Table]:
-    """Yield the files of a folder with their names, a few at a time."""
+    """Yield the files of a folder with their names, in small groups."""
     names: list[str] = []
     contents: list[bytes] = []
     for path in sorted(folder.iterdir()):
@@ -74,15 +74,19 @@ def _pieces(folder: Path) -> Iterator[pa.Table]:
 
 
 def outcomes_away(jobs: Sequence[ExtractJob], pool: RayPool) -> Iterator[ExtractOutcome]:
-    """Yield the outcome of every job. A job over which workers die repeatedly is reported."""
+    """Yield the outcome of every job. If workers die repeatedly on a job, its outcome is an error."""
 
     def given_up(job: ExtractJob, why: str) -> ExtractOutcome:
-        return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
+        return ExtractOutcome(
+            name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on this video ({why})"
+        )
 
     sent = [
         replace(job, path=job.path.absolute(), threads=pool.cores, done=done_before(job))
         for job in jobs
         if job.path.is_file()
     ]
-    yield from (run_job(job) for job in jobs if not job.path.is_file())  # reported as for a local build
+    yield from (
+        run_job(job) for job in jobs if not job.path.is_file()
+    )  # missing files are reported as in a local build
     yield from pool.map(_Extracting(), sent, given_up=given_up)

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from strobe.analyses.answer_patterns import with_twins
+from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions, DetectionScore, has_boxes
 from strobe.analyses.detection import score as score_boxes
+from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers
@@ -20,11 +21,12 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
+from strobe.report.headline import out_of_reach
 from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Run, StoredModel, Subset
 from strobe.workflows.opening import Opened
 
-__all__ = ["compare_runs", "compare_scores", "in_words", "of_one_dataset", "scores_of"]
+__all__ = ["compare_runs", "compare_scores", "doubt_lines", "in_words", "of_one_dataset", "scores_of"]
 
 
 def compare_runs(
@@ -37,52 +39,77 @@ def compare_runs(
     dataset_path: Path | None = None,
     allow_missing: bool = False,
 ) -> tuple[Comparison, ...]:
-    """Compare every pair of models on the sets both were scored on: exact tests, Holm, differences, a sentence.
+    """Compare every pair of models on the sets that both were scored on.
 
-    Pairs follow the order of the runs and, within a run, the order in which its models were requested, or the order of
-    `models`. The first model is the earlier one. If there are several detectors, they are also compared by mAP. Models
-    of the same name in two runs get the folder of their run added. `dataset_path` is where the dataset is if it was
-    moved.
+    Tests are exact, with Holm's correction. A comparison has the difference and a sentence.
+
+    Models follow the order of `models`. Without `models`, they follow the order of the runs and, within a run, the
+    order in which they were requested. The first model of a pair is the earlier one. If there are several detectors,
+    they are also compared by mAP. Models with the same name in two runs get their run's folder as a prefix.
+    `dataset_path` is where the dataset is if it was moved.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     given, dataset = opened.dataset, overall(opened.dataset)
     if subset is None and opened.subset is not None:
         which = f"{printable(runs[0])} was" if len(runs) == 1 else "the runs were"
-        progress.note(f"{which} scored on {opened.subset.text}; --subset all takes every set")
-    wanted = _wanted(
+        progress.note(f"{which} scored on {opened.subset.text}; use --subset all for every set")
+    entries = _wanted(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
-    detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
-    by_map = len(detectors) > 1 and has_boxes(dataset)
-    by_map_alone = by_map and len(detectors) == len(wanted) and not dataset.labelled.any()
+    detectors = [name for name, model in entries if model.task is not Task.CLASSIFICATION]
+    boxed = bool(detectors) and has_boxes(dataset)
+    by_map = len(detectors) > 1 and boxed
+    by_map_alone = by_map and len(detectors) == len(entries) and not dataset.labelled.any()
     if detectors and not by_map_alone:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")
     judged = dataset if by_map_alone else dataset.labelled_sets()
     prepared = None if by_map_alone else Prepared(judged, options)
     scores: list[ClassificationScore] = []
     boxes: list[DetectionScore] = []
-    with progress.task("scoring", len(wanted)) as advance:
-        for name, model in wanted:
+    with progress.task("scoring", len(entries)) as advance:
+        for name, model in entries:
             answers = model.load()
             if prepared is not None:
                 scores.append(replace(score(judged, answers.as_classes(), prepared=prepared), model=name))
-            if by_map and isinstance(answers, BoxAnswers):
-                boxes.append(score_boxes(dataset, answers, model=name, options=_of_boxes(options)))
+            if boxed and isinstance(answers, BoxAnswers):
+                boxes.append(_boxes_scored(dataset, answers, name, model, options))
             advance(1)
-    return in_words(compare(judged, scores) + compare_detectors(dataset, boxes), given, k=options.k)
+    found = compare(judged, scores) + compare_detectors(dataset, boxes)
+    return in_words(found, given, k=options.k, detectors=with_twins(boxes))
 
 
-def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = None) -> tuple[Comparison, ...]:
-    """Return the comparisons with sentences that fit the dataset and k: photos are not called videos.
+def in_words(
+    comparisons: Sequence[Comparison],
+    dataset: Dataset,
+    *,
+    k: int | None = None,
+    detectors: Sequence[DetectionScore] = (),
+) -> tuple[Comparison, ...]:
+    """Return the comparisons with sentences in the terms of the dataset and k, e.g. photos instead of videos.
 
-    Each sentence also names the sets of the dataset that were not compared.
+    Each comparison also lists the sets that were not compared, and warnings about its detectors' boxes.
     """
-    words = Subject(kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None)
-    needs_labels = any(not one.metric.startswith("map_") for one in found)
-    cautions = Cohort.of(dataset, needs_labels=needs_labels).cautions() or None
-    return tuple(
-        replace(one, sentence=words.say(one.sentence, names=(one.a, one.b)), cautions=cautions) for one in found
+    subject = Subject(
+        kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None
     )
+    needs_labels = any(not one.metric.startswith("map_") for one in comparisons)
+    cautions, names = Cohort.of(dataset, needs_labels=needs_labels).cautions(), [one.model for one in detectors]
+    doubts = {
+        one.model: [subject.say(line, names=names) for line in doubt_lines({one.model: one})] for one in detectors
+    }
+    return tuple(
+        replace(
+            one,
+            sentence=subject.say(one.sentence, names=(one.a, one.b)),
+            cautions=tuple(dict.fromkeys((*cautions, *doubts.get(one.a, ()), *doubts.get(one.b, ())))) or None,
+        )
+        for one in comparisons
+    )
+
+
+def doubt_lines(scores: Mapping[str, ClassificationScore | DetectionScore]) -> list[str]:
+    """Return the notes on the models' answers, and the classes that detectors cannot find."""
+    return [*answer_lines(scores), *out_of_reach(scores)]
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Opened:
@@ -91,19 +118,19 @@ def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: P
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
         raise StrobeError(
-            f"{printable(runs[0])} and {printable(other)} are runs on different frames; compare runs of one dataset"
+            f"{printable(runs[0])} and {printable(other)} are runs on different frames; pass runs on one dataset"
         )
     twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
     if twice is not None:
-        raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
+        raise StrobeError(f"the run {printable(twice)} is given twice; pass each run once")
     scored = [run for run in map(Run, runs) if run.was_scored] if subset is None else []
     parts = [run.subset() for run in scored]
     for run, part in zip(scored, parts, strict=True):
         if _ids(part) != _ids(parts[0]):
             first, second = ("all sets" if one is None else one.text for one in (parts[0], part))
             raise StrobeError(
-                f"{printable(scored[0].path)} was scored on {first}, {printable(run.path)} on {second}; give one for "
-                "both: --subset FILE, or --subset all for every set"
+                f"{printable(scored[0].path)} was scored on {first}, {printable(run.path)} on {second}; choose the "
+                "same for both with --subset FILE, or --subset all for every set"
             )
     return Opened.of_run(scored[0] if scored else Run(runs[0]), moved_to=dataset_path, subset=subset)
 
@@ -120,23 +147,23 @@ def scores_of(
     A classifier is scored on the sets that have a label.
     """
     prepared: Prepared | None = None
-    found: dict[str, ClassificationScore | DetectionScore] = {}
+    scores: dict[str, ClassificationScore | DetectionScore] = {}
     with progress.task("scoring", len(models)) as advance:
         for name, model in models.items():
             answers = model.load()
             if isinstance(answers, BoxAnswers):
-                found[name] = score_boxes(dataset, answers, model=name, options=_of_boxes(options))
+                scores[name] = _boxes_scored(dataset, answers, name, model, options)
             else:
                 prepared = prepared or Prepared(dataset.labelled_sets(), options)
-                found[name] = replace(score(prepared.plan.dataset, answers, prepared=prepared), model=name)
+                scores[name] = replace(score(prepared.plan.dataset, answers, prepared=prepared), model=name)
             advance(1)
-    return dict(zip(found, with_twins(list(found.values())), strict=True))
+    return dict(zip(scores, with_twins(list(scores.values())), strict=True))
 
 
 def compare_scores(
     dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Compare classifiers with classifiers and detectors with detectors. `pairing` limits the pairs.
+    """Compare classifiers with each other and detectors with each other. `pairing` limits the pairs.
 
     `scores` are those of `scores_of` on the same dataset.
     """
@@ -146,24 +173,29 @@ def compare_scores(
     return found + compare_detectors(dataset, detectors, pairing=pairing)
 
 
-def _of_boxes(options: ScoreOptions) -> DetectionOptions:
-    return DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
+def _boxes_scored(
+    dataset: Dataset, answers: BoxAnswers, name: str, model: StoredModel, options: ScoreOptions
+) -> DetectionScore:
+    """Return the score of a detector, with the classes that it cannot find."""
+    how = DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
+    found = score_boxes(dataset, answers, model=name, options=how)
+    return replace(found, ceiling=Ceilings(dataset).of_detector(model.facts))
 
 
 def _wanted(
     runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[StoredModel]]
 ) -> list[tuple[str, StoredModel]]:
     """Return the models to compare, each under a unique name."""
-    here = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
-    known = Counter(model.name for _, model in here)
+    stored = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
+    known = Counter(model.name for _, model in stored)
     missing = next((name for name in models if name not in known), None)
     if missing is not None:
         names = ", ".join(printable(name) for name in sorted(known)) or "none"
-        raise StrobeError(f"no predictions of {printable(missing)} in the runs; they have {names}")
-    wanted = [(run, model) for run, model in here if not models or model.name in models]
-    wanted.sort(key=lambda one: models.index(one[1].name) if models else 0)
-    if len(wanted) < 2:
-        raise StrobeError(f"comparing needs two models, here {len(wanted)}: give another run or model")
+        raise StrobeError(f"the runs have no predictions of {printable(missing)}; their models are {names}")
+    chosen = [(run, model) for run, model in stored if not models or model.name in models]
+    chosen.sort(key=lambda one: models.index(one[1].name) if models else 0)
+    if len(chosen) < 2:
+        raise StrobeError(f"a comparison needs two models, got {len(chosen)}; pass another run or model")
     folders = short_names([str(run.resolve()) for run in runs])
     of_run = dict(zip(runs, folders, strict=True))
-    return [(model.name if known[model.name] == 1 else f"{of_run[run]}/{model.name}", model) for run, model in wanted]
+    return [(model.name if known[model.name] == 1 else f"{of_run[run]}/{model.name}", model) for run, model in chosen]

@@ -35,9 +35,9 @@ _CAMERA = CameraOptions(k=10, size=256, shift=0.05, zoom=0.08, roll=3.0, tilt=4.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """`offline` uses the downloads of an earlier demo.
+    """Options of the demo. `offline` uses the downloads of an earlier demo.
 
-    `every` is the distance between anchors of the clip in frames.
+    `every` is the distance, in frames, between two anchors of the clip.
     """
 
     offline: bool = False
@@ -67,8 +67,10 @@ def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
 
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
-    """Download, build, simulate, predict, score and report. The same command again does only the missing work."""
-    require("efficientnet_lite_pytorch", what="the demo", extra="demo")  # report it now, before the work
+    """Download, build, simulate, predict, score and report. Running it again does only the missing work."""
+    require(
+        "efficientnet_lite_pytorch", what="the demo", extra="demo"
+    )  # fail before the work starts if a package is missing
     require("av", what="the demo", extra="demo")
     dataset = demo_dataset(out / "dataset", options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")

@@ -1,4 +1,6 @@
-"""The background demo: which of two classifiers relies on the background, and how real ones do on photos."""
+"""The background demo measures which of two classifiers relies on the background, and how much real classifiers rely on
+it on photos.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,8 @@ from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.demo import write_photo_labels
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.import_dataset import PhotoFiles, from_photos
+from strobe.workflows.import_dataset import import_dataset
+from strobe.workflows.import_photos import PhotoFiles
 from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
@@ -24,14 +27,15 @@ from strobe.workflows.vary_background import VaryBackgroundOptions, vary_backgro
 __all__ = ["MODELS", "WHO", "WORLD", "BackgroundDemo", "demo_background"]
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8), background_correlation=1.0)
-"""Every class on its own background: the world that the shipped classifiers know, before any change."""
+"""A world in which every class has its own background, as in the training of the shipped classifiers."""
 
 MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
-"""The same network trained where the background predicts the class, where it does not, and as a detector."""
+"""One network architecture, trained with predictive backgrounds, with uninformative backgrounds, and as a detector."""
 
 WHO = (
-    "strobe-ground was trained where the ground gives the class away, strobe-object is the same network trained where "
-    "it says nothing; strobe-ground-boxes is the first one's backbone as a detector, by the class of its surest box"
+    "strobe-ground was trained on images whose background predicts the class, and strobe-object is the same network "
+    "trained on images whose background does not predict it; strobe-ground-boxes is a detector with the backbone of "
+    "strobe-ground, judged by the class of its most confident box"
 )
 """A description of the models, for readers who have not read docs/background.md."""
 
@@ -39,12 +43,12 @@ PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
 SEGMENTER = "u2netp"
 
 _SEED = 73
-"""A seed with other images than those the classifiers were trained on."""
+"""A seed whose images differ from those that the classifiers were trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundDemo:
-    """The results of both parts. `why` is the reason if there are no photos."""
+    """The results of both parts. `why` is the reason if the photos are missing."""
 
     world: Evaluation
     photos: Evaluation | None
@@ -56,7 +60,7 @@ def demo_background(
 ) -> BackgroundDemo:
     """Make and report ladders of rendered images with true masks, and of photos with estimated masks.
 
-    The same command again does only the missing work.
+    Running the same command again does only the missing work.
     """
     require("torch", what="strobe demo --background", extra="models")
     make_folder(out)
@@ -68,7 +72,7 @@ def demo_background(
     )
     world = _asked(out / "dataset", MODELS, out / "run", load, progress)
     if not photos:
-        return BackgroundDemo(world=world, photos=None, why="they were not asked for")
+        return BackgroundDemo(world=world, photos=None, why="they were not requested")
     try:
         real = _photos(out, load, progress)
     except (CannotDownload, MissingExtra) as error:
@@ -77,14 +81,14 @@ def demo_background(
 
 
 def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
-    """Evaluate the demo's photos. Their masks are estimated, and all results that depend on them state it."""
+    """Evaluate the demo's photos. Their masks are estimated, and all results that use them are marked as estimates."""
     require("efficientnet_lite_pytorch", what="the photos of strobe demo --background", extra="demo")
-    found = fetch(PHOTOS, offline=load.offline, progress=progress)
+    folder = fetch(PHOTOS, offline=load.offline, progress=progress)
     table = out / "photos.csv"
-    write_photo_labels(found, table)
+    write_photo_labels(folder, table)
     files = PhotoFiles(labels=table, label_space="ilsvrc-2012")
-    from_photos(found[0].parent, out / "photos", files=files, how=ImportOptions(progress=progress))
-    # The twenty photos have nearly as many classes, so none can borrow a background from its own class.
+    import_dataset("photos", folder[0].parent, out / "photos", files=files, how=ImportOptions(progress=progress))
+    # The twenty photos have nearly twenty classes, so most have no other photo of their class to get a background from.
     rungs = tuple(name for name in RUNGS if name != "same")
     wanted = VaryBackgroundOptions(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
     vary_background(out / "photos", out / "photos-dataset", wanted, load=load, progress=progress)

@@ -13,11 +13,11 @@ from strobe.workflows.train_detector import DETECTION_WORLD
 __all__ = ["demo_detection"]
 
 _SEED = 20_000
-"""Far from the seeds of the detector's training."""
+"""The seed of the clips, far from the seeds of the detector's training."""
 
 
 def demo_detection(out: Path, progress: Progress) -> Evaluation:
-    """Render clips, run strobe-tiny over them, score and report. The same command again does only the missing work."""
+    """Render clips, run strobe-tiny over them, score and report. Running it again does only the missing work."""
     synthesize(
         out / "dataset",
         SyntheticOptions(world=DETECTION_WORLD, videos=48, seed=_SEED, name="strobe-demo-detection"),

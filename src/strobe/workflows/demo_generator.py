@@ -15,7 +15,10 @@ from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 __all__ = ["demo_generator"]
 
 GENERATOR = "strobe-gan-mnist"
-"""Digits: a step of the world's generator takes five times as long, too long for two cores."""
+"""The generator of digits.
+
+A step of the other shipped generator takes five times as long, which is too slow on two cores.
+"""
 
 TARGETS = ("standard=strobe-mnist", "robust=strobe-mnist-linf")
 JUDGE = "judge"
@@ -32,7 +35,7 @@ def demo_generator(
 ) -> Evaluation:
     """Search the shipped generator against two shipped classifiers, let a third judge the findings, and report.
 
-    After an interruption the demo resumes: finished searches and predictions are kept.
+    Run it again to resume: finished searches and predictions are kept.
     """
     require("torch", what="strobe demo --generator", extra="models")
     make_folder(out)

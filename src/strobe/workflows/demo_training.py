@@ -1,4 +1,4 @@
-"""The training demo: all recipes on the synthetic world, with a report on clips that none of them saw."""
+"""The training demo: all recipes on the synthetic world, with a report on clips that no training used."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,9 @@ from strobe.workflows.training_series import RUNGS, SeriesJob, jobs_of, size_nam
 __all__ = ["demo_training"]
 
 MOST_WORKERS, GPU_WORKERS = 4, 8
-"""Parallel trainings: on a CPU one per core; on a GPU several, because one such small network leaves it idle."""
+"""Number of parallel training runs: one per core on a CPU, and several on a GPU, because one small network leaves it
+mostly idle.
+"""
 
 
 def demo_training(
@@ -32,19 +34,19 @@ def demo_training(
 ) -> Evaluation:
     """Render clips, train every recipe for every seed, and report on the held-out clips.
 
-    `only` selects some recipes. After an interruption the demo resumes: clips, finished trainings, checkpoints and
-    predictions are kept.
+    `only` selects some recipes. Run it again to resume: clips, finished trainings, checkpoints and predictions are
+    kept.
     """
     torch = require("torch", what="strobe demo --training", extra="models")
-    wanted = size_named(size)
+    series_size = size_named(size)
     on_gpu = device != "cpu" and torch.cuda.is_available()
     usable = cores()
     make_folder(out)
     training, held = out / "training-clips", out / "dataset"
     for path, is_held in ((training, False), (held, True)):
-        synthesize(path, wanted.data(held=is_held), progress=progress, workers=usable)
+        synthesize(path, series_size.data(held=is_held), progress=progress, workers=usable)
     first = SeriesJob(
-        rung=RUNGS[0], seed=0, size=wanted, training=training, held=held, out=out / "models", device=device
+        rung=RUNGS[0], seed=0, size=series_size, training=training, held=held, out=out / "models", device=device
     )
     jobs = jobs_of(first, seeds=seeds, only=only)
     at_once = workers or min(len(jobs), GPU_WORKERS if on_gpu else min(usable, MOST_WORKERS))

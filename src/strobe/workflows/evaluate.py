@@ -27,9 +27,9 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The result: results, the report's path (or None with the reason), and failed models.
+    """The outcome of an evaluation: results, the report's path (or None with the reason), and failed models.
 
-    `dataset` is the scored dataset, `sets` has each model's result on every set. `left_out` explains why models of
+    `dataset` is the scored dataset, and `sets` has each model's result on every set. `left_out` explains why models of
     earlier commands in the same run are not in the results.
     """
 
@@ -56,21 +56,22 @@ def evaluate(
     change: tuple[str, str] | None = None,
     log: Sequence[str] = (),
 ) -> Evaluation:
-    """Run or import every model, score all of them and write the report. A model that fails does not stop the others.
+    """Run or import every model, score all of them and write the report. If a model fails, the others continue.
 
-    `show` names models that figures and gallery show first, `change` two models as before and after. `log` names
-    further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT]. Models of earlier commands in the run
-    are scored, too. A model that an interrupted command left incomplete is excluded. If people named the images, no
-    model is needed.
+    `show` names models that figures and gallery show first, and `change` names two models as before and after. `log`
+    names further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT]. Models of earlier commands in the
+    run are scored, too, except those that an interrupted command left incomplete. If people named the images, no model
+    is needed.
     """
     place = Run(run)
     opened = Opened.of(path, subset=request.subset, run=place)
     if not models and not opened.dataset.names:
         raise StrobeError(
-            "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
+            "no model given; use for example -m efficientnet-lite0, -m timm:resnet50.a1_in1k or -m preds:FILE "
+            "(strobe models lists the names)"
         )
     check_logs(log)
-    wanted = requested_models(models, trust=prediction.load.trust) if models else []
+    requested = requested_models(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
     place.judge_on(opened.subset)
@@ -78,31 +79,31 @@ def evaluate(
         check_stopping(opened.dataset)
         if request.compare_review:
             raise StrobeError(
-                "--stop-early and --compare-review: a comparison of stages needs every frame; leave one out"
+                "--compare-review needs every frame, which --stop-early does not predict; remove one of the two options"
             )
-    if not place.exists:  # models already in the run are checked when the report is written
+    if not place.exists:  # in an existing run, the report checks the names
         asked_for = [("model to --show", name) for name in show]
         for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
-            if name not in (known := [one.name for one in wanted]):
+            if name not in (known := [model.name for model in requested]):
                 raise UnknownName(what, name, known)
-    files = [one for one in wanted if one.is_brought]
-    others = [one for one in wanted if not one.is_brought]
-    if any(not isinstance(one.view, BoxesView) for one in others):
-        frame_source(opened.candidates)  # without images there is no run: fail before anything is written
+    files = [model for model in requested if model.is_brought]
+    others = [model for model in requested if not model.is_brought]
+    if any(not isinstance(model.view, BoxesView) for model in others):
+        frame_source(opened.candidates)  # fails if there are no images, before anything is written
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
-        names = [one.name for one in wanted]
-        fared = run_requested(
+        names = [model.name for model in requested]
+        outcomes = run_requested(
             opened.candidates, others, place, prediction, progress, asked_for=names, scored=opened.dataset,
             k=request.options.k, stage=stage,
         )  # fmt: skip
-        failed = tuple(one for one in fared if not one.ok)
-        if failed and len(failed) == len(wanted):
+        failed = tuple(model for model in outcomes if not model.ok)
+        if failed and len(failed) == len(requested):
             first = without_name(failed[0].name, failed[0].error or "")
             which = "first " if len(failed) > 1 else ""
-            raise StrobeError(f"no model could be run; {which}{printable(failed[0].name)}: {first}")
+            raise StrobeError(f"no model could run; {which}{printable(failed[0].name)}: {first}")
         scored = score_staged(
-            place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True,
+            place, stage, opened, request, progress, leave_out=[model.name for model in failed], skip_incomplete=True,
             skip_detectors=True, asked_for=names,
         )  # fmt: skip
     report, reason = None, None
@@ -111,7 +112,7 @@ def evaluate(
             report = report_run(run, ReportOptions(show=show, change=change), progress, opened=opened)
         except StrobeError as error:
             reason = str(error)
-            (run / "report.html").unlink(missing_ok=True)  # an earlier report would be mistaken for this one
+            (run / "report.html").unlink(missing_ok=True)  # an earlier report could be mistaken for the current one
     try:
         log_results(log, scored.results, run, progress)
     except StrobeError as error:

@@ -1,51 +1,32 @@
 """`strobe export`: write a dataset in another format, or runs as a leaderboard."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_bytes, write_json, write_text
-from strobe.core.late import load
 from strobe.core.locks import writes
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing, bring_out
+from strobe.datasets.export_media import bring_out
 from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json
 from strobe.runs.folder import Run
+from strobe.workflows.formats import EXPORT_FORMATS
 from strobe.workflows.opening import Opened
 from strobe.workflows.report import read_results
 from strobe.workflows.sources import frame_source
 
-__all__ = ["FORMATS", "Exported", "export", "export_leaderboard"]
-
-FORMATS = {
-    "imagenet-vid-robust": "strobe.datasets.export_vid_robust:export_vid_robust",
-    "coco": "strobe.datasets.export_coco:export_coco",
-    "csv": "strobe.datasets.export_csv:export_csv",
-    "fiftyone": "strobe.datasets.export_fiftyone:export_fiftyone",
-    "huggingface": "strobe.datasets.export_huggingface:export_huggingface",
-    "croissant": "strobe.datasets.export_croissant:export_croissant",
-    "card": "strobe.datasets.export_card:export_card",
-}
-"""The exporter of each dataset format."""
-
-_INTO_ITS_OWN = ("croissant", "card")
-"""Formats of a single file, which may also be written into the dataset's own folder."""
-
-_WITHOUT_MEDIA = {
-    "huggingface": "huggingface has the images inside its Parquet files; leave --media away",
-    "card": "a card is one text without images; leave --media away",
-}
+__all__ = ["Exported", "export", "export_leaderboard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """The result: the files (without images) and the exported dataset."""
+    """The outcome of an export: its files (without images) and the exported dataset."""
 
     dataset: Dataset
     files: tuple[Path, ...]
@@ -63,28 +44,24 @@ def export(
 ) -> Exported:
     """Write the dataset in another format: the sets that review kept, or everything with `candidates`.
 
-    An interrupted export resumes when it is started again, and a finished one stays unchanged. A folder with other
-    files is refused, except the dataset's own folder for a card or croissant.json.
+    An interrupted export resumes when it is started again, and a finished one stays unchanged. Other files in the
+    folder raise an error, unless a card or croissant.json is written to the dataset's own folder.
     """
-    if form not in FORMATS:
-        raise UnknownName("export format", form, FORMATS, hint=f"known: {', '.join(FORMATS)}")
-    if media != "none" and form in _WITHOUT_MEDIA:
-        raise InvalidValue(_WITHOUT_MEDIA[form])
+    chosen = EXPORT_FORMATS[form]
+    if media != "none" and chosen.no_media:
+        raise InvalidValue(chosen.no_media)
     dataset = Opened.of(folder, reviewed_only=not candidates).dataset
-    make: Callable[..., Outgoing] = load(FORMATS[form])
-    outgoing = make(dataset, media=media)
-    if form not in _INTO_ITS_OWN or target.resolve() != folder.resolve():
+    outgoing = chosen.make(dataset, media=media)
+    if not chosen.into_its_own or target.resolve() != folder.resolve():
         _refuse_others(target, {*outgoing.files, *outgoing.images.values()}, outgoing.also)
     missing = _missing(target, outgoing.files)
     say = progress or Silent()
     written: Sequence[Path] = ()
-    if form == "huggingface":
-        written = load("strobe.datasets.export_huggingface:write_frames")(
-            dataset, frame_source(dataset), target, progress=say
-        )
+    if chosen.write_frames is not None:
+        written = chosen.write_frames(dataset, frame_source(dataset), target, progress=say)
     else:
         bring_out(dataset, target, outgoing.images, mode=media, progress=say)
-    for name in missing:  # written last: if they exist, the export is complete
+    for name in missing:  # written last, so that their existence marks a complete export
         make_folder((target / name).parent)
         write_bytes(target / name, _bytes(outgoing.files[name]))
     return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
@@ -96,7 +73,7 @@ def _refuse_others(target: Path, names: Collection[str], also: Sequence[str] = (
         name = path.relative_to(target).as_posix()
         hidden = any(part.startswith(".") for part in name.split("/"))
         if not path.is_dir() and not hidden and name not in names and not any(fnmatch(name, one) for one in also):
-            raise StrobeError(f"{printable(target)} holds other files ({printable(name)}); choose another folder")
+            raise StrobeError(f"{printable(target)} contains other files ({printable(name)}); choose another folder")
 
 
 def _bytes(content: str | bytes) -> bytes:
@@ -111,7 +88,7 @@ def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
         if not place.is_symlink() and not place.exists():
             missing.append(name)
         elif place.is_symlink() or not place.is_file() or place.read_bytes() != _bytes(content):
-            raise StrobeError(f"{printable(place)} is already there; choose another folder or remove it first")
+            raise StrobeError(f"{printable(place)} already exists; choose another folder or remove it first")
     return missing
 
 
@@ -120,19 +97,21 @@ def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
     """Write leaderboard.csv and leaderboard.json with every model of the runs. An earlier leaderboard is replaced."""
     twice = next((run for run in runs if [one.resolve() for one in runs].count(run.resolve()) > 1), None)
     if twice is not None:
-        raise StrobeError(f"{printable(twice)} is given twice; every run goes in once")
-    found = []
+        raise StrobeError(f"{printable(twice)} is given twice; pass each run once")
+    rows = []
     for run, name in zip(runs, short_names([str(run.resolve()) for run in runs]), strict=True):
         about = Run(run).about().get("models", {})
         told = {model: facts.get("weights") for model, facts in about.items() if isinstance(facts, dict)}
         weights = {model: digest for model, digest in told.items() if isinstance(digest, str)}
-        found.append(LeaderboardRun(run=name, results=read_results(run), weights=weights))
+        rows.append(LeaderboardRun(run=name, results=read_results(run), weights=weights))
     _refuse_others(target, ("leaderboard.csv", "leaderboard.json"))
     path = target / "leaderboard.json"
     others = [place for place in (path, target / "leaderboard.csv") if place.exists()]
     if others and not (path.is_file() and "boards" in read_json(path)):
-        raise StrobeError(f"{printable(others[0])} is already there and no leaderboard of ours; choose another folder")
+        raise StrobeError(
+            f"{printable(others[0])} already exists and is not a leaderboard of strobe; choose another folder"
+        )
     with swapping(target) as staged:
-        write_json(staged.root / path.name, leaderboard_json(found))
-        write_text(staged.root / "leaderboard.csv", leaderboard_csv(found))
+        write_json(staged.root / path.name, leaderboard_json(rows))
+        write_text(staged.root / "leaderboard.csv", leaderboard_csv(rows))
     return target / "leaderboard.csv", path

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from strobe.analyses.answer_patterns import answer_lines
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import loss_spreads
@@ -30,7 +29,7 @@ from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Run, StoredModel
-from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
+from strobe.workflows.compare import compare_scores, doubt_lines, of_one_dataset, scores_of
 from strobe.workflows.opening import Opened
 
 __all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
@@ -40,7 +39,8 @@ __all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 class GateOptions:
     """The limits, the model, its baselines, and how certain a failure must be.
 
-    A loss is compared with every baseline: the models named `baselines` of each run in `against`, or of the run itself.
+    The baselines are the models named `baselines` in each run of `against`, or in the run itself. A loss is measured
+    against every baseline.
     """
 
     limits: tuple[Limit, ...]
@@ -73,18 +73,17 @@ class _Entrants:
 def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     """Judge a model of a run by the limits.
 
-    The baseline is the model of the same name, or the only one, of the run `against`, or another model of the same run.
+    The baseline is a model of the run `against` (the one of the same name, or the only one), or another model of the
+    same run.
     """
     if not request.limits:
-        raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
+        raise StrobeError("no limit given; use for example --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
     entrants = _entrants(new, request)
     given, dataset, model = entrants.opened.dataset, overall(entrants.opened.dataset), entrants.model
     names = tuple(entrants.baselines)
     lost = next((limit for limit in request.limits if limit.kind == "max_loss"), None)
     if lost is not None and not names:
-        raise StrobeError(
-            f"--max-loss {lost.measure} needs something to lose against: --against RUN, or --baseline MODEL"
-        )
+        raise StrobeError(f"--max-loss {lost.measure} needs a baseline; add --against RUN or --baseline MODEL")
     scores = scores_of(dataset, entrants.all, request.options, progress)
     needs_labels = model.task is Task.CLASSIFICATION
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=needs_labels)
@@ -103,8 +102,8 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         unsure=request.unsure,
     )
     shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
-    words = Subject(kinds=kinds)
-    checks = tuple(replace(one, sentence=words.say(one.sentence)) for one in checks)
+    subject = Subject(kinds=kinds)
+    checks = tuple(replace(one, sentence=subject.say(one.sentence)) for one in checks)
     return Gate(
         passed=all(one.passed for one in checks),
         model=model.name,
@@ -125,7 +124,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         missing_sets=max([missing.n, *(one.missing.n for one in opponents)]) or None,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=(*cohort.cautions(), *(words.say(line, names=list(scores)) for line in answer_lines(scores))) or None,
+        cautions=(*cohort.cautions(), *(subject.say(line, names=list(scores)) for line in doubt_lines(scores))) or None,
     )
 
 
@@ -133,7 +132,7 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     """Return the model to judge and its baselines. Raise StrobeError if a name is missing or ambiguous."""
     gone = next((run for run in request.against if not run.exists()), None)
     if gone is not None:
-        hint = "; a model of the same run is named with --baseline"
+        hint = "; use --baseline for a model of the same run"
         raise StrobeError(f"--against: no such run folder: {printable(gone)}{hint}")
     runs = [new, *request.against]
     opened = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
@@ -151,11 +150,13 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
     for folder, other in others:
         if other is model:
             raise StrobeError(
-                f"{printable(model.name)} against itself; name another with --baseline, or a run: --against"
+                f"{printable(model.name)} cannot be its own baseline; name another model with --baseline, or a run "
+                "with --against"
             )
         if other.task is not model.task:
             raise StrobeError(
-                f"{printable(model.name)} and {printable(other.name)} are of two kinds, a classifier and a detector"
+                f"{printable(model.name)} and {printable(other.name)} cannot be compared, because one is a "
+                "classifier and the other a detector"
             )
         same_name = [one.name for _, one in others].count(other.name) + (other.name == model.name) > 1
         baselines[f"{folder}/{other.name}" if same_name else other.name] = other
@@ -166,9 +167,11 @@ def _entrants(new: Path, request: GateOptions) -> _Entrants:
 def _opponent(
     dataset: Dataset, new: ClassificationScore | DetectionScore, old: ClassificationScore | DetectionScore
 ) -> Opponent:
-    """Compare one baseline with the model. A rule is about one pair, so there is no correction for multiple tests."""
+    """Compare one baseline with the model, without correction for multiple tests, because a rule is about one pair."""
     spreads: Mapping[str, LossSpread] = {}
-    missing = MissingSets(n=max(new.unscored.sets, old.unscored.sets))  # losses of detectors have no bounds
+    missing = MissingSets(
+        n=max(new.unscored.sets, old.unscored.sets)
+    )  # a loss of mAP has no bounds over the missing sets
     if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
         judged = dataset.labelled_sets()
         spreads, missing = loss_spreads(judged, new, old), _missing_in_pair(judged, new, old)
@@ -182,7 +185,7 @@ def _judged(dataset: Dataset, model: StoredModel) -> Dataset:
 
 
 def _missing(dataset: Dataset, new: ClassificationScore | DetectionScore, options: ScoreOptions) -> MissingSets:
-    """Return the sets without predictions of the model. Their effect on mAP has no bounds."""
+    """Return the sets without predictions of the model. Their effect on mAP cannot be bounded."""
     bounded = extremes(dataset, new, options) if isinstance(new, ClassificationScore) else {}
     return MissingSets(n=new.unscored.sets, extremes=bounded)
 
@@ -202,27 +205,32 @@ def plan_gate(
 ) -> tuple[GatePlan, ...]:
     """Compute how many videos each limit on a loss needs, from a run and its baseline or from an assumed `churn`."""
     if not request.limits:
-        raise StrobeError("nothing to plan for: give --max-loss acc_pmk=2")
+        raise StrobeError("no limit to plan for; use for example --max-loss acc_pmk=2")
     if new is None:
         assumed = None if churn is None else PairSpread(churn=churn, size=1.0)
         plans = [plan_loss(limit, assumed) for limit in request.limits]
         return tuple(replace(one, measured_on=None) for one in plans)
     if churn is not None:
-        raise StrobeError("--churn is for a plan without a run; a run and its baseline measure it")
+        raise StrobeError(
+            "--churn is for a plan without a run, because a run and its baseline determine the churn; remove --churn "
+            "or the run"
+        )
     entrants = _entrants(new, request)
     dataset = overall(entrants.opened.dataset)
     if len(entrants.baselines) != 1:
-        raise StrobeError("--plan with a run measures one pair of models: give one --against RUN or --baseline MODEL")
+        raise StrobeError(
+            "--plan with a run measures one pair of models; use one --against RUN or one --baseline MODEL"
+        )
     scores = scores_of(dataset, entrants.all, request.options, progress)
     ours, other = (scores[name] for name in entrants.all)
     videos = len(set(_judged(dataset, entrants.model).video_of_set.tolist()))
-    found = _opponent(dataset, ours, other)
+    opponent = _opponent(dataset, ours, other)
     out = []
     for limit in request.limits:
-        loss = loss_of(limit.measure, found.comparisons, new=entrants.model.name)
+        loss = loss_of(limit.measure, opponent.comparisons, new=entrants.model.name)
         if loss.low is None or loss.high is None:
-            raise StrobeError(f"--plan --max-loss {limit.measure}: {loss.reason or 'no interval'}; bring more videos")
-        out.append(plan_loss(limit, found.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))
+            raise StrobeError(f"--plan --max-loss {limit.measure}: {loss.reason or 'no interval'}; use more videos")
+        out.append(plan_loss(limit, opponent.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))
     return tuple(out)
 
 
@@ -243,22 +251,24 @@ def _chosen(
     run: Path, held: Sequence[StoredModel], name: str | None, *, option: str, but: Sequence[str] = ()
 ) -> StoredModel:
     """Return the model of that name, or the only model if no name is given."""
-    names = ", ".join(printable(one.name) for one in held) or "none"
+    names = ", ".join(printable(model.name) for model in held) or "none"
     if name is not None:
-        found = next((one for one in held if one.name == name), None)
-        if found is None:
-            raise StrobeError(f"{option}: {printable(run)} has no predictions of {printable(name)}; it has {names}")
-        return found
-    left = [one for one in held if one.name not in but]
+        chosen = next((model for model in held if model.name == name), None)
+        if chosen is None:
+            raise StrobeError(
+                f"{option}: {printable(run)} has no predictions of {printable(name)}; its models are {names}"
+            )
+        return chosen
+    left = [model for model in held if model.name not in but]
     if len(left) != 1:
-        raise StrobeError(f"{printable(run)} holds {names}; say which one with {option}")
+        raise StrobeError(f"{printable(run)} has the models {names}; choose one with {option}")
     return left[0]
 
 
 @writes("folder")
-def write_gate(found: Gate, folder: Path) -> None:
-    """Write gate.md for a pull request, gate.xml (JUnit) for a CI server and gate.json for programs: all or none."""
+def write_gate(outcome: Gate, folder: Path) -> None:
+    """Write gate.md for pull requests, gate.xml (JUnit) for CI and gate.json for programs: all of them or none."""
     with swapping(folder) as staged:
-        write_text(staged.root / "gate.md", as_markdown(found))
-        write_text(staged.root / "gate.xml", as_junit(found))
-        write_json(staged.root / "gate.json", encode(found))
+        write_text(staged.root / "gate.md", as_markdown(outcome))
+        write_text(staged.root / "gate.xml", as_junit(outcome))
+        write_json(staged.root / "gate.json", encode(outcome))

@@ -1,4 +1,4 @@
-"""The record of a generator search next to its tables, and how to render each finding again from it.
+"""The record of a generator search, stored next to its tables, and how to render each finding again from it.
 
 `generator/` has `latents.npy` (a row per source), `sources.json` (their names and classes, and how many of the drawn
 images each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row per search)
@@ -32,15 +32,15 @@ from strobe.workflows.generators import load_generator
 __all__ = ["PLACE", "made_again", "read_record", "store_begun", "stored_samples", "stored_scale", "write_record"]
 
 PLACE = "generator"
-"""The folder next to the tables."""
+"""The name of the record's folder."""
 
 _AGAIN = "make the dataset again"
 
 
 def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Sampled) -> None:
-    """Store scale and latents. The names are written last: if they exist, everything is complete."""
+    """Store scale and latents. The names are written last, so that their existence marks a complete record."""
     packed = io.BytesIO()
-    np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]  # none of its options
+    np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]  # the keys are not options of savez
     write_bytes(place / "scale.npz", packed.getvalue())
     write_bytes(place / "latents.npy", npy_bytes(sampled.latents))
     write_json(
@@ -59,14 +59,14 @@ def stored_scale(place: Path) -> list[NDArray[np.float32]]:
 
 def stored_samples(place: Path) -> Sampled:
     """Return the latents, in the order of the sources."""
-    told = read_json(inside(place, "sources.json"))
+    facts = read_json(inside(place, "sources.json"))
     try:
         latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
         sampled = Sampled(
-            latents=latents, classes=tuple(told["classes"]), names=tuple(told["names"]), rates=told["rates"]
+            latents=latents, classes=tuple(facts["classes"]), names=tuple(facts["names"]), rates=facts["rates"]
         )  # fmt: skip
         if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
-            raise ValueError("as many latents as names")
+            raise ValueError("the numbers of latents and names differ")
         return sampled
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise InvalidFile(place / "latents.npy", "cannot be read", hint=_AGAIN) from error
@@ -83,21 +83,22 @@ def write_record(
     place: Path,
     names: Sequence[str],
     searches: Sequence[GeneratorSearchPlan],
-    found: Mapping[tuple[int, int], Searched],
+    findings: Mapping[tuple[int, int], Searched],
 ) -> None:
     """Write a row for each search.
 
-    `magnitude` is M of the finding, else the limit of the search. `random_reach` is where the model first erred along a
-    random direction, or null if it never did. `source` is the row of the latent.
+    `magnitude` is the finding's magnitude, or the limit of a search without a finding. `random_reach` is the magnitude
+    at which the model first erred along a random direction, or null if it never did. `source` is the latent's row.
     """
     rows = [
         {
             "set_id": f"{names[row]}@{searches[number].name}", "variant": searches[number].name, "source": row,
-            "status": one.status, "magnitude": one.reach, "rms": one.facts.get("rms"),
-            "neurons": searches[number].neurons, "lead": one.margin, "random_reach": one.facts.get("random_reach"),
-            "random_fooled": one.facts.get("random_fooled"), "attempt": one.facts.get("attempt"), "change": one.change,
+            "status": search.status, "magnitude": search.reach, "rms": search.facts.get("rms"),
+            "neurons": searches[number].neurons, "lead": search.margin,
+            "random_reach": search.facts.get("random_reach"), "random_fooled": search.facts.get("random_fooled"),
+            "attempt": search.facts.get("attempt"), "change": search.change,
         }
-        for (row, number), one in found.items()
+        for (row, number), search in findings.items()
     ]  # fmt: skip
     with replacing(place / "record.parquet") as temporary:
         pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary)
@@ -119,21 +120,24 @@ def made_again(
 ) -> dict[str, Image]:
     """Render found images of a folder again from latent and change, by set.
 
-    `generator` is where the generator is now. Other weights are refused. On the device of the search, the result equals
-    the stored images. On another device, a few pixels may differ by one level.
+    `generator` is the path or name of the generator. Other weights raise an error. On the device of the search, the
+    result equals the stored images. On another device, a few pixels may differ by one level.
     """
     dataset, record = folder.read(path), read_record(path)
     told = dataset.info.provenance.get("generator", {})
     made = load_generator(generator or str(told.get("name")), load or LoadOptions())
     if made.spec.weights != told.get("weights"):
-        raise StrobeError(f"{printable(path)} was made with other weights than {printable(made.spec.name)} has")
+        raise StrobeError(
+            f"{printable(path)} was made with other weights than those of {printable(made.spec.name)}; use the same "
+            "weights"
+        )
     scale, sampled = stored_scale(inside(path, PLACE)), stored_samples(inside(path, PLACE))
-    wanted = None if set_ids is None else set(set_ids)
+    chosen = None if set_ids is None else set(set_ids)
     out: dict[str, Image] = {}
     for variant in dataset.variants or ():
         rows = [
             row for row in record
-            if row["variant"] == variant.variant and row["change"] and (wanted is None or row["set_id"] in wanted)
+            if row["variant"] == variant.variant and row["change"] and (chosen is None or row["set_id"] in chosen)
         ]  # fmt: skip
         if not rows:
             continue

@@ -5,61 +5,35 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core import late
-from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, printable
+from strobe.core.errors import ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.generators import GeneratorSpec
 from strobe.core.ports import LayeredGenerator
+from strobe.core.registry import Registry
 from strobe.generator.checks import checked_generator
 from strobe.models.options import LoadOptions, ModelName, torch_setup
-from strobe.models.plugin_files import made_by_file, raising
-from strobe.models.registry import explain, sent
+from strobe.models.plugin_files import made_by_file, packed, raising
+from strobe.models.provider import Provider
+from strobe.models.registry import NamedThings
 from strobe.models.weights import load_into, read_state
 
-__all__ = ["OURS", "load_generator", "sendable_generator"]
-
-OURS = ("strobe-gan", "strobe-gan-mnist")
-"""Generators that ship with strobe: of the synthetic world, and of MNIST."""
-
-_EXAMPLES = (*OURS, "strobe-gan@weights.safetensors", "biggan:biggan-deep-128", "py:mine.py:make")
+__all__ = ["GENERATORS", "load_generator", "names_of_generators", "sendable_generator"]
 
 
 def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
-    """Load a generator and try it on two images. Any failure raises a one-line StrobeError.
+    """Load a generator and test it on two images. Any failure raises a one-line StrobeError.
 
     Names: `strobe-gan` and `strobe-gan-mnist`, optionally with your own `@weights`; `biggan:NAME` or `biggan:FOLDER`,
     with a truncation after another colon; `py:FILE.py:FACTORY`, with `@weights` for the factory.
     """
-    name = _parse(text)
-    # Messages on classifiers do not apply to it.
+    # The usual messages are about classifiers, so a generator has its own.
     options = replace(options, device=torch_setup(options).device, settings=None, image_size=None)
-    load = {"ours": _ours, "biggan": _biggan, "py": _py}[name.provider]
-    try:
-        return checked_generator(load(name, options))
-    except StrobeError:
-        raise
-    except ModuleNotFoundError as error:
-        raise MissingExtra(text, (error.name or "?").split(".")[0], "models") from error
-    except (Exception, SystemExit) as error:
-        raise explain(text, error) from error
+    return checked_generator(_GENERATORS.load(text, options))
 
 
 def sendable_generator(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
-    """Return the generator for another process: a Python file is packed into the options, others get full paths."""
-    name = _parse(text)
-    there, options = sent(name, options, is_file=name.provider == "biggan")
-    return there.text.removeprefix("ours:"), options
-
-
-def _parse(text: str) -> ModelName:
-    body, at, path = text.partition("@")
-    if at and not path:
-        raise ModelFailed(f"generator {printable(text)!r}: expected a weights file after @")
-    weights, (provider, colon, rest) = Path(path) if at else None, body.partition(":")
-    if not colon and body in OURS:
-        return ModelName("ours", body, weights)
-    if colon and rest and provider in ("biggan", "py"):
-        return ModelName(provider, rest, weights)
-    raise UnknownName("generator", text, _EXAMPLES, hint=f"one of {', '.join(_EXAMPLES)}")
+    """Return the generator for another process: Python files are packed into the options, other paths are absolute."""
+    return _GENERATORS.sendable(text, options)
 
 
 def _ours(name: ModelName, options: LoadOptions) -> Any:
@@ -81,18 +55,18 @@ def _biggan(name: ModelName, options: LoadOptions) -> Any:
 
 
 def _py(name: ModelName, options: LoadOptions) -> Any:
-    told = made_by_file(name, options)
-    spec = getattr(told.made, "spec", None)
+    returned = made_by_file(name, options)
+    spec = getattr(returned.made, "spec", None)
     if not isinstance(spec, GeneratorSpec):
         raise ModelFailed(
-            f"{printable(name.plain)}: returned {type(told.made).__name__}, expected a generator: what "
-            "strobe.generator.layered.layered() makes, or an object with spec, device, condition and run"
+            f"{printable(name.plain)}: returned {type(returned.made).__name__}, expected a generator: the "
+            "result of strobe.generator.layered.layered(), or an object with spec, device, condition and run"
         )
-    said = {"plugin": told.path.name, "plugin_sha256": sha256_of_file(told.path)}
-    files = told.files_digest()
+    said = {"plugin": returned.path.name, "plugin_sha256": sha256_of_file(returned.path)}
+    files = returned.files_digest()
     said |= {"plugin_files": files} if files else {}
     spec = replace(spec, name=name.text, provider="py", settings={**spec.settings, **said})
-    return _Guarded(told.made, told.path, spec)
+    return _Guarded(returned.made, returned.path, spec)
 
 
 class _Guarded:
@@ -109,3 +83,52 @@ class _Guarded:
     def run(self, step: int, activation: Any, condition: Any) -> Any:
         with raising(self._path):
             return self._generator.run(step, activation, condition)
+
+
+OURS = Provider(
+    load=_ours,
+    what="generators that ship with strobe, for the synthetic world and for MNIST",
+    example="strobe-gan@weights.safetensors",
+    package="torch",
+    extra="models",
+    bundled=("strobe-gan", "strobe-gan-mnist"),
+)
+
+BIGGAN = Provider(
+    load=_biggan,
+    what="BigGAN-deep of pytorch-pretrained-biggan, by name or from a folder",
+    example="biggan:biggan-deep-128",
+    package="pytorch_pretrained_biggan",
+    extra="models",
+    is_file=True,
+    downloads=True,
+)
+
+PY = Provider(
+    load=_py,
+    what="your own generator from a Python file",
+    example="py:mine.py:make",
+    extra="models",
+    is_file=True,
+    runs_code=True,
+    sent=packed,
+)
+
+GENERATORS = Registry(
+    "strobe.generators",
+    Provider,
+    "generator",
+    {"biggan": "strobe.workflows.generators:BIGGAN", "py": "strobe.workflows.generators:PY"},
+)
+"""Every provider of generators by the prefix before the colon."""
+
+
+def names_of_generators() -> str:
+    """Return how generators are written, for messages and help."""
+    examples = [one.example for one in GENERATORS.working().values()]
+    return ", ".join([*OURS.bundled, OURS.example, *examples])
+
+
+_GENERATORS = NamedThings(
+    "generator", GENERATORS, lambda: dict.fromkeys(OURS.bundled, OURS), lambda: f"one of {names_of_generators()}"
+)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from strobe.analyses.answer_patterns import answer_lines
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
@@ -20,7 +19,7 @@ from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
 from strobe.runs.folder import Run, StoredModel
-from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
+from strobe.workflows.compare import compare_scores, doubt_lines, of_one_dataset, scores_of
 
 __all__ = ["history", "write_history"]
 
@@ -36,7 +35,9 @@ def history(
     allow_missing: bool = False,
     progress: Progress,
 ) -> History:
-    """Score every model of the runs and compare it with the step before it, the first step, and the best before it.
+    """Score every model of the runs.
+
+    Compare each step with the step before it, the first step, and the best earlier step.
 
     Tests are exact and paired, with Holm's correction over all tests of a line of models. With order `time`, runs are
     sorted by their last prediction, and models of one run by the order in which they were requested.
@@ -47,29 +48,29 @@ def history(
     at = [str(about.get("at", "")) for about in abouts]
     rows = sorted(range(len(runs)), key=lambda row: (at[row], row)) if order == "time" else list(range(len(runs)))
     folders = short_names([str(run.resolve()) for run in runs])
-    found: list[tuple[str, str, StoredModel]] = []
+    entries: list[tuple[str, str, StoredModel]] = []
     for row in rows:
         held = Run(runs[row]).models_as_asked(dataset, allow_missing=allow_missing, k=options.k)
-        found += [(folders[row], at[row], one) for one in held if not models or one.name in models]
-    if not found:
+        entries += [(folders[row], at[row], model) for model in held if not models or model.name in models]
+    if not entries:
         wanted = f" of {', '.join(map(printable, models))}" if models else ""
-        raise StrobeError(f"no predictions{wanted} in the runs")
-    shown = shown_models(one.name for *_, one in found)
-    places = [(run, shown[one.name]) for run, _, one in found]
+        raise StrobeError(f"the runs have no predictions{wanted}")
+    shown = shown_models(model.name for *_, model in entries)
+    places = [(run, shown[model.name]) for run, _, model in entries]
     names, lines = _names(places), lines_of(places)
-    scores = scores_of(dataset, {name: one for name, (_, _, one) in zip(names, found, strict=True)}, options, progress)
-    for note in answer_lines(scores):
-        progress.note(note)
+    scores = scores_of(
+        dataset, {name: model for name, (_, _, model) in zip(names, entries, strict=True)}, options, progress
+    )
     earlier: dict[str, Earlier] = {}
     tested: dict[tuple[str, str], Comparison] = {}
     for line in dict.fromkeys(lines):
         mine = [scores[name] for name, here in zip(names, lines, strict=True) if here == line]
         for task in Task:
-            earlier |= earlier_of([one for one in mine if one.task is task])
+            earlier |= earlier_of([model for model in mine if model.task is task])
         tested |= tests_of(compare_scores(dataset, mine, pairing=with_earlier))
     steps = [
-        step_of(name, line, (run, one.name, time), scores[name], earlier.get(name), tested)
-        for name, line, (run, time, one) in zip(names, lines, found, strict=True)
+        step_of(name, line, (run, model.name, time), scores[name], earlier.get(name), tested)
+        for name, line, (run, time, model) in zip(names, lines, entries, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
     part = None if opened.subset is None else opened.subset.name
@@ -83,12 +84,12 @@ def history(
         subset=part,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=cohort.cautions() or None,
+        cautions=(*cohort.cautions(), *doubt_lines(scores)) or None,
     )
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the name of each step: its run, its model, or both, whichever is unique.
+    """Return the name of each step: its run or its model if that is unique, otherwise both.
 
     >>> _names([("a", "net"), ("b", "net")]), _names([("a", "x"), ("a", "y")])
     (['a', 'b'], ['x', 'y'])
@@ -103,11 +104,11 @@ def _names(places: Sequence[tuple[str, str]]) -> list[str]:
 
 
 @writes("folder")
-def write_history(found: History, folder: Path) -> None:
-    """Write history.csv, .json, .svg and .png: all or none."""
-    drawing = history_drawing(found)
+def write_history(timeline: History, folder: Path) -> None:
+    """Write history.csv, .json, .svg and .png, or none of them if one fails."""
+    drawing = history_drawing(timeline)
     with swapping(folder) as staged:
-        write_text(staged.root / "history.csv", as_csv(found))
-        write_json(staged.root / "history.json", encode(found))
+        write_text(staged.root / "history.csv", as_csv(timeline))
+        write_json(staged.root / "history.json", encode(timeline))
         write_text(staged.root / "history.svg", drawing.svg)
         write_bytes(staged.root / "history.png", drawing.png)

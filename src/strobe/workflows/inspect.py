@@ -8,6 +8,7 @@ from typing import Any
 from strobe.analyses.overview import overview
 from strobe.core.derivation import derive
 from strobe.core.errors import printable
+from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.report.subject import sources
@@ -20,9 +21,10 @@ _MOST_LEVELS = 10
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """Return the figures of a dataset folder over all candidates.
+    """Return the figures of all candidates in a dataset folder.
 
-    The kinds of sources and the variants are included only if there are any besides videos.
+    Kinds of sources are included only if some sources are not videos. Variants are included only if the dataset has
+    them.
     """
     dataset = folder.read(path)
     facts, kinds = overview(dataset), dataset.kinds
@@ -43,10 +45,9 @@ def inspect(path: Path) -> dict[str, Any]:
             }
             for row, one in enumerate(dataset.variants)
         ]
-    if dataset.names:
-        facts["names"] = {"answers": len(dataset.names), "people": len({one.annotator for one in dataset.names})}
-    if dataset.drawn:
-        facts["drawn"] = {"answers": len(dataset.drawn), "people": len({one.annotator for one in dataset.drawn})}
+    for table in PEOPLE:
+        if table != "verdicts" and (answers := getattr(dataset, table)):
+            facts[table] = {"answers": len(answers), "people": len({one.annotator for one in answers})}
     return facts
 
 
@@ -59,7 +60,7 @@ def sheet(
     columns: int = 11,
     progress: Progress | None = None,
 ) -> int:
-    """Draw a contact sheet and return how many frames could not be read."""
+    """Draw a contact sheet and return the number of frames that could not be read."""
     from strobe.datasets.contact_sheet import choose_sets, draw_sheet
     from strobe.workflows.sources import frame_source
 
@@ -79,14 +80,14 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     kinds, variants = facts.get("kinds", {}), facts.get("variants", ())
     noun = "image" if kinds else "frame"
     if kinds:
-        told = sources(counts["videos"], kinds)
-        told += f", {counted(counts['sets'], 'set')}" if variants else ""
-        told += f", {counted(counts['frames'], 'image')} in all" if counts["members"] else ""
+        summary = sources(counts["videos"], kinds)
+        summary += f", {counted(counts['sets'], 'set')}" if variants else ""
+        summary += f", {counted(counts['frames'], 'image')} in total" if counts["members"] else ""
     else:
-        told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
-    yield f"  {told}{boxes}"
+        summary = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
+    yield f"  {summary}{boxes}"
     if kinds and not counts["members"]:
-        yield f"  every image stands alone, classes of {facts['label_space']}"
+        yield f"  every image is its own set, classes of {facts['label_space']}"
     else:
         yield from _set_lines(facts)
     for one in variants:
@@ -105,7 +106,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if not kinds:
         yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
               f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
-    else:  # members made from an image are scored with its label
+    else:  # here members are made from an image and are scored with the label of that image
         yield (
             f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
             if variants
@@ -114,13 +115,14 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     yield from _video_lines(facts)
     if not kinds or counts["members"]:
         yield from _review_lines(facts)
-    for table, what in (("names", "names"), ("drawn", "boxes of people")):
+    for table in PEOPLE:
+        what = "drawn boxes" if table == "drawn" else table
         if said := facts.get(table):
             whose = "1 person" if said["people"] == 1 else f"{said['people']:,} people"
             yield f"  {what}: {counted(said['answers'], 'answer')} of {whose}"
     yield from _ceiling_lines(facts)
     yield ""
-    yield f"classes ({len(facts['classes'])} occur; a {noun} with several counts in each)"
+    yield f"classes ({len(facts['classes'])} occur; a {noun} with several classes counts in each)"
     top = max((row["anchors"] for row in facts["classes"]), default=0)
     wide = max((len(row["name"]) for row in facts["classes"]), default=0)
     for row in facts["classes"]:
@@ -142,20 +144,22 @@ def _set_lines(facts: dict[str, Any]) -> Iterator[str]:
     sets = facts["sets"]
     full = f", {sets['full']:,} full" if sets["full"] is not None else ""
     yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
-          f"{sets['anchor_alone']:,} with the anchor alone"  # fmt: skip
+          f"{sets['anchor_alone']:,} with only the anchor"  # fmt: skip
     yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, classes of {facts['label_space']}"
 
 
-def _variant_line(one: dict[str, Any]) -> str:
+def _variant_line(variant: dict[str, Any]) -> str:
     """Describe one variant: its scale, its target model, and the outcome of its sets."""
-    marks = [mark for mark, on in (("control", one["role"] == "control"), ("estimated", one["estimated"])) if on]
-    unit, each = f" {one['unit']}" if one["unit"] else "", [f"{level:.3g}" for level in one["levels"]]
+    marks = [
+        mark for mark, on in (("control", variant["role"] == "control"), ("estimated", variant["estimated"])) if on
+    ]
+    unit, each = f" {variant['unit']}" if variant["unit"] else "", [f"{level:.3g}" for level in variant["levels"]]
     levels = ", ".join(each) + unit
-    if len(each) > _MOST_LEVELS:  # the fine grid of a minimal search
+    if len(each) > _MOST_LEVELS:  # this is the fine grid of a minimal search
         levels = f"{each[0]} to {each[-1]}{unit} in {len(each)} levels"
-    told = f"  {printable(one['variant'])}{f' ({join(marks)})' if marks else ''}: {one['axis']} {levels}"
-    told += f", against {printable(one['target'])}" if one["target"] else ""
-    done = [f"{n:,} {status.replace('_', ' ')}" for status, n in one["sets"].items()]
+    told = f"  {printable(variant['variant'])}{f' ({join(marks)})' if marks else ''}: {variant['axis']} {levels}"
+    told += f", against {printable(variant['target'])}" if variant["target"] else ""
+    done = [f"{n:,} {status.replace('_', ' ')}" for status, n in variant["sets"].items()]
     return f"{told}; {', '.join(done)}"
 
 
@@ -191,13 +195,13 @@ def _video_lines(facts: dict[str, Any]) -> Iterator[str]:
 def _review_lines(facts: dict[str, Any]) -> Iterator[str]:
     review = facts["review"]
     if review is None:
-        state = {"none": "nobody has looked yet", "release": "reviewed before it came here", "votes": "no votes yet"}
+        state = {"none": "not reviewed yet", "release": "reviewed before its release", "votes": "no votes yet"}
         yield f"  review: {state[facts['reviewed']]}"
         return
     yield f"  review: {counted(review['votes'], 'vote')} of {counted(review['annotators'], 'annotator')}; anchors " \
           f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs " \
           f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, " \
-          f"{review['pairs_pending']:,} to do"  # fmt: skip
+          f"{review['pairs_pending']:,} pending"  # fmt: skip
     if review["reasons"]:
         yield "  reasons: " + ", ".join(f"{name} {n:,}" for name, n in review["reasons"].items())
 
@@ -207,7 +211,7 @@ def _ceiling_lines(facts: dict[str, Any]) -> Iterator[str]:
     if top is None:
         return
     if not top["childless"]:
-        yield f"  ceiling for {top['source']} models: none; every class these sets show is among theirs"
+        yield f"  ceiling for {top['source']} models: none, because they have every class of these sets"
         return
     yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pmk " \
           f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only " \

@@ -1,4 +1,6 @@
-"""Estimated boxes and masks of a ladder: from a detector, run by the usual engine, and from a saliency net."""
+"""Estimated boxes and masks of a ladder. The engine runs a detector for the boxes, and a saliency net gives the
+masks.
+"""
 
 import shutil
 from collections.abc import Mapping
@@ -32,11 +34,13 @@ from strobe.workflows.views import boxes_held
 __all__ = ["DetectorBoxes", "NetMasks"]
 
 WORK = ".detector"
-"""The detector's run in the ladder's folder. It exists until the ladder is made."""
+"""The folder of the detector's run in the ladder's folder. It is removed when the ladder is complete."""
 
 
 class DetectorBoxes:
-    """The box with a detector's highest score, whatever its class: the crop that needs no knowledge of the answer."""
+    """The box with a detector's highest score. It may be of any class, so that the crop does not depend on the right
+    answer.
+    """
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
         wanted = requested_models([text], trust=load.trust)
@@ -50,12 +54,13 @@ class DetectorBoxes:
             file = require_file(self._one.file, what=f"--detector {printable(text)}")
             self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(file)}
             return
-        # Loaded before anything is made: its identity names the output, and unsuitable models fail early.
-        model = load_model(self._one.spec, replace(load, label_space=dataset.info.label_space))
+        # Load the detector first, because its identity is part of the output's name and unsuitable models fail early.
+        model = load_model(
+            self._one.spec, replace(self._one.settings.applied(load), label_space=dataset.info.label_space)
+        )
         if Task(model.spec.task) is not Task.DETECTION:
-            raise ModelFailed(f"--detector {printable(text)}: a classifier; it finds no boxes")
-        # Its boxes are requested in its own classes: an object of a class that the dataset lacks can be cropped to as
-        # well.
+            raise ModelFailed(f"--detector {printable(text)}: it is a classifier and returns no boxes; use a detector")
+        # Request boxes in the detector's own classes, so that objects of classes outside the dataset count, too.
         none = np.zeros(0, dtype=np.int64)
         self._dataset = replace(
             self._dataset, labels=Labels(frame=none, label=none), boxes=None,
@@ -67,8 +72,8 @@ class DetectorBoxes:
         }  # fmt: skip
 
     def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:
-        """Return the box of every image by row. Answers are kept until `done`."""
-        # An image that a file of boxes does not name has no box and is counted without a ladder.
+        """Return the box of every image by row. Answers are stored until `done`."""
+        # An image that a file of boxes does not name has no box. It counts as an image without a ladder.
         options = PredictOptions(load=self._load, absent="empty")
         fared = predict(self._dataset, [self._one], self._work, options, say)[0]
         if not fared.ok:
@@ -78,20 +83,20 @@ class DetectorBoxes:
         for row, picture in pictures.items():
             sizes[row] = picture.size_wh
         boxes = picked(boxes_held(held, every_box=True), BoxChoice(pick="best"), sizes_wh=sizes, labels={})
-        found = {}
+        boxes_of_row = {}
         for row in pictures:
             x0, y0, x1, y1 = boxes[row].tolist()
-            none = ObjectBoxes(why=f"{printable(self._one.name)} finds nothing in it")
-            found[row] = ObjectBoxes(xyxy=(x0, y0, x1, y1)) if np.isfinite(boxes[row]).all() else none
-        return found
+            none = ObjectBoxes(why=f"{printable(self._one.name)} finds no box in it")
+            boxes_of_row[row] = ObjectBoxes(xyxy=(x0, y0, x1, y1)) if np.isfinite(boxes[row]).all() else none
+        return boxes_of_row
 
     def done(self) -> None:
-        """Remove the detector's run: the ladder has its boxes."""
+        """Remove the detector's run, because the ladder now has its boxes."""
         shutil.rmtree(self._work, ignore_errors=True)
 
 
 class NetMasks:
-    """Masks of a saliency net: `u2netp`, downloaded by digest, or `onnx:FILE.onnx`."""
+    """Masks from a saliency net: `u2netp`, which is downloaded and checked by digest, or `onnx:FILE.onnx`."""
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, say: Progress) -> None:
         if text == "u2netp":
@@ -105,11 +110,11 @@ class NetMasks:
         self.who = f"estimated:{printable(name)}"
         self.facts = {"segment": name, "segment_weights": self._net.digest}
 
-    def name(self, row: int) -> str:  # noqa: ARG002 (as all masks' makers)
+    def name(self, row: int) -> str:  # noqa: ARG002 (part of the protocol)
         """Return the net's digest."""
         return self._net.digest
 
-    def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002 (as all masks' makers)
+    def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002 (part of the protocol)
         """Return the mask of an image, without specks."""
         image: Image = self._source.read(row)
         return without_specks(self._net.mask(image))

@@ -1,4 +1,4 @@
-"""The sources of a ladder's boxes and masks, and the object of every image that they give."""
+"""The sources of a ladder's boxes and masks, and the resulting object of every image."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 LEAST_PIXELS = 16
-"""A mask of fewer pixels counts as empty."""
+"""The smallest number of pixels of a mask. Smaller masks count as empty."""
 
 Corners = tuple[float, float, float, float]
 Mask = NDArray[np.bool_]
@@ -44,7 +44,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectBoxes:
-    """The box of an image's object and the box around all objects of its classes, or why there is none."""
+    """The box of an image's object and the box around all objects of its classes, or why they are missing."""
 
     xyxy: Corners | None = None
     around: Corners | None = None
@@ -78,10 +78,10 @@ class MaskSource(Protocol):
         """Facts that change whenever the masks change."""
 
     def name(self, row: int) -> str:
-        """Return what identifies the mask of an image besides the image, or an empty text if it has none."""
+        """Return a text that, together with the image, identifies its mask. The text is empty without a mask."""
 
     def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
-        """Return the mask of an image. Raise StrobeError if there is none."""
+        """Return the mask of an image. Raise StrobeError if it is missing."""
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------
@@ -89,26 +89,32 @@ class MaskSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBoxes:
-    """The dataset's own boxes: for each image, the largest of its class."""
+    """The dataset's own boxes. For each image, the largest box of its class is used."""
 
     dataset: Dataset
     who: str = "true"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (part of the protocol)
         """Return the box of every image, by row."""
-        labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
-        found = {}
+        labels, names, boxes_of_frame = (
+            self.dataset.labels.by_frame(),
+            self.dataset.info.label_space.names,
+            _places(self.dataset),
+        )
+        boxes_of_row = {}
         for row in pictures:
             own = labels.get(row, [])
-            records = [box for box in _records(self.dataset, here.get(row, [])) if box.label in own]
+            records = [box for box in _records(self.dataset, boxes_of_frame.get(row, [])) if box.label in own]
             best = object_of(records, own)
             if best is None:
                 said = " or ".join(printable(names[label]) for label in own) or "its class"
-                found[row] = ObjectBoxes(why=f"it has no box of {said}" if here.get(row) else "it has no box")
+                boxes_of_row[row] = ObjectBoxes(
+                    why=f"it has no box of {said}" if boxes_of_frame.get(row) else "it has no box"
+                )
             else:
-                found[row] = ObjectBoxes(xyxy=best.xyxy, around=_around([box.xyxy for box in records]))
-        return found
+                boxes_of_row[row] = ObjectBoxes(xyxy=best.xyxy, around=_around([box.xyxy for box in records]))
+        return boxes_of_row
 
 
 def _places(dataset: Dataset) -> dict[int, list[int]]:
@@ -124,23 +130,23 @@ def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
     boxes = dataset.boxes
     if boxes is None:
         return []
-    found = []
+    records = []
     for place in places:
         x0, y0, x1, y1 = boxes.xyxy[place].tolist()
         if np.isfinite((x0, y0, x1, y1)).all() and x1 > x0 and y1 > y0:
             label, track = int(boxes.label[place]), int(boxes.track[place])
-            found.append(Box(xyxy=(x0, y0, x1, y1), label=label, track=track, crowd=bool(boxes.crowd[place])))
-    return found
+            records.append(Box(xyxy=(x0, y0, x1, y1), label=label, track=track, crowd=bool(boxes.crowd[place])))
+    return records
 
 
 def truth_digest(dataset: Dataset) -> str:
-    """Return a digest of the anchors' labels and boxes: the inputs of a ladder besides images and masks."""
-    ids, labels, here = dataset.frame_ids(), dataset.labels.by_frame(), _places(dataset)
+    """Return a digest of the anchors' labels and boxes, on which a ladder depends in addition to images and masks."""
+    ids, labels, places = dataset.frame_ids(), dataset.labels.by_frame(), _places(dataset)
     names = dataset.info.label_space.ids
     lines = [
         json.dumps(
             [ids[row], sorted(names[label] for label in labels.get(row, ())),
-             [[names[box.label], box.xyxy, box.track, box.crowd] for box in _records(dataset, here.get(row, []))]]
+             [[names[box.label], box.xyxy, box.track, box.crowd] for box in _records(dataset, places.get(row, []))]]
         )
         for row in anchors_of(dataset)
     ]  # fmt: skip
@@ -161,22 +167,22 @@ class FileBoxes:
 
     def __init__(self, path: Path, dataset: Dataset, say: Progress) -> None:
         keys = {row: str(dataset.frames.key[row]) for row in anchors_of(dataset)}
-        found, elsewhere = read_boxes(path, list(keys.values()))
+        boxes_by_key, elsewhere = read_boxes(path, list(keys.values()))
         if elsewhere:
             said = "box is" if elsewhere == 1 else "boxes are"
-            say.note(f"{printable(path)}: {elsewhere} {said} of no anchor of {printable(dataset.name)} and not used")
-        self._boxes = {row: found[key] for row, key in keys.items() if key in found}
+            say.note(f"{printable(path)}: {elsewhere} {said} skipped: no such anchor in {printable(dataset.name)}")
+        self._boxes = {row: boxes_by_key[key] for row, key in keys.items() if key in boxes_by_key}
         rows, frames = list(self._boxes), dataset.frames
         wh = np.stack([frames.width[rows], frames.height[rows]], axis=1).astype(np.float64)
         if are_shares(np.array(list(self._boxes.values())), wh).all():
             raise InvalidFile(
                 path,
-                f"all {len(rows)} boxes end within a pixel of the corner: they look like shares of the image",
-                hint="write them in pixels, x times the width and y times the height",
+                f"all {len(rows)} boxes end within a pixel of the corner, so they look like shares of the image",
+                hint="convert them to pixels: multiply x by the width and y by the height",
             )
         self.facts = {"boxes_file": sha256_of_file(path)}
 
-    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (as all boxes' makers)
+    def boxes(self, pictures: Mapping[int, AnchorImage], say: Progress) -> dict[int, ObjectBoxes]:  # noqa: ARG002 (part of the protocol)
         """Return the box of every image, by row."""
         none = ObjectBoxes(why="it has no box in the file")
         return {row: ObjectBoxes(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
@@ -186,15 +192,15 @@ class FileBoxes:
 
 
 class FolderMasks:
-    """Masks from a folder, one PNG per image. Masks that strobe wrote number their objects."""
+    """Masks from a folder, one PNG per image. In masks that strobe wrote, pixel values are object numbers."""
 
     who = "true"
 
     def __init__(self, folder: Path, dataset: Dataset) -> None:
         keys = {row: str(dataset.frames.key[row]) for row in anchors_of(dataset)}
-        found = mask_files(folder, list(keys.values()))
+        boxes_by_key = mask_files(folder, list(keys.values()))
         self._folder = folder
-        self._files = {row: found[key] for row, key in keys.items() if key in found}
+        self._files = {row: boxes_by_key[key] for row, key in keys.items() if key in boxes_by_key}
         self._digests = {row: sha256_of_file(path) for row, path in self._files.items()}
         self._own = _numbers(folder, dataset)
         lines = sorted(f"{keys[row]} {digest}\n" for row, digest in self._digests.items())
@@ -226,7 +232,8 @@ def own_masks(dataset: Dataset) -> Path | None:
 def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None:
     """Return the numbers of each image's own objects in numbered masks, or None for masks of 0 and 255.
 
-    In a rendered world an object's number is its track plus one. Under a simulated camera all objects are the photo's.
+    In a rendered world, an object's number is its track plus one. Under a simulated camera, all objects in the mask
+    are those of the photo.
     """
     own = own_masks(dataset)
     if own is None or folder.resolve() != own.resolve():
@@ -250,15 +257,15 @@ def things_of(
     masks: MaskSource | None,
     say: Progress,
 ) -> dict[int, AnchorObject]:
-    """Return the facts on every image's object, and store masks in the folder.
+    """Return the facts about every image's object, and store masks in the folder.
 
-    Without `boxes`, masks give the boxes.
+    Without `boxes`, boxes are computed from the masks.
     """
-    found = boxes.boxes(pictures, say) if boxes is not None else {}
+    boxes_of_row = boxes.boxes(pictures, say) if boxes is not None else {}
     things: dict[int, AnchorObject] = {}
     with say.task("masks", len(pictures) if masks is not None else 0) as advance:
         for row, picture in pictures.items():
-            box, mask, file, why = found.get(row), None, None, "there are no masks"
+            box, mask, file, why = boxes_of_row.get(row), None, None, "there are no masks"
             if masks is not None:
                 try:
                     mask, file = _stored(row, picture, destination, masks)
@@ -286,7 +293,7 @@ def _floats(box: Sequence[int]) -> Corners:
 
 
 def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
-    """Return the mask, and its file in the folder with its digest. An existing file is read instead of made again."""
+    """Return the mask, and its file in the folder with its digest. If the file exists, it is read."""
     name = hashlib.sha256(f"{picture.media} {picture.sha256} {masks.name(row)}".encode()).hexdigest()[:16]
     file = f"masks/{name}.png"
     path = destination / file
@@ -296,10 +303,14 @@ def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource
     else:
         mask = masks.mask(row, picture.size_wh)
         content = mask_bytes(mask)
-    many = int(mask.sum())
-    if many < LEAST_PIXELS:
-        raise InvalidValue("its mask is empty" if not many else f"its mask has {many} pixels; it needs {LEAST_PIXELS}")
-    if many == mask.size:
+    n_pixels = int(mask.sum())
+    if n_pixels < LEAST_PIXELS:
+        raise InvalidValue(
+            "its mask is empty"
+            if not n_pixels
+            else f"its mask has only {n_pixels} pixels, expected at least {LEAST_PIXELS}"
+        )
+    if n_pixels == mask.size:
         raise InvalidValue("its mask covers the whole image")
     if not path.is_file():
         write_bytes(path, content)

@@ -5,17 +5,19 @@ from importlib.util import find_spec
 from typing import Any
 
 from strobe.core.errors import UnknownName, install_line
-from strobe.models.providers import PROVIDERS
+from strobe.models.grammar import FORMS
+from strobe.models.provider import Provider
+from strobe.models.providers import PROVIDERS, declared
 from strobe.models.registry import available, parse
 from strobe.models.testbed import entries
 
-__all__ = ["listing", "papers_models", "providers"]
+__all__ = ["PROVIDERS", "listing", "papers_models", "providers"]
 
 
 def listing(pattern: str) -> list[str]:
     """Return every model that matches the glob.
 
-    For a name without wildcards and without a match, suggest similar names.
+    If a name without wildcards does not match, the error suggests similar names.
     """
     found = available(pattern)
     if found:
@@ -26,24 +28,42 @@ def listing(pattern: str) -> list[str]:
     if around and words:
         return around
     if not any(sign in pattern for sign in "*?["):
-        parse(pattern)  # report an unknown provider as such
-    able = ", ".join(["bundled", *(entry.scheme for entry in PROVIDERS if entry.lists)])
-    raise UnknownName("model", pattern, everything, hint=f"providers that can list: {able}")
+        parse(pattern)  # raises an error for an unknown provider
+    able = ", ".join(["bundled", *(scheme for scheme, one in PROVIDERS.working().items() if one.names)])
+    raise UnknownName("model", pattern, everything, hint=f"these providers can list their models: {able}")
 
 
 def providers() -> list[dict[str, Any]]:
-    """Return a row per provider: an example, a description, whether it is installed and how to install it."""
-    return [
+    """Return a row per provider with an example, a description, whether its package is installed, and the install
+    command.
+    """
+    rows = [
         {
-            "provider": entry.scheme,
+            "provider": scheme,
             "example": example,
             "what": entry.what,
             "installed": find_spec(entry.package) is not None,
-            "get": install_line(entry.extra) if entry.extra else "",
+            "get": _get(scheme, entry),
+            "lists": entry.names is not None,
+            "downloads": entry.downloads,
+            "runs_code": entry.runs_code,
+            "settings": list(entry.settings),
         }
-        for entry in PROVIDERS
+        for scheme, entry in declared()
         for example in entry.bundled or (entry.example,)
     ]
+    forms = [
+        {"provider": form.scheme, "example": form.example, "what": form.what, "installed": True, "get": ""}
+        for form in FORMS
+    ]
+    return rows + forms
+
+
+def _get(scheme: str, entry: Provider) -> str:
+    """Return the command that installs a provider's package."""
+    if scheme in PROVIDERS.plugins:
+        return f"pip install {entry.pip or entry.package}"
+    return install_line(entry.extra) if entry.extra else ""
 
 
 def papers_models(pattern: str | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Open a dataset folder once: read and check it, then pass it from command to command."""
+"""Open a dataset folder once: read and check it, then pass it from step to step of a command."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from strobe.runs.folder import Run, Subset
 __all__ = ["ALL", "Opened", "kept"]
 
 ALL = Path("all")
-"""Passed instead of a subset file: every video, whatever subset the run was scored on."""
+"""Pass this value instead of a subset file to select every video, whatever subset the run was scored on."""
 
 
 def kept(dataset: Dataset) -> Dataset:
@@ -23,7 +23,7 @@ def kept(dataset: Dataset) -> Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A dataset folder as read: every candidate, and the part of it that is scored.
+    """A dataset folder in memory: every candidate, and the part of it that is scored.
 
     `subset` is the requested part of the videos, or the part that the run was scored on. None means all videos.
     """
@@ -37,7 +37,10 @@ class Opened:
     def of(
         cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True, run: Run | None = None
     ) -> "Opened":
-        """Open a folder. Scored are the sets that review kept (if there are votes) of the videos in a subset file.
+        """Open a folder.
+
+        The scored sets are the sets of a subset file's videos. If there are votes, they are limited to the sets that
+        review kept.
 
         Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
         """
@@ -61,13 +64,14 @@ class Opened:
         path = moved_to or Path(run.about()["dataset"]["path"])
         if moved_to is None and not folder.is_dataset(path):
             raise StrobeError(
-                f"the dataset of {printable(run.path)} is no longer at {printable(path)}; say where it lies now with "
+                f"the dataset of {printable(run.path)} is no longer at {printable(path)}; pass its new path with "
                 "--dataset"
             )
         opened = cls.of(path, subset=subset, run=run)
         if not run.is_on(opened.candidates):
             raise StrobeError(
-                f"{printable(run.path)} was predicted on other frames than {printable(path)} holds; name the right "
+                f"{printable(run.path)} has predictions for other frames than those in {printable(path)}; pass the "
+                f"right "
                 "dataset with --dataset, or predict again into another folder"
             )
         return opened
@@ -75,27 +79,27 @@ class Opened:
 
 def _remembered(run: Run, candidates: Dataset) -> Subset | None:
     """Return the subset that the run was scored on, checked against the dataset."""
-    if not run.is_on(candidates):  # another check refuses it
+    if not run.is_on(candidates):  # another check raises the error
         return None
-    found = run.subset()
-    gone = set() if found is None else set(found.videos) - set(candidates.videos.video_id)
-    if found is not None and gone:
+    subset = run.subset()
+    gone = set() if subset is None else set(subset.videos) - set(candidates.videos.video_id)
+    if subset is not None and gone:
         are = "is" if len(gone) == 1 else "are"
         raise StrobeError(
-            f"{printable(run.path)}: {len(gone)} of the {len(found.videos)} videos of the subset "
-            f"{printable(found.name)} {are} not in {printable(candidates.name)}; give --subset FILE, or --subset all "
+            f"{printable(run.path)}: {len(gone)} of the {len(subset.videos)} videos of the subset "
+            f"{printable(subset.name)} {are} not in {printable(candidates.name)}; use --subset FILE, or --subset all "
             "for every set"
         )
-    return found
+    return subset
 
 
 def _read_subset(path: Path, candidates: Dataset) -> Subset | None:
     """Return the videos that a text file names, or None for `ALL`."""
     if path == ALL:
         return None
-    with reading(path, hint="give a text file with one video name a line"):
+    with reading(path, hint="pass a text file with one video name per line"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not names:
-        raise InvalidFile(path, "no video names in it", hint="one name a line")
+        raise InvalidFile(path, "it has no video names", hint="write one name per line")
     return Subset(name=path.name, videos=tuple(candidates.ids_of_videos(names)))

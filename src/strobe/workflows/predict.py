@@ -1,4 +1,6 @@
-"""Run models over the frames of a dataset into a run folder. Runs resume, and a bad model or frame stops no other."""
+"""Run models over the frames of a dataset into a run folder. Runs can be resumed, and a failed model does not stop the
+others.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +17,8 @@ from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
+from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.core.tasks import Task
 from strobe.datasets.read_detections import Absent
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions, check_decoding
@@ -33,20 +34,22 @@ from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.engine_plan import decode_processes, engine_options
 from strobe.workflows.engines import ExecutorOptions, RemoteCluster, away
+from strobe.workflows.gpu_sources import frames_on_gpu, say_decoded
 from strobe.workflows.opening import kept
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import EarlyStopping, check_stopping
-from strobe.workflows.stores import store_of
+from strobe.workflows.stores import checked_spec, preprocessing_line, store_of
 from strobe.workflows.views import Detectors, crops_of, derive, write_outside
 from strobe.workflows.worker_specs import DescribedModel, inputs_of, load_runner, source_for, worker_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """Options of a prediction. `decode` is `cpu` (exact) or `device` (JPEG on a CUDA GPU, too; cached separately).
+    """Options of a prediction. With `decode` set to `cpu`, decoding is exact. With `device`, a CUDA GPU also decodes
+    JPEG files, and the answers are cached separately.
 
     `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
-    first wrong frame: accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
     frames that a file of boxes does not name. `engine` is where models run.
     """
 
@@ -70,7 +73,7 @@ class PredictOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOutcome:
-    """The outcome of one model. `spec` is None if it could not be loaded, `ok` is False if it failed."""
+    """The outcome of one model. `spec` is None if the model could not be loaded, and `ok` is False if it failed."""
 
     name: str
     ok: bool
@@ -82,16 +85,16 @@ class PredictOutcome:
     def summary(self) -> str:
         """Describe the outcome in one line."""
         if self.outcome is None:
-            return self.error or "predictions kept in the run folder"
+            return self.error or "predictions are stored in the run folder"
         done = self.outcome
         rate = f", {done.n_new / done.wall_s:.1f} frames/s" if done.wall_s else ""
         bad = f", {done.n_unreadable} unreadable" if done.n_unreadable else ""
         early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
-        text = f"{done.n_new} new, {done.n_kept} from before{bad}{rate}{early}"
+        text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
         return f"FAILED after {text}: {self.error}" if self.error else text
 
     def to_json(self) -> dict[str, Any]:
-        """Return the part of it that run.json stores."""
+        """Return the facts that run.json stores."""
         facts: dict[str, Any] = {"status": "done" if self.ok else "failed", "error": self.error}
         if self.spec is not None:
             facts |= {"weights": self.spec.weights, "preprocessing": dict(self.spec.preprocessing)}
@@ -117,23 +120,24 @@ def predict(
 ) -> list[PredictOutcome]:
     """Run models over every frame of the dataset's sets, into the run folder `out`.
 
-    `models` may contain globs, `@testbed`, prediction files and models that a program passes. The same call again does
-    only the missing work. Pass the dataset with all its candidates: predictions do not depend on review, and smoothing
-    uses rejected frames. With `stop_early`, only the sets that review kept are run.
+    `models` may contain globs, `@testbed`, prediction files and models that a program passes. Calling it again does
+    only the missing work. Pass the dataset with all its candidates, because predictions do not depend on review, and
+    smoothing uses rejected frames. With `stop_early`, only the sets that review kept are run.
     """
-    wanted, run = requested_models(models, trust=options.load.trust), Run(out)
+    requested, run = requested_models(models, trust=options.load.trust), Run(out)
     run.check(dataset)
     if options.stop_early:
         check_stopping(dataset)
-    files = [one for one in wanted if one.is_brought]
+    files = [model for model in requested if model.is_brought]
     if files:
         with run.stage() as stage:
             bring(dataset, run, files, FileOptions(merge=options.merge, absent=options.absent), progress, stage=stage)
-            names = [one.name for one in wanted]
+            names = [model.name for model in requested]
             run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage, asked=names)
-    others = [one for one in wanted if not one.is_brought]
-    fared = {one.name: one for one in run_requested(dataset, others, run, options, progress, source=source)}
-    return [fared.get(one.name) or PredictOutcome(name=one.name, ok=True) for one in wanted]
+    others = [model for model in requested if not model.is_brought]
+    ran = run_requested(dataset, others, run, options, progress, source=source)
+    outcome_of = {outcome.name: outcome for outcome in ran}
+    return [outcome_of.get(model.name) or PredictOutcome(name=model.name, ok=True) for model in requested]
 
 
 def run_requested(
@@ -149,52 +153,61 @@ def run_requested(
     scored: Dataset | None = None,
     k: int | None = None,
 ) -> list[PredictOutcome]:
-    """Run these models into the run. A new run without any prediction leaves no folder behind.
+    """Run these models into the run. If a new run gets no prediction, its folder is removed.
 
-    `asked_for` has all models of the command in order, if these are not all. Files among them wait in `stage`.
-    Detectors run before models that use their boxes. `scored` is the part that will be scored with this k (None: the
-    sets that review kept). It decides which sets `stop_early` runs.
+    `asked_for` has all models of the command in order, if `models` is only a part. Files are in `stage` until they are
+    committed. Detectors run before models that use their boxes. `scored` is the part that will be scored with this k,
+    None for the sets that review kept. It decides which sets `stop_early` runs.
     """
     if not models:
         return []
-    boxed = next((one.name for one in models if one.view is not None), None)
+    boxed = next((model.name for model in models if model.view is not None), None)
     if options.stop_early and boxed is not None:
         raise StrobeError(
-            f"--stop-early: {printable(boxed)} is made of boxes, which are looked for on every frame; leave one out"
+            f"--stop-early: {printable(boxed)} uses boxes, which need every frame; remove --stop-early or this model"
         )
+    for one in models:
+        try:
+            one.settings.applied(options.load)
+        except StrobeError as error:
+            raise StrobeError(f"{printable(one.name)}: {error}") from error
     if options.engine.name == "ray" and source is not None:
-        raise StrobeError("--engine ray: frames that a program hands over are not seen by other machines")
+        raise StrobeError(
+            "--engine ray: other machines cannot access frames that a program passes; save the dataset to a folder"
+        )
     detectors = Detectors(dataset, run, models, stage=stage)
-    singles = [*(one for one in models if one.view is None), *detectors.helpers]
+    singles = [*(model for model in models if model.view is None), *detectors.helpers]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
-        if options.decode == "device" and (cluster is None or cluster.device != "cuda"):
+        decoding = {one.settings.decode or options.decode for one in models}
+        if "device" in decoding and (cluster is None or cluster.device != "cuda"):
             check_decoding(options.load.device if cluster is None else cluster.device)
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
         if options.stop_early:
-            work.stopping = EarlyStopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])
-        if singles or any(isinstance(one.view, CropView) for one in models):
+            work.stopping = EarlyStopping(scored or kept(dataset), k=k, run=run, asked=[model.name for model in models])
+        if singles or any(isinstance(model.view, CropView) for model in models):
             work.source = source or frame_source(dataset)
-        found = {one.name: one for one in work.run(singles)}
-        for view in dict.fromkeys(one.view.seen for one in models if isinstance(one.view, CropView)):
-            same = [one for one in models if isinstance(one.view, CropView) and one.view.seen == view]
-            found |= {one.name: one for one in work.run_cropped(same, detectors, found)}
-        for one in models:
-            if isinstance(one.view, BoxesView):
-                found[one.name] = work.derive(one, one.view, detectors, found)
-        fared = [found[one.name] for one in models]
+        outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
+        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
+            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
+            outcome_of |= {done.name: done for done in work.run_cropped(same, detectors, outcome_of)}
+        for model in models:
+            if isinstance(model.view, BoxesView):
+                outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
+        outcomes = [outcome_of[model.name] for model in models]
         before = run.about().get("models", {}) if run.exists else {}
-        # Models that failed before any answer and are not requested now are dropped.
-        still = {name: one for name, one in before.items() if one.get("status") != "failed" or "frames" in one}
-        changes, names = {"models": still | {one.name: one.to_json() for one in fared}}, [one.name for one in models]
+        # Remove models that failed earlier without any answer and are not requested now.
+        still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
+        changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
+        names = [model.name for model in models]
         run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked_for or names)
-    return fared
+    return outcomes
 
 
 class _Work:
     """Runs models into a run, several at once. `source` provides the frames, if any are needed.
 
-    With one model `alone`, the command prints its outcome, so it is not reported here. Models run on the `cluster`, if
-    there is one, except those that a program passed.
+    With a single model (`alone`), the command prints its outcome and the runner does not. Models run on the `cluster`,
+    if there is one, except models that a program passed.
     """
 
     def __init__(
@@ -209,25 +222,29 @@ class _Work:
     def run(
         self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
     ) -> Iterator[PredictOutcome]:
-        """Run models over every frame, or over its crops. `outside` has frames that they do not see."""
-        at_once = 1 if self.stopping else self._options.models_at_once  # each model learns from those before it
+        """Run models over every frame or its crop. `outside` has the frames that the models do not see."""
+        # With early stopping one at a time, because each model uses the failures of earlier models.
+        at_once = 1 if self.stopping else self._options.models_at_once
         away = [one for one in models if self._cluster is not None and one.live is None]
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
-            self._progress.note(f"{printable(one.name)} was handed over by a program and runs here, not on Ray")
-        for some, cluster in ((away, self._cluster), (here, None)):
-            for start in range(0, len(some), at_once):
-                yield from self._run_group(some[start : start + at_once], crops, outside, cluster)
+            self._progress.note(f"{printable(one.name)} was passed by a program and runs in this process, not on Ray")
+        for part, cluster in ((away, self._cluster), (here, None)):
+            # A frame is decoded once for all models of a group, so they must share the way of decoding.
+            for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
+                some = [one for one in part if (one.settings.decode or self._options.decode) == decode]
+                for start in range(0, len(some), at_once):
+                    yield from self._run_group(some[start : start + at_once], crops, outside, cluster, decode)
 
     def run_cropped(
-        self, models: Sequence[RequestedModel], detectors: Detectors, found: Mapping[str, PredictOutcome]
+        self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> Iterator[PredictOutcome]:
-        """Run classifiers that see the same crops."""
+        """Run classifiers on the same crops."""
         view = models[0].view
         try:
             if self.source is None or not isinstance(view, CropView):
                 raise ModelFailed("a crop needs images")
-            _check_ran(detectors.name_of(view), found)
+            _check_ran(detectors.name_of(view), outcomes)
             crops, outside = crops_of(view, self._dataset, self.source, detectors, self._progress)
         except StrobeError as error:
             yield from (self._failed(one, error) for one in models)
@@ -235,61 +252,64 @@ class _Work:
         yield from self.run(models, crops, outside)
 
     def derive(
-        self, one: RequestedModel, view: BoxesView, detectors: Detectors, found: Mapping[str, PredictOutcome]
+        self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
     ) -> PredictOutcome:
         """Derive a model's answers from the boxes of another."""
         try:
-            _check_ran(detectors.name_of(view), found)
-            self._check_free(one)
+            _check_ran(detectors.name_of(view), outcomes)
+            self._check_free(model)
             self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
             outcome = derive(
-                one.name, view, detectors.held(view), self._run, FrameNames(self._dataset, self._run.path),
+                model.name, view, detectors.held(view), self._run, FrameNames(self._dataset, self._run.path),
                 retry_errors=self._options.retry_errors, progress=self._progress,
             )  # fmt: skip
         except StrobeError as error:
-            return self._failed(one, error)
-        return PredictOutcome(name=one.name, ok=True, outcome=outcome)
+            return self._failed(model, error)
+        return PredictOutcome(name=model.name, ok=True, outcome=outcome)
 
-    def _failed(self, one: RequestedModel, error: StrobeError) -> PredictOutcome:
+    def _failed(self, model: RequestedModel, error: StrobeError) -> PredictOutcome:
         if not self._alone:
-            said = without_name(one.spec, str(error))
-            self._progress.note(f"{printable(one.name)} cannot run and is left out: {said}")
-        return PredictOutcome(name=one.name, ok=False, error=str(error))
+            said = without_name(model.spec, str(error))
+            self._progress.note(f"{printable(model.name)} cannot run and is skipped: {said}")
+        return PredictOutcome(name=model.name, ok=False, error=str(error))
 
     def _check_free(self, one: RequestedModel) -> None:
         if one.name in brought_files(self._run.path):
-            raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
+            raise StrobeError(f"the run already has a file with this name; choose another with NAME={one.spec}")
 
     def _recipe(
-        self, specs: Mapping[str, str], cluster: RemoteCluster, how: EngineOptions, *, crops: Crops | None = None,
-        any_classes: Sequence[str] = (), known: Mapping[str, ModelSpec] | None = None,
+        self, models: Sequence[RequestedModel], cluster: RemoteCluster, how: EngineOptions, *,
+        crops: Crops | None = None, known: Mapping[str, ModelSpec] | None = None,
     ) -> WorkerSpec:  # fmt: skip
-        """Return everything that an actor of the cluster needs to run these models."""
+        """Return the worker spec with which actors of the cluster run these models."""
         load = replace(self._options.load, device=cluster.device)
         return worker_spec(
-            self._dataset, specs, load, merge=self._options.merge, engine=how, cores=cluster.cores, crops=crops,
-            any_classes=any_classes, known=known,
+            self._dataset, {one.name: _text(one) for one in models}, load, merge=self._options.merge, engine=how,
+            cores=cluster.cores, crops=crops, any_classes=[one.name for one in models if one.helper], known=known,
+            own={one.name: one.settings.load_given() for one in models},
         )  # fmt: skip
 
-    def _told(
+    def _described(
         self, models: Sequence[RequestedModel], cluster: RemoteCluster
     ) -> dict[str, DescribedModel | StrobeError]:
-        """Return descriptions of models on the cluster, or why they cannot run."""
-        found: dict[str, DescribedModel | StrobeError] = {}
+        """Return descriptions of the models on the cluster, or the errors of those that cannot run."""
+        described: dict[str, DescribedModel | StrobeError] = {}
         recipes: dict[str, WorkerSpec] = {}
-        for one in models:
+        for model in models:
             try:
-                some = [one.name] if one.helper else []
-                recipes[one.name] = self._recipe({one.name: _text(one)}, cluster, EngineOptions(), any_classes=some)
+                recipes[model.name] = self._recipe([model], cluster, EngineOptions())
             except StrobeError as error:
-                found[one.name] = error
-        names = {one.name: (recipes[one.name].models[one.name], _text(one)) for one in models if one.name in recipes}
-        for name, told in cluster.tell(list(recipes.values())).items():
-            if isinstance(told, str):
-                found[name] = StrobeError(told)
-            else:  # paths are absolute in transit; the model keeps its local name
-                found[name] = replace(told, spec=replace(told.spec, name=told.spec.name.replace(*names[name])))
-        return found
+                described[model.name] = error
+        sent = [model for model in models if model.name in recipes]
+        names = {model.name: (recipes[model.name].models[model.name], _text(model)) for model in sent}
+        for name, description in cluster.tell(list(recipes.values())).items():
+            if isinstance(description, str):
+                described[name] = StrobeError(description)
+            else:  # paths are sent as absolute paths, but the model keeps its local name
+                described[name] = replace(
+                    description, spec=replace(description.spec, name=description.spec.name.replace(*names[name]))
+                )
+        return described
 
     def _run_group(
         self,
@@ -297,60 +317,68 @@ class _Work:
         crops: Crops | None,
         outside: NDArray[np.int64] | None,
         cluster: RemoteCluster | None,
+        decode: str,
     ) -> Iterator[PredictOutcome]:
-        dataset, run, options, progress = self._dataset, self._run, self._options, self._progress
+        dataset, run, progress = self._dataset, self._run, self._progress
+        options = replace(self._options, decode=decode)
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
-        texts: dict[str, str] = {}
         runners: list[Runner] = []
         stores: dict[str, ModelShards] = {}
         frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
-        told = {} if cluster is None else self._told(models, cluster)
-        for one in models:
-            name, text = one.name, _text(one)
+        described = {} if cluster is None else self._described(models, cluster)
+        for requested in models:
+            name, text = requested.name, _text(requested)
             try:
-                self._check_free(one)
+                self._check_free(requested)
+                load = requested.settings.applied(options.load)
                 runner = load_runner(
-                    name, text, replace(options.load, progress=options.load.progress or progress),
-                    dataset.info.label_space, merge=options.merge, any_classes=one.helper,
-                    live=one.live if cluster is None else partial(_lent, told[name]),
+                    name, text, replace(load, progress=options.load.progress or progress),
+                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper,
+                    live=requested.live if cluster is None else partial(_lent, described[name]),
                 )  # fmt: skip
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
-                specs[name] = _checked_spec(one, runner.model.spec, crops)
+                requested.settings.check_applied(name, runner.model.spec.preprocessing)
+                specs[name] = checked_spec(requested, runner.model.spec, crops)
                 stores[name] = store_of(
-                    dataset, runner, specs[name], one, run, frames, progress, decode=options.decode,
+                    dataset, runner, specs[name], requested, run, frames, progress, decode=options.decode,
                     stop_early=options.stop_early,
                 )  # fmt: skip
             except StrobeError as error:
-                yield self._failed(one, error)
+                yield self._failed(requested, error)
                 continue
             loaded[name] = runner.model
             runners.append(runner)
-            texts[name] = text
-            progress.note(_preprocessing_line(name, specs[name]))
+            progress.note(preprocessing_line(name, specs[name]))
             if options.decode == "device" and not runner.model.device.startswith("cuda"):
-                progress.note(f"{printable(name)}: decoded exactly, on the CPU: --decode device is for models on CUDA")
+                progress.note(
+                    f"{printable(name)}: frames are decoded exactly on the CPU, because --decode device is for models "
+                    "on CUDA"
+                )
         if not runners or self.source is None:
             return
-        run.record(dataset, path=dataset.root or Path(), changes={})  # an interrupted run can be scored
+        run.record(dataset, path=dataset.root or Path(), changes={})  # so that an interrupted run can be scored
         if outside is not None:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
         n_cores = cores() if cluster is None else cluster.cores
+        source = self.source
+        if options.workers != 1 and crops is None and cluster is None:
+            source = frames_on_gpu(source, dataset, loaded.values(), progress)
         engine = engine_options(
-            options, loaded, n_cores, processes=decode_processes(options, loaded, self.source, n_cores),
-            in_order=not isinstance(self.source, SendableSource),
-        )  # fmt: skip
+            options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
+        )
         run_over = partial(
-            run_models, runners, stores, source_for(self.source, engine, crops),
+            run_models, runners, stores, source_for(source, engine, crops),
             frame_names=dataset.frames.key.tolist(), as_input=inputs_of(dataset, crops),
         )  # fmt: skip
         if cluster is not None:
-            helpers = [one.name for one in models if one.helper]
             known = {name: model.spec for name, model in loaded.items()}
-            recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers, known=known)
+            recipe = self._recipe(
+                [one for one in models if one.name in loaded], cluster, engine, crops=crops, known=known
+            )
             run_over = partial(
                 run_over, elsewhere=cluster.worker(recipe, n_classes=len(dataset.info.label_space), source=self.source)
             )
@@ -365,18 +393,25 @@ class _Work:
                     over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
                 )  # fmt: skip
                 outcomes = {runner.name: outcome}
-        if options.decode == "cpu" and any(
-            model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in loaded.values()
-        ):
-            progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
+        exactly = options.decode == "cpu" and source is self.source
+        say_decoded(source, dataset, loaded.values() if exactly else (), progress)
+        yield from self._reported(outcomes, specs, stopped)
+
+    def _reported(
+        self,
+        outcomes: Mapping[str, ModelOutcome],
+        specs: Mapping[str, ModelSpec],
+        stopped: Mapping[str, StoppedEarly | None],
+    ) -> Iterator[PredictOutcome]:
+        progress = self._progress
         for name, outcome in outcomes.items():
             if outcome.error is not None:
                 if not self._alone:
-                    progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
+                    progress.note(f"{printable(name)} failed and is skipped: {without_name(name, outcome.error)}")
             elif outcome.n_unreadable:
-                first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
+                first = f"; the first error: {printable(outcome.first_problem)}" if outcome.first_problem else ""
                 progress.note(
-                    f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored{first}"
+                    f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read and are unscored{first}"
                 )
             if not self._alone and (early := stopped.get(name)) is not None:
                 progress.note(f"{printable(name)}: stopped early, {early.text()}")
@@ -387,35 +422,20 @@ class _Work:
 
 
 def _text(one: RequestedModel) -> str:
-    """Return the model's text without the crop or boxes that it uses."""
+    """Return the model string without the part that names its crop or boxes."""
     return one.view.classifier if isinstance(one.view, CropView) else one.spec
 
 
-def _lent(told: DescribedModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (every loader's)
-    """Return a model that was described, or raise the reported error."""
-    if isinstance(told, StrobeError):
-        raise told
-    return told
+def _lent(described: DescribedModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (the signature of all loaders)
+    """Return the described model, or raise its error."""
+    if isinstance(described, StrobeError):
+        raise described
+    return described
 
 
-def _check_ran(detector: str, found: Mapping[str, PredictOutcome]) -> None:
+def _check_ran(detector: str, outcomes: Mapping[str, PredictOutcome]) -> None:
     """Raise if the detector that a model depends on failed."""
-    if detector in found and not found[detector].ok:
+    if detector in outcomes and not outcomes[detector].ok:
         meant = "; did you mean truth, the dataset's own boxes?" if get_close_matches(detector, ["truth"]) else ""
-        why = without_name(detector, found[detector].error or "failed")
+        why = without_name(detector, outcomes[detector].error or "failed")
         raise ModelFailed(f"its detector {printable(detector)}: {why}{meant}")
-
-
-def _checked_spec(one: RequestedModel, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
-    """Return the model's spec with its view. Only classifiers see crops, and only detectors provide boxes."""
-    if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
-        raise ModelFailed(f"{printable(one.name)}: crop: is for classifiers, and {printable(spec.name)} is a detector")
-    if one.helper and Task(spec.task) is not Task.DETECTION:
-        raise ModelFailed(f"{printable(one.name)}: it is no detector, so it has no boxes to take")
-    return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
-
-
-def _preprocessing_line(name: str, spec: ModelSpec) -> str:
-    facts = {key: value for key, value in spec.preprocessing.items() if value is not None and key != "plugin_sha256"}
-    settings = " ".join(", ".join(f"{key}={value}" for key, value in facts.items()).split())
-    return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"

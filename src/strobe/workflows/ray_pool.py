@@ -1,4 +1,4 @@
-"""Run work on a Ray cluster: actors receive a function once and then items. Actors that die are replaced."""
+"""Run work on a Ray cluster. Actors receive a function once and then items, and are replaced if they die."""
 
 import platform
 import time
@@ -20,13 +20,13 @@ _IN_FLIGHT = 2
 """Items per actor: one in progress and one waiting."""
 
 _TRIES = 3
-"""How many workers may die over one item, or in a row before they are ready."""
+"""How many workers may die while processing one item, or may die in succession before they are ready."""
 
 _PATIENCE_S = 20.0
-"""How long no actor may be at work before a note is printed."""
+"""Seconds without any working actor until a note is printed."""
 
 _LOOK_S = 1.0
-"""How often actors are asked for their progress if they send nothing else."""
+"""Seconds between progress requests to actors that send nothing else."""
 
 _ASIDE = "aside"
 """The concurrency group of an actor that answers progress requests during the work."""
@@ -46,7 +46,7 @@ class _Refused:
 
 
 class _Actor:
-    """The code in each actor: it holds the function and prepares it there."""
+    """The code in each actor, which prepares and calls the function."""
 
     def __init__(self, held: Lock | None, version: str | None, cores: int) -> None:
         limit_cores(cores)
@@ -64,8 +64,8 @@ class _Actor:
         here = installed_version()
         if here != self._version:
             raise StrobeError(
-                f"{printable(platform.node())} has strobe-vision {here}, the driver {self._version}; install the same "
-                "version on every machine"
+                f"{printable(platform.node())} has strobe-vision {here}, the driver has {self._version}; install the "
+                "same version on every machine"
             )
         if self._held is not None:
             self._held.check()
@@ -80,7 +80,7 @@ class _Actor:
         return self._said(lambda: self._function(item))
 
     def _said(self, function: Callable[[], object]) -> object:
-        """Turn errors into text, because not all of them can be pickled."""
+        """Convert errors to text, because not all of them can be pickled."""
         try:
             return function()
         except StrobeError as error:
@@ -91,7 +91,7 @@ class _Actor:
 
 @dataclass(slots=True, eq=False)
 class _PendingItem:
-    """An item in progress, and how many workers died over it."""
+    """An item in progress, and the number of workers that died while processing it."""
 
     value: Any
     deaths: int = 0
@@ -99,9 +99,9 @@ class _PendingItem:
 
 @dataclass(slots=True, eq=False)
 class _ActorHandle:
-    """An actor. It is ready once it `holds` the function. The first of its items is the one in progress.
+    """An actor. It is ready once it `holds` the function. The first of its items is in progress.
 
-    `so_far` is the reported progress of that item. `asking` is the item and the pending progress request.
+    `so_far` is the reported progress of that item. `asking` has the item and its pending progress request.
     """
 
     handle: Any
@@ -114,9 +114,9 @@ class _ActorHandle:
 class RayPool:
     """An Executor on a Ray cluster with up to `actors` actors, each with some cores and a share of a GPU.
 
-    An actor that dies, alone or with its node, is replaced, and its items go to others. Late results of it are ignored.
-    A death counts only for the item in progress, and the third death over one item ends the work. `held` is the lock
-    for writing results. Each actor checks that it cannot be taken twice.
+    If an actor dies, alone or with its node, it is replaced, and its items go to other actors. Its late results are
+    ignored. A death counts only for the item in progress, and the third death on one item ends the work. `held` is the
+    lock for writing results. Each actor checks that it cannot take this lock.
     """
 
     def __init__(
@@ -146,70 +146,72 @@ class RayPool:
         given_up: Callable[[Shard, str], Result] | None = None,
         watch: Callable[[int], None] | None = None,
     ) -> Iterator[Any]:
-        """Yield results as they arrive. Shards are taken from the iterable only when there is room for them.
+        """Yield results as they arrive. A shard is taken from the iterable only when an actor can take it.
 
-        A result may be in the object store in pieces: `fetched(get)` fetches and joins them before the actor may go.
-        `given_up` makes the result of a shard over which workers die, from the reason. Without it, such a shard ends
-        the work. `watch` receives the progress of the items in work, if the function counts it (`so_far`).
+        A result may be in the object store in pieces. `fetched(get)` fetches and joins them before the actor is
+        released. `given_up` makes a result from the reason if workers die repeatedly on a shard. Without it, such a
+        shard ends the work. `watch` receives the progress of the current items, if the function counts it (`so_far`).
         """
         if self._sent[0] is not function:
             self._sent = (function, self._ray.put(function))
-        many = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
-        if not many:
+        n_actors = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
+        if not n_actors:
             return
-        fresh, again = (_PendingItem(one) for one in shards), deque[_PendingItem]()
-        asked: dict[Any, _ActorHandle] = {}
-        for one in self._hired[:many]:
-            self._introduce(one, asked)
+        fresh, again = (_PendingItem(actor) for actor in shards), deque[_PendingItem]()
+        actor_of: dict[Any, _ActorHandle] = {}
+        for actor in self._hired[:n_actors]:
+            self._introduce(actor, actor_of)
         try:
-            while self._give(fresh, again, asked):
-                while len(self._hired) < many:
+            while self._give(fresh, again, actor_of):
+                while len(self._hired) < n_actors:
                     self._hired.append(_ActorHandle(self._actor.remote(self._held, installed_version(), self.cores)))
-                    self._introduce(self._hired[-1], asked)
-                done = self._next(asked)
+                    self._introduce(self._hired[-1], actor_of)
+                done = self._next(actor_of)
                 if done is None:
                     if watch is not None:
                         watch(self._so_far())
                     continue
-                one = asked[done]
+                actor = actor_of[done]
                 try:
                     answer = self._got(done)
                 except self._ray.exceptions.RayError as error:
-                    yield from self._lose(one, error, again, asked, given_up)
+                    yield from self._lose(actor, error, again, actor_of, given_up)
                     continue
-                del asked[done]
+                del actor_of[done]
                 self._died_early = 0
-                if one.items.pop(done, None) is None:
-                    one.holds = function
+                if actor.items.pop(done, None) is None:
+                    actor.holds = function
                 else:
-                    one.so_far = 0
+                    actor.so_far = 0
                     yield answer
         finally:
-            for one in set(asked.values()):  # still busy with an item that nobody waits for any more
-                self._dismiss(one)
+            for actor in set(actor_of.values()):  # still busy with an item whose result is no longer needed
+                self._dismiss(actor)
 
-    def _introduce(self, one: _ActorHandle, asked: dict[Any, _ActorHandle]) -> None:
-        """Send the function to the actor, unless it already has it."""
+    def _introduce(self, actor: _ActorHandle, actor_of: dict[Any, _ActorHandle]) -> None:
+        """Send the function to the actor, unless the actor already has it."""
         function, sent = self._sent
-        if one.holds is not function:
-            one.holds = None
-            asked[one.handle.take.remote(sent)] = one
+        if actor.holds is not function:
+            actor.holds = None
+            actor_of[actor.handle.take.remote(sent)] = actor
 
-    def _give(self, fresh: Iterator[_PendingItem], again: deque[_PendingItem], asked: dict[Any, _ActorHandle]) -> bool:
-        """Give items to ready actors, one each before a second. Return whether there is work left."""
+    def _give(
+        self, fresh: Iterator[_PendingItem], again: deque[_PendingItem], actor_of: dict[Any, _ActorHandle]
+    ) -> bool:
+        """Give one item to each ready actor, then a second item to each. Return whether work is left."""
         for depth in range(1, _IN_FLIGHT + 1):
-            for one in self._hired:
-                if one.holds is not self._sent[0] or len(one.items) >= depth:
+            for actor in self._hired:
+                if actor.holds is not self._sent[0] or len(actor.items) >= depth:
                     continue
                 item = again.popleft() if again else next(fresh, None)
                 if item is None:
-                    return any(one.items for one in self._hired)
-                reference = one.handle.call.remote(item.value)
-                one.items[reference], asked[reference] = item, one
+                    return any(actor.items for actor in self._hired)
+                reference = actor.handle.call.remote(item.value)
+                actor.items[reference], actor_of[reference] = item, actor
         return True
 
     def _next(self, asked: dict[Any, _ActorHandle]) -> Any:
-        """Return the next answer, or None after a short wait. Print a note once if no actor is at work for long."""
+        """Return the next answer, or None after a short wait. Print a note once if no actor works for a long time."""
         done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_LOOK_S)
         if done:
             return done[0]
@@ -221,52 +223,55 @@ class RayPool:
         elif now - self._idle_since > _PATIENCE_S and not self._was_said:
             self._was_said = True
             share = f" and {self.gpus:g} of a GPU" if self.gpus else ""
-            self._say.note(f"waiting for a Ray worker with {self.cores} core(s){share}: it starts, or nobody has room")
+            self._say.note(
+                f"waiting for a Ray worker with {self.cores} core(s){share}: it is starting, or no node has room"
+            )
         return None
 
     def _so_far(self) -> int:
-        """Return the reported progress of the current items, and ask the actors again."""
-        for one in self._hired:
-            item = next(iter(one.items), None)
-            if one.asking is not None:
-                asked_about, question = one.asking
+        """Return the reported progress of the current items, and send new progress requests."""
+        for actor in self._hired:
+            item = next(iter(actor.items), None)
+            if actor.asking is not None:
+                asked_about, question = actor.asking
                 if not self._ray.wait([question], timeout=0)[0]:
                     continue
-                one.asking = None
-                with suppress(self._ray.exceptions.RayError):  # it died; its items report that
-                    one.so_far = self._ray.get(question) if asked_about == item else 0
+                actor.asking = None
+                with suppress(self._ray.exceptions.RayError):  # the actor died, which its items report
+                    actor.so_far = self._ray.get(question) if asked_about == item else 0
             if item is not None:
-                one.asking = (item, one.handle.so_far.options(concurrency_group=_ASIDE).remote())
-        return sum(one.so_far for one in self._hired)
+                actor.asking = (item, actor.handle.so_far.options(concurrency_group=_ASIDE).remote())
+        return sum(actor.so_far for actor in self._hired)
 
     def _lose(
-        self, one: _ActorHandle, error: Exception, again: deque[_PendingItem], asked: dict[Any, _ActorHandle],
+        self, actor: _ActorHandle, error: Exception, again: deque[_PendingItem], actor_of: dict[Any, _ActorHandle],
         given_up: Callable[[Any, str], Any] | None,
     ) -> Iterator[Any]:  # fmt: skip
-        """Handle the loss of an actor: yield its earlier answer, give its items to others, and start a replacement."""
+        """Handle the loss of an actor: yield its last answer, give its items to others, and start a replacement."""
         why = _reason(error)
-        for reference in [reference for reference, who in asked.items() if who is one]:
-            del asked[reference]
-        self._dismiss(one)
-        for reference in list(one.items):
+        for reference in [reference for reference, who in actor_of.items() if who is actor]:
+            del actor_of[reference]
+        self._dismiss(actor)
+        for reference in list(actor.items):
             if (answer := self._answered(reference)) is None:
                 break
-            del one.items[reference]
+            del actor.items[reference]
             yield answer
-        left = list(one.items.values())
-        self._died_early += one.holds is None
+        items = list(actor.items.values())
+        self._died_early += actor.holds is None
         if self._died_early >= _TRIES:
             raise StrobeError(f"{_TRIES} Ray workers died before they were ready ({why}); finished work is kept")
-        if left:
-            left[0].deaths += 1
-            if left[0].deaths >= _TRIES and given_up is None:
+        if items:
+            items[0].deaths += 1
+            if items[0].deaths >= _TRIES and given_up is None:
                 raise StrobeError(
-                    f"{_TRIES} Ray workers died over {printable(left[0].value)} ({why}); finished work is kept"
+                    f"{_TRIES} Ray workers died while processing {printable(items[0].value)} ({why}); finished work is "
+                    "kept"
                 )
-            if left[0].deaths >= _TRIES and given_up is not None:
-                yield given_up(left.pop(0).value, why)
-        again.extendleft(reversed(left))
-        self._say.note(f"a Ray worker died ({why}); its work is given to others")
+            if items[0].deaths >= _TRIES and given_up is not None:
+                yield given_up(items.pop(0).value, why)
+        again.extendleft(reversed(items))
+        self._say.note(f"a Ray worker died ({why}); others take over its work")
 
     def _got(self, reference: Any, timeout: float | None = None) -> Any:
         found = self._ray.get(reference, timeout=timeout)
@@ -288,7 +293,7 @@ class RayPool:
 
 
 def _reason(error: Exception) -> str:
-    """Return in a few words why an actor died."""
+    """Return a short reason why an actor died."""
     text = str(error)
     low = text.lower()
     if "out of memory" in low or "node_out_of_memory" in low or "low on memory" in low:
@@ -296,7 +301,7 @@ def _reason(error: Exception) -> str:
     if "no module named" in low:
         return printable(text[low.index("no module named") :].splitlines()[0], limit=80) + " on its node"
     if type(error).__name__ in _LOST:
-        return "what it sent was lost with its node"
+        return "its result was lost with its node"
     if type(error).__name__ not in _ENDED:
         return printable(f"{type(error).__name__}: {text}", limit=120)
     gone = "node has died" in low or "node is dead" in low or "node died" in low or "node_died" in low

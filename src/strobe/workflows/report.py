@@ -29,8 +29,8 @@ __all__ = ["ReportOptions", "read_results", "report_run"]
 class ReportOptions:
     """Options of a report: those of the page, and where the data is if it was moved.
 
-    `show` names models that figures and gallery show first, `change` two models as before and after. Without it, the
-    only two models of a task are compared, in the order in which they were requested.
+    `show` names models that figures and gallery show first, and `change` names two models as before and after. Without
+    `change`, a task with exactly two models compares them, in the order in which they were requested.
     """
 
     options: PageOptions = field(default_factory=PageOptions)
@@ -49,9 +49,9 @@ def report_run(
 ) -> Path:
     """Write report.html, figures/ and tables/ for a scored run folder and return the path of the page.
 
-    With `opened`, the dataset as just scored, the tables have already been written.
+    `opened` is the dataset if it was just scored. Its tables are then already written.
     """
-    Run(run).about()  # a run that is not there is refused before its folder is made to hold the lock
+    Run(run).about()  # fails if there is no run, before a folder is made for the lock
     with writing(run):
         return _write(Run(run), request or ReportOptions(), progress or Silent(), opened)
 
@@ -67,11 +67,9 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
     dataset = opened.dataset
     if dataset.digest() != results.dataset.digest:
         subset = results.settings.subset
-        hint = f"give the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"
-        raise StrobeError(
-            f"{printable(dataset.name)} is not the data {printable(run)}/results.json was scored on; {hint}"
-        )
-    here = {model.name: model for model in place.models(dataset, allow_missing=True)}
+        hint = f"use the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"
+        raise StrobeError(f"{printable(dataset.name)} is not the dataset of {printable(run)}/results.json; {hint}")
+    stored = {model.name: model for model in place.models(dataset, allow_missing=True)}
     ranked = View(results=results).ranked
     if View(results=results).classifiers:
         dataset = dataset.labelled_sets()
@@ -79,11 +77,11 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
         *request.show,
         *(request.change or ()),
         *request.options.show,
-        *(name for name in ranked if _is_own(name, here, about)),
+        *(name for name in ranked if _is_own(name, stored, about)),
     ]
-    chosen = [here[name] for name in gallery_models(View(results=results, show=show), here)]
+    chosen = [stored[name] for name in gallery_models(View(results=results, show=show), stored)]
     answers = {model.name: model.load() for model in chosen}
-    raw = {name: names for name, one in answers.items() if (names := _own_classes(here[name], one)) is not None}
+    raw = {name: names for name, one in answers.items() if (names := _own_classes(stored[name], one)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
     source = _source(dataset, progress)
     return write_report(run, results, dataset, answers, source, options, progress)
@@ -94,34 +92,38 @@ def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str
     strange = next((name for name in show if name not in known), None)
     if strange is not None:
         names = ", ".join(printable(name) for name in known) or "none"
-        raise StrobeError(f"{option}: {printable(run)} has no results of {printable(strange)}; it has {names}")
+        raise StrobeError(f"{option}: {printable(run)} has no results of {printable(strange)}; its models are {names}")
     if len(set(show)) > MOST_SHOWN:
-        raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be distinguished in a figure")
+        raise StrobeError(f"--show: {len(set(show))} models given, but a figure can show at most {MOST_SHOWN}")
 
 
-def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two models to compare, or None if none were named and there are more than two."""
-    if asked is not None:
-        _check_show(run, results, asked, option="--before and --after")
-        if asked[0] == asked[1]:
-            raise StrobeError(f"--before and --after: {printable(asked[0])} twice; give two models of the run")
-        if results.models[asked[0]].task is not results.models[asked[1]].task:
-            raise StrobeError("--before and --after: a classifier and a detector cannot be set beside each other")
-        return asked
+def _change(
+    run: Path, results: Results, requested: tuple[str, str] | None, order: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the two models to compare. Return None if none were named and the task has more than two models."""
+    if requested is not None:
+        _check_show(run, results, requested, option="--before and --after")
+        if requested[0] == requested[1]:
+            raise StrobeError(
+                f"--before and --after: {printable(requested[0])} is given twice; name two different models of the run"
+            )
+        if results.models[requested[0]].task is not results.models[requested[1]].task:
+            raise StrobeError("--before and --after: a classifier and a detector cannot be compared")
+        return requested
     names = sorted(results.models, key=lambda name: [*order, name].index(name))
     if len(names) != 2 or len({one.task for one in results.models.values()}) > 1:
         return None
     return names[0], names[1]
 
 
-def _is_own(name: str, here: Mapping[str, StoredModel], about: Mapping[str, Any]) -> bool:
-    """Whether a model is the user's own: from a file, not in the testbed, or named in the command."""
+def _is_own(name: str, stored: Mapping[str, StoredModel], about: Mapping[str, Any]) -> bool:
+    """Return whether a model is the user's own: from a file, not in the testbed, or named in the command."""
     from strobe.models.testbed import tags_of
 
-    if name not in here:
+    if name not in stored:
         return False
     named = name in str(about.get("command") or "").split()
-    return named or "spec" not in here[name].facts or tags_of(name)[0] is None
+    return named or "spec" not in stored[name].facts or tags_of(name)[0] is None
 
 
 def read_results(run: Path) -> Results:
@@ -131,13 +133,15 @@ def read_results(run: Path) -> Results:
     if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
         raise InvalidFile(path, "no schema number", where="schema", hint="run strobe score again")
     if data["schema"] > SCHEMA:
-        raise InvalidFile(path, f"format {data['schema']} is newer than this strobe reads ({SCHEMA})")
+        raise InvalidFile(
+            path, f"format {data['schema']} is newer than this version of strobe supports ({SCHEMA}); upgrade strobe"
+        )
     with in_file(path, hint="run strobe score again"):
         return decode(Results, data)
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
-    """Return the dataset's images, or None with a note: a report without images is still useful."""
+    """Return the dataset's images, or None with a note, because a report without images is still useful."""
     try:
         return frame_source(dataset)
     except NoImages:
@@ -149,7 +153,7 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
 
 
 def _own_classes(model: StoredModel, answers: Answers) -> Sequence[str] | None:
-    """Return the model's own best class per frame, if it was run here and has other classes than the dataset."""
+    """Return the model's own best class per frame, if strobe ran it and its classes differ from the dataset's."""
     if not isinstance(answers, ClassAnswers) or answers.own_label is None or "spec" not in model.facts:
         return None
     space = LabelSpace.from_json(model.facts["spec"]["label_space"])

@@ -11,36 +11,37 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from strobe.analyses.cohort import Cohort
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import make_folder, read_json, reading, write_json
-from strobe.core.inside import inside
+from strobe.core.files import make_folder, reading, write_json
 from strobe.core.late import require
 from strobe.core.locks import writes, writing
+from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
-from strobe.review.conduct import Conduct, Example, ReviewOptions
+from strobe.review.conduct import Conduct, Example, ReviewOptions, exported_conduct
+from strobe.review.questions import QUESTIONS
 
 if TYPE_CHECKING:
     from strobe.review.question import Question
     from strobe.review.store import Content, Store
 
-__all__ = ["Links", "ServeOptions", "export", "exported_conduct", "import_votes", "serve", "status", "written"]
+__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
-"""The shortest shared token accepted. Shorter ones can be guessed."""
+"""The length of the shortest accepted token. Shorter ones can be guessed."""
 
 MAX_GUIDELINES = 60_000
-"""The longest guidelines accepted. Nobody reads more before voting."""
+"""The length of the longest accepted guidelines. People do not read more before they vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Address and people. Without a token or invited names, only this machine can be served."""
+    """The address and the people. Without a token or invited names, the server is reachable only from this machine."""
 
     db: str | None = None
     host: str = "127.0.0.1"
@@ -60,16 +61,9 @@ class Links:
     personal: dict[str, str] = field(default_factory=dict)
 
 
-_ONLY = {
-    "limit_s": ("name",),
-    "practice": ("name", "pairs"),
-    "at_once": ("pairs",),
-    "hints": ("pairs",),
-    "labels": ("pairs",),
-    "show_votes": ("pairs", "box"),
-    "agree": ("box",),
-}
-"""Settings that apply to some questions only."""
+def _only(what: str) -> list[str]:
+    """Return the questions to which a setting or an option applies. Other questions do not accept it."""
+    return [name for name, one in QUESTIONS.working().items() if what in (*one.settings, *one.takes)]
 
 
 def serve(
@@ -92,24 +86,25 @@ def serve(
         require(package, what="the review page", extra="review")
     from strobe.review.guard import ServerAddress, is_loopback
 
-    for name, only in _ONLY.items():
-        if ask not in only and getattr(settings, name) != getattr(ReviewOptions(), name):
-            raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {' or '.join(only)} alone")
-    for flag, given, asked in (("--suggest", suggest, "box"), ("--examples", examples, "pairs")):
-        if given is not None and ask != asked:
-            raise StrobeError(f"{flag} is for --ask {asked} alone")
+    usual = ReviewOptions()
+    given = [one.name for one in fields(settings) if getattr(settings, one.name) != getattr(usual, one.name)]
+    given += [name for name, value in (("suggest", suggest), ("examples", examples)) if value is not None]
+    for name in given:
+        if (only := _only(name)) and ask not in only:
+            flag = f"--{name.removesuffix('_s').replace('_', '-')}"
+            raise StrobeError(f"{flag} only works with --ask {' or '.join(only)}")
     guarded = options.token is not None or bool(options.invite)
     public = not is_loopback(options.host) or options.public_url is not None
     if public and not guarded:
         raise StrobeError(
-            f"a server others can reach ({printable(options.public_url or options.host)}) needs --token SECRET "
-            "or --invite NAME; without one only this machine is served"
+            f"a server that others can reach ({printable(options.public_url or options.host)}) needs --token SECRET "
+            "or --invite NAME; without them, only this machine can be served"
         )
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     content = _content(folder)
     with ThreadPoolExecutor(1) as beside:
-        # Reading waits for the disk and Arrow, importing for the interpreter, so both run at the same time.
+        # Run both at the same time: reading waits for the disk and Arrow, importing for the interpreter.
         reading = beside.submit(_read, folder, people=False)
         from strobe.review.app import Access, make_app
         from strobe.review.people import People
@@ -120,13 +115,13 @@ def serve(
 
         dataset = reading.result()
     settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
-    if ask == "pairs":
+    if "examples" in QUESTIONS[ask].takes:
         settings = replace(settings, examples=_examples(dataset, settings, examples))
     with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
         if suggest is not None:
             _suggest(store, dataset, suggest)
         known = store.is_laid_out(settings, content)
-        # A plan from an earlier start had its images then.
+        # A plan from an earlier start was checked then.
         source = LateSource(dataset) if known else frame_source(dataset)
         store.prepare(dataset if known else _read(folder), settings, content=content)
         port = int(listener.getsockname()[1])
@@ -156,7 +151,7 @@ def _guidelines(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     if not text.strip() or len(text) > MAX_GUIDELINES:
         raise InvalidFile(
-            path, f"expected some Markdown, at most {MAX_GUIDELINES:,} characters", hint="for --guidelines"
+            path, f"expected Markdown text of at most {MAX_GUIDELINES:,} characters", hint="for --guidelines"
         )
     return text
 
@@ -169,12 +164,11 @@ def _examples(dataset: Dataset, settings: ReviewOptions, path: Path | None) -> t
     return read_examples(path, dataset)[: settings.practice]
 
 
-def _suggest(store: "Store", dataset: Dataset, told: str) -> None:
-    from strobe.review.boxing import BoxQuestion
+def _suggest(store: "Store", dataset: Dataset, source: str) -> None:
     from strobe.workflows.suggest import suggestions
 
-    if isinstance(store.question, BoxQuestion):
-        store.question.suggestions = suggestions(dataset, told)
+    question: Any = store.question
+    question.suggestions = suggestions(dataset, source)
 
 
 def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[str, Any]:
@@ -200,17 +194,23 @@ def export(
     With `out`, the result is also written as a new dataset folder with hard links to the media: for pairs the reviewed
     sets, for boxes the sets whose anchor is kept, with the drawn boxes. With `crops`, the kept images are cropped to
     their boxes there. `unreviewed` decides whether sets without any vote stay in the study as built (`keep`) or not
-    (`exclude`). None repeats the choice of the last export, at first `exclude`.
+    (`exclude`). None repeats the choice of the last export. The first export excludes them.
     """
     _question(ask)
-    if out is not None and ask not in _OUTCOMES:
-        raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
-    if crops is not None and ask != "box":
-        raise StrobeError("--crops cuts images to the boxes people drew: it is for --ask box alone")
-    if unreviewed is not None and ask != "pairs":
-        raise StrobeError("--unreviewed is about sets without a vote on a pair: it is for --ask pairs alone")
+    takes = QUESTIONS[ask].takes
+    if out is not None and "out" not in takes:
+        raise StrobeError(
+            "--out writes sets, which only votes on pairs or boxes change; remove --out, or use --ask pairs or box"
+        )
+    if crops is not None and "crops" not in takes:
+        raise StrobeError("--crops crops images to the boxes that people drew, so it only works with --ask box")
+    if unreviewed is not None and "unreviewed" not in takes:
+        raise StrobeError("--unreviewed is about sets without a vote on a pair, so it only works with --ask pairs")
     with ExitStack() as held:
-        for place in (out, crops):  # before anything is written: the export is complete or writes nothing
+        for place in (
+            out,
+            crops,
+        ):  # checked before anything is written, so that the export is complete or writes nothing
             if place is not None:
                 held.enter_context(writing(place))
         return _exported(folder, ask, db, (out, crops), unreviewed, progress or Silent())
@@ -224,7 +224,7 @@ def _exported(
     unreviewed: Literal["exclude", "keep"] | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Do the export while the folders are locked. `places` are those for a dataset and for crops."""
+    """Run the export while the folders are locked. `places` are the output folders for a dataset and for crops."""
     from strobe.core.derivation import derive
     from strobe.datasets.folder import append_answers, append_verdicts
 
@@ -233,16 +233,18 @@ def _exported(
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
         what = "votes" if ask == "pairs" else f"answers to --ask {ask}"
-        raise StrobeError(f"{printable(folder)}: there are no {what} to export yet; strobe review serve collects them")
+        raise StrobeError(
+            f"{printable(folder)}: there are no {what} to export yet; collect them with strobe review serve"
+        )
     if ask == "pairs":
         dataset = append_verdicts(folder, answers, unreviewed=unreviewed)
     else:
-        dataset = append_answers(folder, **{question.log.table: answers})
-    whole = getattr(dataset, question.log.table)
+        dataset = append_answers(folder, question.log.table, answers)
+    all_answers = getattr(dataset, question.log.table)
     if _has_store(folder, db):
         with _open(folder, db, ask) as store:
-            store.took_in(before, _content(folder), len(whole))
-    figures = {"schema": 1, "dataset": dataset.name, **question.summarise(dataset, whole, conduct)}
+            store.took_in(before, _content(folder), len(all_answers))
+    figures = {"schema": 1, "dataset": dataset.name, **question.summarise(dataset, all_answers, conduct)}
     if ask == "pairs":
         figures["undecided_labels"] = list(derive(dataset).undecided_labels)
         figures["unreviewed"] = dataset.info.unreviewed
@@ -260,13 +262,6 @@ def written(ask: str) -> tuple[str, str]:
     return f"{table}.parquet", "review.json" if table == "verdicts" else f"{table}.json"
 
 
-def exported_conduct(folder: Path, name: str = "review.json") -> Conduct | None:
-    """Return how a review was run, from the figures of its last export, or None."""
-    path = inside(folder, name)
-    figures = read_json(path) if path.is_file() else None
-    return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
-
-
 def _write_reviewed(dataset: Dataset, out: Path) -> None:
     """Write the sets that the votes keep as a new dataset folder."""
     from strobe.core.derivation import reviewed
@@ -277,14 +272,14 @@ def _write_reviewed(dataset: Dataset, out: Path) -> None:
 
 
 def _without_votes(part: Dataset) -> dict[str, int]:
-    """Return how many sets have no vote, for the provenance of a dataset without votes."""
+    """Return the number of sets without a vote, for the provenance of a dataset without votes."""
     found = Cohort.of(part, needs_labels=False)
     counts = {"sets_without_votes": found.sets_without_votes, "kept_without_votes": found.kept_without_votes}
     return {name: count for name, count in counts.items() if count}
 
 
 def _write_boxed(dataset: Dataset, out: Path) -> None:
-    """Write the sets whose anchor people keep (of those that the votes keep), with the drawn boxes."""
+    """Write the sets that the votes keep and whose anchor people keep, with the drawn boxes."""
     from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
     from strobe.core.derivation import reviewed
 
@@ -309,7 +304,8 @@ def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str,
     decided = "release" if part.info.reviewed == "votes" else part.info.reviewed
     info = replace(part.info, reviewed=decided, unreviewed="exclude", provenance={**part.info.provenance, **source})
     old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
-    write(replace(part, info=info, verdicts=(), names=(), drawn=()), out, overwrite=old is not None)
+    nobody: dict[str, Any] = dict.fromkeys(PEOPLE, ())
+    write(replace(part, info=info, **nobody), out, overwrite=old is not None)
     _link_media(files, out)
 
 
@@ -327,25 +323,24 @@ def import_votes(
 ) -> dict[str, Any]:
     """Import answers given elsewhere into the store. Reading the same file again adds nothing."""
     dataset = _read(folder)
-    known = {vote.annotator for vote in dataset.verdicts}
-    known |= {answer.annotator for answer in dataset.names} | {answer.annotator for answer in dataset.drawn}
+    known = {answer.annotator for table in PEOPLE for answer in getattr(dataset, table)}
     if _has_store(folder, db):
         with _open(folder, db, ask) as store:
             known |= set(store.names())
-    found = _question(ask).read(file, dataset, annotator=annotator, known=sorted(known))
+    imported = _question(ask).read(file, dataset, annotator=annotator, known=sorted(known))
     with _open(folder, db, ask) as store:
-        # Keep the current settings: an import does not change other people's queue.
+        # Keep the current settings, so that an import does not change the queue of other people.
         conduct = store.conduct()
         settings = ReviewOptions() if conduct is None else conduct.settings
         store.prepare(dataset, settings, remember=conduct is not None, content=_content(folder))
-        added = store.extend(found.answers)
-    return {"read": len(found.answers), "added": added, "elsewhere": found.elsewhere}
+        added = store.extend(imported.answers)
+    return {"read": len(imported.answers), "added": added, "elsewhere": imported.elsewhere}
 
 
 def _media_files(dataset: Dataset) -> dict[str, Path]:
     """Return the file of each stored frame by its path in the folder, without missing files.
 
-    Only regular files inside the folder are accepted: a link or a pipe could point to any file of this machine.
+    Only regular files inside the folder are accepted, because a link could point to any file of this machine.
     """
     from strobe.datasets.media import MediaSource
 
@@ -397,26 +392,26 @@ def _open(folder: Path, db: str | None, ask: str) -> "AbstractContextManager[Sto
 
     own = folder / "review.sqlite"
     if db is None and own.is_symlink():
-        raise StrobeError(f"{printable(own)} is a link, and may lead to any file; name the store itself with --db")
+        raise StrobeError(f"{printable(own)} is a link, which may lead to any file; pass the database itself with --db")
     return closing(Store(db or f"sqlite:///{own.absolute()}", ask=ask))
 
 
 def _has_store(folder: Path, db: str | None) -> bool:
-    """Whether there is a store. Checking must not create one."""
+    """Return whether there is a store. The check must not create one."""
     return db is not None or (folder / "review.sqlite").exists()
 
 
 def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tuple[Sequence[Any], Conduct | None]:
     """Return the answers in the folder and in the store, each once and oldest first, and how the review was run.
 
-    Without a store, the last export may have recorded how.
+    Without a store, the settings of the last export are used, if it recorded them.
     """
     log, conduct = _question(ask).log, None
-    found = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}
+    answers = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}
     if _has_store(folder, db):
         with _open(folder, db, ask) as store:
             store.check(dataset, _content(folder))
-            found |= {log.id_of(answer): answer for answer in store.all()}
+            answers |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()
     conduct = conduct or exported_conduct(folder, written(ask)[1])
-    return sorted(found.values(), key=lambda answer: (answer.at, log.id_of(answer))), conduct
+    return sorted(answers.values(), key=lambda answer: (answer.at, log.id_of(answer))), conduct

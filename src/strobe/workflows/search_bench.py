@@ -1,4 +1,4 @@
-"""Run searches with models loaded here, or with workers elsewhere that load the same models from a recipe."""
+"""Run searches with models that this process loads, or with workers elsewhere that load the same models from a spec."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed, printable
+from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
@@ -34,8 +34,8 @@ Result = TypeVar("Result")
 class SearchSpec:
     """The models of a search as plain data: names, how to load them, and the classes to search in.
 
-    These are the classes of a dataset, or a generator by its name. A generator has its own classes: a model may have
-    none of them, and the caller decides what to do.
+    The classes are those of a dataset, or of a generator given by its name. A model may have none of a generator's
+    classes, and the caller decides what to do then.
     """
 
     models: Mapping[str, str]
@@ -47,12 +47,14 @@ class SearchSpec:
 def bench_for(
     models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: ExecutorOptions, say: Progress
 ) -> Iterator["SearchBench"]:
-    """Return a bench for a search against these models. Prediction files are refused."""
-    found = requested_models(models, trust=load.trust)
-    for one in found:
+    """Return a bench for a search against these models. Prediction files raise an error."""
+    requested = requested_models(models, trust=load.trust)
+    for one in requested:
         if one.file is not None:
-            raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
-    specs = {one.name: one.spec for one in found}
+            raise ModelFailed(f"{printable(one.spec)}: a prediction file has no gradients to search with; use a model")
+        if one.settings.given:
+            raise StrobeError(f"{printable(one.name)}: settings of a row are for strobe eval and predict; remove them")
+    specs = {one.name: one.spec for one in requested}
     with away(engine, load.device, say) as cluster:
         if cluster is None:
             yield SearchBench(SearchSpec(models=specs, load=load, about=about), say)
@@ -63,7 +65,7 @@ def bench_for(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """Facts on a target model of a search, here or elsewhere."""
+    """Facts about a target model of a search, in this process or another."""
 
     name: str
     spec: ModelSpec
@@ -77,11 +79,14 @@ class TargetFacts:
 
     @property
     def mapped(self) -> list[int]:
-        """The model's classes that map to a class of the dataset. The others are never its answer."""
+        """The model's classes that map to a class of the dataset. The other classes are never its answer."""
         return sorted({child for group in self.projection.children for child in group})
 
     def truth(self, labels: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
-        """Return which of those classes are right, (N, classes). The largest child of a class stands for it."""
+        """Return which of the mapped classes are right, (N, classes).
+
+        If several of the model's classes map to one class, the best score counts.
+        """
         place = {child: column for column, child in enumerate(self.mapped)}
         out = np.zeros((len(labels), len(place)), dtype=bool)
         for row, some in enumerate(labels):
@@ -99,20 +104,20 @@ class TargetModel:
 
     def scores(self, pixels: Any) -> Any:
         """Return the scores of the mapped classes, in nats, with gradients."""
-        found = self.model.input_scores(pixels)
+        logits = self.model.input_scores(pixels)
         if self.known.spec.kind == "probabilities":
-            found = found.clamp_min(1e-30).log()
+            logits = logits.clamp_min(1e-30).log()
         mapped = self.known.mapped
-        return found if len(mapped) == found.shape[1] else found[:, mapped]
+        return logits if len(mapped) == logits.shape[1] else logits[:, mapped]
 
 
 class LoadedSearch:
-    """A recipe's models and generator, each loaded on first use. `context` is shared by all jobs of a search."""
+    """The models and the generator of a spec, each loaded on first use. All jobs of a search share `context`."""
 
     def __init__(self, recipe: SearchSpec, context: Any, say: Progress) -> None:
         self._recipe, self.context, self.say = recipe, context, say
         self.tell: Callable[[int], None] = lambda _: None
-        """Receives the progress of a job, in images."""
+        """A function that receives the progress of a job, in images."""
 
     @cached_property
     def generator(self) -> LayeredGenerator:
@@ -121,8 +126,8 @@ class LoadedSearch:
 
     @cached_property
     def victims(self) -> list[TargetModel]:
-        """Return the models in order. Raise before any work if one cannot be searched against."""
-        recipe, about, found = self._recipe, self._recipe.about, []
+        """Return the models in order. Raise an error before any work if a search against one is impossible."""
+        recipe, about, targets = self._recipe, self._recipe.about, []
         classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
         load = replace(recipe.load, progress=recipe.load.progress or self.say)
         for name, spec in recipe.models.items():
@@ -131,12 +136,12 @@ class LoadedSearch:
             known = TargetFacts(
                 name=name, spec=runner.model.spec, projection=runner.projection, input_hw=model.input_hw or (0, 0)
             )
-            found.append(TargetModel(known=known, runner=runner, model=model))
-        return found
+            targets.append(TargetModel(known=known, runner=runner, model=model))
+        return targets
 
 
 class SearchBench:
-    """Runs jobs, functions of the loaded models and an item: here, or through an executor of other processes.
+    """Runs jobs in this process, or through an executor. A job is a function of the loaded models and an item.
 
     Jobs and items pickle. Results carry the index of their item and may arrive in any order.
     """
@@ -152,7 +157,7 @@ class SearchBench:
         self._here.context, self._task = context, _Task(self._task.recipe, context)
 
     def watch(self, tell: Callable[[int], None]) -> None:
-        """Report the progress of the current job to `tell`, in images. Jobs elsewhere report none."""
+        """Report the progress of the current job to `tell`, in images. Jobs in other processes report none."""
         self._here.tell = tell
 
     def map(self, job: Callable[[LoadedSearch, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
@@ -169,11 +174,11 @@ class SearchBench:
         return result
 
     def victims(self) -> list[TargetFacts]:
-        """Return the facts on the models."""
+        """Return the facts about the models."""
         return self.once(_known, None)
 
     def generator(self) -> GeneratorSpec:
-        """Return the facts on the generator, under the requested name."""
+        """Return the facts about the generator that has the requested name."""
         return replace(self.once(_generator, None), name=str(self._about))
 
 
@@ -214,7 +219,7 @@ class _Task:
 
 
 def _sent(recipe: SearchSpec) -> SearchSpec:
-    """Return the recipe for other machines: Python files packed, other files by full path."""
+    """Return the spec for other machines, with Python files packed and other files by absolute path."""
     load, models, about = replace(recipe.load, progress=None), {}, recipe.about
     for name, spec in recipe.models.items():
         models[name], load = sendable(spec, load)

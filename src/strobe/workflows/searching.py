@@ -22,7 +22,7 @@ from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts
 __all__ = ["Batch", "Found", "SearchOutcome", "read_back", "search_all"]
 
 _TOGETHER = 512
-"""Images per call of a model. Batches are cut within them, here and elsewhere alike."""
+"""Images per call of a model. All processes split these images into batches in the same way."""
 
 Key = tuple[int, int]
 Found = dict[Key, Searched]
@@ -33,14 +33,14 @@ One = TypeVar("One", bound=SearchPlan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOutcome:
-    """The dataset, the inputs that could not be used with the reason, and whether it already existed."""
+    """The dataset, the unusable inputs with the reason for each, and whether the dataset already existed."""
 
     dataset: Dataset
     problems: tuple[str, ...] = ()
     was_there: bool = False
 
     def tally(self) -> dict[str, dict[str, int]]:
-        """Return how many searches of each variant ended in which way, without controls."""
+        """Return the number of searches of each variant by outcome, without controls."""
         sets, statuses = self.dataset.sets, STATUSES[1:]
         rows = list(self.dataset.variants or ())
         return {
@@ -52,7 +52,9 @@ class SearchOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Some anchors: their rows in the source, their images (N, H, W, 3), labels, and names to seed draws by."""
+    """Several anchors: their rows in the source, their images (N, H, W, 3), their labels, and the names that seed
+    random draws.
+    """
 
     anchors: list[int]
     images: NDArray[np.uint8]
@@ -61,7 +63,7 @@ class Batch:
 
 
 How = Callable[[LoadedSearch, TargetModel, One, Batch], Sequence[Finding]]
-"""A search of one batch: a module-level function, so that it pickles."""
+"""A search of one batch. It must be a module-level function, so that it pickles."""
 
 
 def search_all(
@@ -79,7 +81,7 @@ def search_all(
 ) -> Found:
     """Run the searches batch by batch. Finished batches are stored and reused after an interruption.
 
-    Sets are in the order of `found`. The first searches are of the first model, as many of the next. Anchors that a
+    Sets are in the order of `found`. The searches are grouped by model, with equally many for each. Anchors that a
     model gets wrong are not searched.
     """
     sets, per = dataset.sets, len(searches) // len(victims)
@@ -90,47 +92,47 @@ def search_all(
         right |= mine & dataset.right_rows(answers)[sets.is_anchor]
     frame_of = dict(zip(found, sets.anchor_frame.tolist(), strict=True))
     held = {key for key, is_right in zip(found, right.tolist(), strict=True) if is_right}
-    out = {key: one if key in held else replace(one, status="anchor_wrong") for key, one in found.items()}
-    for number, one in enumerate(searches):
+    out = {key: plan if key in held else replace(plan, status="anchor_wrong") for key, plan in found.items()}
+    for number, plan in enumerate(searches):
         keys = [key for key in found if key[1] == number and key in held]
         many = size or victims[number // per].spec.batch_size
         batches = [
             _SearchBatch(dataset, found, frame_of, keys[start : start + many]) for start in range(0, len(keys), many)
         ]
-        with say.task(f"{word} {one.name}", len(keys)) as advance:
-            left = []
-            for asked in batches:
-                kept = work.kept(one, asked.names, asked.pictures)
-                if kept is None:
-                    left.append(asked)
+        with say.task(f"{word} {plan.name}", len(keys)) as advance:
+            remaining = []
+            for anchors in batches:
+                stored = work.kept(plan, anchors.names, anchors.pictures)
+                if stored is None:
+                    remaining.append(anchors)
                     continue
-                out |= dict(zip(asked.keys, kept, strict=True))
-                advance(len(kept))
-            jobs = ((how, number // per, one, asked.batch()) for asked in left)
+                out |= dict(zip(anchors.keys, stored, strict=True))
+                advance(len(stored))
+            jobs = ((how, number // per, plan, anchors.batch()) for anchors in remaining)
             ahead = _Ahead(advance)
             bench.watch(ahead.tell)
             for place, findings in bench.map(_search, jobs):
-                asked = left[place]
-                out |= dict(zip(asked.keys, work.keep(one, asked.names, asked.pictures, findings), strict=True))
-                ahead.done(len(asked.keys))
+                anchors = remaining[place]
+                out |= dict(zip(anchors.keys, work.keep(plan, anchors.names, anchors.pictures, findings), strict=True))
+                ahead.done(len(anchors.keys))
     return out
 
 
 class _Ahead:
-    """Progress of a batch during its search, which may take minutes, by its share of the work."""
+    """The progress within a batch as a share of the work, because the search of one batch may take minutes."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:
-        self._advance, self._told = advance, 0
+        self._advance, self._reported = advance, 0
 
     def tell(self, pictures: int) -> None:
         """Add the progress of the current batch, in images."""
-        self._advance(pictures - self._told)
-        self._told = pictures
+        self._advance(pictures - self._reported)
+        self._reported = pictures
 
     def done(self, pictures: int) -> None:
-        """The batch is stored."""
+        """Mark the batch as stored."""
         self.tell(pictures)
-        self._told = 0
+        self._reported = 0
 
 
 class _SearchBatch:
@@ -153,11 +155,11 @@ class _SearchBatch:
 
 def _search(loaded: LoadedSearch, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
     """Return the outcome of one batch of anchors."""
-    how, number, one, batch = job
+    how, number, plan, batch = job
     victim, n = loaded.victims[number], len(batch.images)
     name = printable(victim.known.name)
     try:
-        return how(loaded, victim, one, batch)
+        return how(loaded, victim, plan, batch)
     except StrobeError:
         raise
     except Exception as error:
@@ -177,12 +179,12 @@ def read_back(
     work: SearchWork,
     say: Progress,
 ) -> Found:
-    """Return the findings without those that the target gets right when read from the file: these searches failed.
+    """Return the findings. If the target gets the stored image of a finding right, the search is marked as failed.
 
-    A targeted search (`aim` of its facts) also failed if the target gives another class than the one aimed at.
+    A targeted search (`aim` of its facts) also fails if the target's answer is not the class aimed at.
     """
     sets, out, count = dataset.sets, dict(found), per * len(victims)
-    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the other images of the findings
+    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # excludes further images of the findings
     key_of = dict(zip(of_set, found, strict=True))
     for number in range(len(victims)):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
@@ -203,11 +205,11 @@ class _Labels:
     def __init__(self, n_frames: int) -> None:
         self.label = np.full(n_frames, -1, dtype=np.int64)
 
-    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002 (the port's signature)
-        """Return nothing: a new store is empty."""
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002 (part of the protocol)
+        """Return that no frame is stored, because a new store is empty."""
         return np.zeros(len(self.label), dtype=bool), 0
 
-    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002 (the port's signature)
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002 (part of the protocol)
         """Store the classes."""
         self.label[rows] = cast(Any, answers).label
 
@@ -215,7 +217,7 @@ class _Labels:
 def _answers(
     bench: SearchBench, dataset: Dataset, victims: Sequence[TargetFacts], number: int, rows: NDArray[Any], say: Progress
 ) -> NDArray[np.int64]:
-    """Return a target's answers to stored images, by the usual engine: the class of each frame, (F,)."""
+    """Return a target's answers to stored images from the engine: the class of each frame, (F,)."""
     out = np.full(len(dataset.frames), -1, dtype=np.int64)
     source, names = MediaSource(dataset), dataset.frames.key
     if bench.is_here:
@@ -258,8 +260,8 @@ class _ImageSource:
         """Return the image."""
         return self._images[row]
 
-    def read_encoded(self, row: int) -> None:  # noqa: ARG002 (the port's signature)
-        """Return None: these images are not files."""
+    def read_encoded(self, row: int) -> None:  # noqa: ARG002 (part of the protocol)
+        """Return None, because these images are not files."""
         return
 
 
@@ -276,5 +278,5 @@ def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
     if outcome.error is not None:
         raise ModelFailed(outcome.error)
     if outcome.n_unreadable:
-        raise StrobeError(f"an image just stored cannot be read back: {outcome.first_problem}")
+        raise StrobeError(f"a stored image cannot be read back: {outcome.first_problem}")
     return cast(NDArray[np.int64], store.label[shown.rows])

@@ -22,7 +22,7 @@ __all__ = ["SimulateOptions", "Simulated", "simulate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateOptions:
-    """Options: the camera, the sources of labels, boxes and masks, the number of clips per photo, the seed."""
+    """Options of a simulation: camera, sources of labels, boxes and masks, clips per photo, and seed."""
 
     camera: CameraOptions = field(default_factory=CameraOptions)
     labels: Path | None = None
@@ -40,30 +40,30 @@ class SimulateOptions:
         expect(1 <= self.sets_per_photo <= 1000, "--sets-per-photo", "1 to 1000", self.sets_per_photo)
         expect(self.workers >= 1, "--workers", ">= 1", self.workers)
         if self.labels and self.label:
-            raise InvalidValue("--labels and --label both say what the photos show; give one of them")
+            raise InvalidValue("--labels and --label both label the photos; use only one of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """The result: the dataset, the photos that could not be used with the reason, and the number of reused clips."""
+    """The outcome of a simulation: the dataset, unusable photos with the reason, and the number of reused clips."""
 
     dataset: Dataset
     problems: tuple[str, ...]
     resumed: int
     mirrored: int
-    """Clips in which the camera saw beyond the photo, where the edge was mirrored."""
+    """Number of clips in which the camera saw beyond the photo, where the image is mirrored at its edge."""
 
 
 @writes("destination")
 def simulate(
     photos: Sequence[Path], destination: Path, options: SimulateOptions, *, progress: Progress | None = None
 ) -> Simulated:
-    """Render the clips and write the dataset folder. The same command again does only the missing work.
+    """Render the clips and write the dataset folder. Running the same command again does only the missing work.
 
-    The result is identical byte for byte, whatever the number of workers and interruptions.
+    The bytes of the result do not depend on the number of workers or on interruptions.
     """
     say = progress or Silent()
-    found, label_space = find_photos(
+    usable, label_space = find_photos(
         photos,
         labels=options.labels,
         label=options.label,
@@ -73,7 +73,7 @@ def simulate(
     )
     folder.refuse_other_content(destination, leftovers=("media", "masks"))
     if options.boxes is not None:
-        found, notes = fitted_photos(found, options.boxes)
+        usable, notes = fitted_photos(usable, options.boxes)
         for note in notes:
             say.note(note)
     made = {"made_by": "strobe simulate", "seed": options.seed, "camera": asdict(options.camera)}
@@ -82,7 +82,7 @@ def simulate(
         ClipJob(
             photo=photo, number=number, camera=options.camera, seed=options.seed, folder=destination, decode=_decode
         )
-        for photo in found
+        for photo in usable
         for number in range(options.sets_per_photo)
     ]
     clips: list[ClipResult] = []
@@ -121,16 +121,16 @@ def _mapped(jobs: Sequence[ClipJob], workers: int) -> Iterator[Iterator[ClipResu
 
 
 def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
-    """Return the clips without copies of the same photo, which would give the same clip under two names."""
+    """Return the clips without copies of the same photo, because they would give the same clip under two names."""
     seen: dict[str, Photo] = {}
-    kept = []
+    distinct = []
     for clip in clips:
         key = f"{clip.note['video_id']}-{clip.job.number}" if clip.note else ""
         if key and key in seen:
-            problem = f"{printable(clip.job.photo.path)}: the same file as {printable(seen[key].path)}"
-            kept.append(ClipResult(job=clip.job, problem=problem))
+            problem = f"{printable(clip.job.photo.path)}: it has the same content as {printable(seen[key].path)}"
+            distinct.append(ClipResult(job=clip.job, problem=problem))
             continue
         if key:
             seen[key] = clip.job.photo
-        kept.append(clip)
-    return kept
+        distinct.append(clip)
+    return distinct

@@ -14,7 +14,7 @@ __all__ = ["LateSource", "NoImages", "frame_source"]
 
 
 class _Mixed:
-    """The stored image of a frame, or its video if it has none."""
+    """Reads a frame from its stored image, or from its video if no image is stored."""
 
     def __init__(self, dataset: Dataset, stored: MediaSource, videos: FrameSource) -> None:
         self._is_stored = dataset.frames.media != ""
@@ -31,7 +31,7 @@ class _Mixed:
 
 
 class LateSource:
-    """Access to a dataset's frames, opened on first use, so that a start does not read a million names."""
+    """Access to a dataset's frames. It opens on first use, so that a start does not read a million names."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._lock = dataset, threading.Lock()
@@ -56,7 +56,7 @@ class NoImages(StrobeError):
 
 
 def frame_source(dataset: Dataset) -> FrameSource:
-    """Return the source of all frames of a dataset, rendered ones too.
+    """Return the source of all frames of a dataset, including rendered ones.
 
     Raise NoImages if it was imported without media.
     """
@@ -66,7 +66,7 @@ def frame_source(dataset: Dataset) -> FrameSource:
     if not bool((stored | in_video).all()):
         raise NoImages(
             f"{dataset.name} has no images (imported with --no-media?); "
-            "bring them, or score predictions made elsewhere with -m preds:FILE"
+            "import it with its images, or score predictions made elsewhere with -m preds:FILE"
         )
     return with_rendered_frames(
         _pictures(dataset, all_stored=bool(stored.all()), any_stored=bool(stored.any())), dataset

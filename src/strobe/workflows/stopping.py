@@ -23,26 +23,25 @@ from strobe.runs.shards import ModelShards
 __all__ = ["EarlyStopping", "check_stopping"]
 
 Over = Callable[[NDArray[np.int64], Progress], ModelOutcome]
-"""Runs the model over some frames, into its store."""
+"""A function that runs the model over some frames into its store."""
 
 
 def check_stopping(dataset: Dataset) -> None:
-    """Refuse data whose figures need every frame."""
+    """Raise an error for data whose figures need every frame."""
     if dataset.variants is not None:
         raise StrobeError(
-            f"--stop-early: {printable(dataset.name)} has variants, and the figures of each need every image; "
-            "leave it out"
+            f"--stop-early: {printable(dataset.name)} has variants, whose figures need every image; remove --stop-early"
         )
 
 
 class EarlyStopping:
-    """The state of a command that stops early: the sets to settle, and where earlier models failed."""
+    """The state of a command that stops early: the sets to decide, and the frames on which earlier models failed."""
 
     def __init__(self, dataset: Dataset, *, k: int | None, run: Run, asked: Sequence[str]) -> None:
         """`dataset` has the scored sets. `asked` are the command's own models.
 
-        Other models of the run are used from the start, and these as they finish, so that a resumed command does the
-        same.
+        Failures of other models of the run are used from the start. Failures of the command's own models are used once
+        the model has finished. A resumed command therefore does the same work.
         """
         check_stopping(dataset)
         self.plan = Plan(dataset, ScoreOptions(k=k))
@@ -54,56 +53,56 @@ class EarlyStopping:
 
     @staticmethod
     def check_model(runner: Runner) -> None:
-        """Refuse a detector."""
+        """Raise an error if the model is a detector."""
         if Task(runner.model.spec.task) is not Task.CLASSIFICATION:
             raise StrobeError(
                 f"{printable(runner.name)}: a detector's pm-k is mAP on the worst frames and needs every frame; "
-                "leave out --stop-early"
+                "remove --stop-early"
             )
 
     def run(
         self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
-        """Settle every set of the plan with stored answers and as few new ones as possible. Return the effort.
+        """Decide every set of the plan with stored answers and as few new ones as possible. Return the effort.
 
-        Stored answers count from the round in which they would be requested, so that a resumed run continues as an
-        uninterrupted one would. With `retry`, frames that could not be read are tried again.
+        A stored answer is used in the round in which it would be requested, so that a resumed run does the same as an
+        uninterrupted one. With `retry`, unreadable frames are tried again.
         """
         kind = "logits" if runner.merge == "sum" else runner.model.spec.kind
         store.stored(retry_errors=retry)
-        found = _skipping(store, kind)
-        whole = ModelOutcome(n_kept=int(found.scored[self.plan.frames_used].sum()))
+        answers = _skipping(store, kind)
+        total = ModelOutcome(n_kept=int(answers.scored[self.plan.frames_used].sum()))
         asking = EarlyStopRounds(self.plan, self._failures.risk())
-        todo = bool(open_sets(self.plan, found).any())
-        with progress.task(f"predict {runner.name}, each set to its first wrong frame", None) as tick:
+        todo = bool(open_sets(self.plan, answers).any())
+        with progress.task(f"predict {runner.name}, up to the first wrong frame of each set", None) as tick:
             while todo and len(rows := asking.next()):
-                if (found.state[rows] == State.SKIPPED).any():
+                if (answers.state[rows] == State.SKIPPED).any():
                     done = over(rows, _Inner(progress, tick))
-                    _join(whole, done)
+                    _join(total, done)
                     if done.error is not None:
-                        return whole, None
-                    found = _skipping(store, kind)
-                asking.tell(rows, found)
-        if self._write_gone(store, source, found):
-            found = _skipping(store, kind)
-        whole.n_unreadable = len(found.reasons)
-        self._failures.add(found)
-        return whole, saved(self.plan, found)
+                        return total, None
+                    answers = _skipping(store, kind)
+                asking.tell(rows, answers)
+        if self._write_gone(store, source, answers):
+            answers = _skipping(store, kind)
+        total.n_unreadable = len(answers.reasons)
+        self._failures.add(answers)
+        return total, saved(self.plan, answers)
 
-    def _write_gone(self, store: ModelShards, source: FrameSource, found: ClassAnswers) -> bool:
+    def _write_gone(self, store: ModelShards, source: FrameSource, answers: ClassAnswers) -> bool:
         """Mark skipped frames without a file as unreadable, as in a full run."""
         used = self.plan.frames_used
         gone = {}
-        for row in used[found.state[used] == State.SKIPPED].tolist():
+        for row in used[answers.state[used] == State.SKIPPED].tolist():
             try:
                 source.read_encoded(row)
             except StrobeError as error:
                 gone[row] = printable(error)
-        if gone and found.scores is not None:
+        if gone and answers.scores is not None:
             n = len(gone)
             none = ClassAnswers(
-                model=found.model, kind=found.kind, label=np.full(n, -1, dtype=np.int64),
-                scores=np.full((n, found.scores.shape[1]), np.nan, dtype=np.float32),
+                model=answers.model, kind=answers.kind, label=np.full(n, -1, dtype=np.int64),
+                scores=np.full((n, answers.scores.shape[1]), np.nan, dtype=np.float32),
                 state=np.full(n, State.UNREADABLE, dtype=np.uint8), own_label=np.full(n, -1, dtype=np.int32),
                 own_confidence=np.full(n, np.nan, dtype=np.float32), reasons=dict(enumerate(gone.values())),
             )  # fmt: skip
@@ -117,22 +116,22 @@ def _skipping(store: ModelShards, kind: str) -> ClassAnswers:
     return replace(found, state=np.where(found.state == State.MISSING, State.SKIPPED, found.state).astype(np.uint8))
 
 
-def _join(whole: ModelOutcome, done: ModelOutcome) -> None:
-    whole.n_new += done.n_new
-    whole.forward_s += done.forward_s
-    whole.wall_s += done.wall_s
-    whole.first_problem = whole.first_problem or done.first_problem
-    whole.error = done.error
+def _join(total: ModelOutcome, done: ModelOutcome) -> None:
+    total.n_new += done.n_new
+    total.forward_s += done.forward_s
+    total.wall_s += done.wall_s
+    total.first_problem = total.first_problem or done.first_problem
+    total.error = done.error
 
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """The progress of a round, as a part of the model's progress."""
+    """The progress of a round, which is a part of the model's progress."""
 
     outer: Progress
     tick: Callable[[int], None]
 
-    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (the port's signature)
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (part of the protocol)
         """Return the model's own task."""
         return nullcontext(self.tick)
 

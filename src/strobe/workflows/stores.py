@@ -1,28 +1,30 @@
-"""The stores of models' answers: their shards in the run, and how they were made."""
+"""The stores of models' answers: their shards in the run, and the facts that the answers depend on."""
 
+from dataclasses import replace
 from typing import Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import printable
+from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.models.device_decode import DECODED
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
+from strobe.predict.crops import Crops
 from strobe.predict.forward import Runner
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import ModelShards, facts_of, shard_models
 
-__all__ = ["store_of"]
+__all__ = ["checked_spec", "preprocessing_line", "store_of"]
 
 
 def store_of(
     dataset: Dataset,
     runner: Runner,
     spec: ModelSpec,
-    one: RequestedModel,
+    model: RequestedModel,
     run: Run,
     frames: FrameNames,
     progress: Progress,
@@ -35,7 +37,7 @@ def store_of(
     Other checkpoints keep their own store.
     """
     label_space = dataset.info.label_space
-    model_type, standard = tags_of(one.spec)
+    model_type, standard = tags_of(model.spec)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
@@ -53,14 +55,14 @@ def store_of(
         {
             **facts,
             "frames_digest": frames.digest,
-            # The sum of probabilities is stored as its logarithm, so the shards rank like logits.
+            # The sum of probabilities is stored as its logarithm, so that stored values rank like logits.
             "kind": "logits" if runner.merge == "sum" else spec.kind,
             "label_space": label_space.digest,
             "model_type": model_type,
             "standard": standard,
             "childless": [label_space.names[place] for place in runner.projection.childless],
-            **({"helper": True} if one.helper and not _was_asked(run, runner.name) else {}),
-            **({"view": "crop"} if one.view is not None else {}),
+            **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
+            **({"view": "crop"} if model.view is not None else {}),
             **({"stopped_early": True} if stop_early else {}),
             "spec": {
                 "name": spec.name,
@@ -76,5 +78,23 @@ def store_of(
 
 
 def _was_asked(run: Run, name: str) -> bool:
-    """Whether a model of the run was requested for itself, and not only to serve another model."""
+    """Return whether a model of the run was itself requested, and not only run for another model."""
     return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
+
+
+def checked_spec(model: RequestedModel, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
+    """Return the model's spec with its view. Only classifiers see crops, and only detectors provide boxes."""
+    if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
+        raise ModelFailed(
+            f"{printable(model.name)}: crop: only works with classifiers, and {printable(spec.name)} is a detector"
+        )
+    if model.helper and Task(spec.task) is not Task.DETECTION:
+        raise ModelFailed(f"{printable(model.name)}: it is not a detector, so it has no boxes to use")
+    return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
+
+
+def preprocessing_line(name: str, spec: ModelSpec) -> str:
+    """Return the model's preprocessing, batch size and weights in one line."""
+    facts = {key: value for key, value in spec.preprocessing.items() if value is not None and key != "plugin_sha256"}
+    settings = " ".join(", ".join(f"{key}={value}" for key, value in facts.items()).split())
+    return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"

@@ -1,4 +1,4 @@
-"""Read a detector's boxes, for people to accept or move: from a run's stored answers, or from a file of boxes."""
+"""Read a detector's boxes, which people accept or move, from a run's stored answers or from a file of boxes."""
 
 from pathlib import Path
 
@@ -8,19 +8,22 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.tasks import Task
 from strobe.datasets.read_detections import read_detections
-from strobe.models.requested import split_name
+from strobe.models.grammar import split_name
 from strobe.runs.folder import Run
 
 __all__ = ["suggestions"]
 
 
-def suggestions(dataset: Dataset, told: str) -> dict[str, tuple[int, int, int, int]]:
-    """Return the boxes to suggest, by frame. `told` is RUN, MODEL=RUN if a run has several detectors, or preds:FILE."""
-    name, place = split_name(told)
+def suggestions(dataset: Dataset, source: str) -> dict[str, tuple[int, int, int, int]]:
+    """Return the boxes to suggest, by frame.
+
+    `source` is RUN, MODEL=RUN (if the run has several detectors) or preds:FILE.
+    """
+    name, place = split_name(source)
     answers = _of_file(dataset, Path(place[6:])) if place.startswith("preds:") else _of_run(dataset, name, Path(place))
     found = suggested_boxes(dataset, answers)
     if not found:
-        raise StrobeError(f"--suggest {printable(told)}: it holds no box on any anchor of {printable(dataset.name)}")
+        raise StrobeError(f"--suggest {printable(source)}: it has no box on any anchor of {printable(dataset.name)}")
     return found
 
 
@@ -31,15 +34,17 @@ def _of_file(dataset: Dataset, path: Path) -> BoxAnswers:
 def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:
     run = Run(path)
     if not run.is_on(dataset):
-        raise StrobeError(f"--suggest: {printable(path)} was predicted on other frames than {printable(dataset.name)}")
+        raise StrobeError(
+            f"--suggest: {printable(path)} has predictions for other frames than those of {printable(dataset.name)}"
+        )
     held = run.models(dataset, only=[name] if name else (), allow_missing=True)
     boxing = [model for model in held if model.task is Task.DETECTION]
     if not boxing:
-        raise StrobeError(f"--suggest: {printable(path)} holds no detector; strobe predict runs one")
+        raise StrobeError(f"--suggest: {printable(path)} has no detector; run one with strobe predict")
     if len(boxing) > 1:
         names = ", ".join(printable(model.name) for model in boxing)
-        raise StrobeError(f"--suggest: {printable(path)} holds several detectors ({names}); name one: NAME=RUN")
+        raise StrobeError(f"--suggest: {printable(path)} has several detectors ({names}); choose one with NAME=RUN")
     answers = boxing[0].load()
     if not isinstance(answers, BoxAnswers):
-        raise StrobeError(f"--suggest: {printable(path)} holds no boxes")
+        raise StrobeError(f"--suggest: {printable(path)} has no boxes")
     return answers

@@ -17,7 +17,7 @@ __all__ = ["Synthesized", "rendered", "synthesize"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesized:
-    """The dataset, and whether it already existed."""
+    """The dataset, and whether the folder already had it."""
 
     dataset: Dataset
     was_there: bool
@@ -27,7 +27,7 @@ class Synthesized:
 def synthesize(
     destination: Path, options: SyntheticOptions, *, progress: Progress | None = None, workers: int = 1
 ) -> Synthesized:
-    """Render the clips and write the dataset folder. A finished one with the same options stays unchanged."""
+    """Render the clips and write the dataset folder. A finished folder with the same options stays unchanged."""
     old = made_before(destination, lambda old: old.info.provenance == options.provenance() and _whole(old))
     if old is not None:
         return Synthesized(dataset=old, was_there=True)
@@ -40,7 +40,7 @@ def synthesize(
 def rendered(
     options: SyntheticOptions, *, folder: Path | None = None, progress: Progress | None = None, workers: int = 1
 ) -> SyntheticSets:
-    """Return the dataset of `synthetic_dataset`, its clips rendered by several processes to the same bytes."""
+    """Return the dataset of `synthetic_dataset`. Several processes render its clips to the same bytes."""
     if workers == 1:
         return synthetic_dataset(options, folder=folder, progress=progress)
     with worker_pool(workers) as pool:

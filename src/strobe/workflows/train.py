@@ -1,4 +1,4 @@
-"""`strobe train`: train a model on a dataset by a recipe. The output folder has weights that every command can use."""
+"""`strobe train`: train a model on a dataset by a recipe. All commands can use the weights in the output folder."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from strobe.core.ports import Image, Progress
 from strobe.datasets.media import decode_image
 from strobe.models.options import default_batch
 from strobe.train.recipe import Recipe
-from strobe.workflows.train_card import About, began, finish, trained_on
+from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
 from strobe.workflows.vary_corruption import frost_photographs
 
@@ -42,7 +42,7 @@ def train(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a classifier by a recipe. The same call again resumes, or reports that it is done."""
+    """Train a classifier by a recipe. Calling it again resumes, or returns the finished training."""
     with in_training(options, progress) as (say, processes, device):
         return _ClassifierTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
@@ -54,7 +54,7 @@ class _ClassifierTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Run all parts: the split, the start, the pixels, the steps, the files."""
+        """Run the whole training: split the data, load the start, prepare pixels, run the steps, write the files."""
         from strobe.models.trainable import backbone_of, start_of
 
         options, dataset = self.options, self.material.dataset
@@ -69,10 +69,13 @@ class _ClassifierTraining(TrainingJob):
             else:
                 if start.new_head and not start.is_random and self.recipe.trains != "head":
                     n = len(dataset.info.label_space)
-                    self.say.note(f"{printable(self.model)}: its classes are others, so its last layer is new, for {n}")
+                    self.say.note(
+                        f"{printable(self.model)}: its classes differ from the dataset's, so its last layer is "
+                        f"replaced by one with {n}"
+                    )
                 trainer, measured = self._trainer(split, start)
                 history = self.steps(folder, split.files(dataset), trainer, measured)
-                predicted = measured.predicted(trainer)  # by all processes together
+                predicted = measured.predicted(trainer)  # all processes take part
                 if self.processes.is_first:
                     about = self._about(start, split, measured, predicted)
                     finish(folder, history, about, lambda path, told: self._write(path, told, trainer.result, start))
@@ -98,7 +101,7 @@ class _ClassifierTraining(TrainingJob):
 
     @property
     def _scoring(self) -> str | None:
-        """Return the number type used to rank the members of a set, if the recipe does that."""
+        """Return the number type in which the members of a set are ranked, if the recipe ranks them."""
         from strobe.train.trainer import quick_precision
 
         if not self.recipe.takes_sets:
@@ -123,14 +126,14 @@ class _ClassifierTraining(TrainingJob):
         if recipe.takes_sets and alone:
             if alone == len(sets):
                 raise StrobeError(
-                    f"{printable(dataset.name)}: every set has one frame only, so {recipe.name} has no worst to "
-                    "choose; use the recipe stills"
+                    f"{printable(dataset.name)}: every set has only one frame, so {recipe.name} cannot choose the "
+                    "worst; use the recipe stills"
                 )
-            self.say.note(f"{alone} of {len(sets)} sets have one frame only")
+            self.say.note(f"{alone} of {len(sets)} sets have only one frame")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(self.held_out, plan)
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
         if unlabelled := len(split.held_out) - len(held.sets):
-            self.say.note(f"{unlabelled} held-out set(s) are left out: they have no label")
+            self.say.note(f"{unlabelled} held-out set(s) without a label are skipped")
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
             trainer = self._around(module, sets, pixels, normal, hooks)
@@ -183,13 +186,13 @@ class _ClassifierTraining(TrainingJob):
         )  # fmt: skip
         return StoredFeatures(table, device=self.device)
 
-    def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "TrainableStart") -> None:
+    def _write(self, path: Path, facts: Mapping[str, Any], module: Any, start: "TrainableStart") -> None:
         from strobe.models.header import write_weights
         from strobe.models.trainable import Backbone
 
         state = start.with_head(*module.folded()) if isinstance(start, Backbone) else module.state_dict()
         space = self.material.dataset.info.label_space
-        write_weights(path, state, label_space=space, plan=start.plan, training=told)
+        write_weights(path, state, label_space=space, plan=start.plan, training=facts)
 
     def _about(self, start: "TrainableStart", split: "Split", measured: "ClassifierMeasure", predicted: Ints) -> About:
         from strobe.analyses.classification import ScoreOptions, score
@@ -200,7 +203,7 @@ class _ClassifierTraining(TrainingJob):
         label[held.frames] = predicted
         part = held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets))
         answers = ClassAnswers.from_labels(self.recipe.name, label, scored=label >= 0)
-        found = score(overall(part), answers, options=ScoreOptions())
+        scored = score(overall(part), answers, options=ScoreOptions())
         return About(
             recipe=self.recipe,
             name=start.name,
@@ -212,7 +215,8 @@ class _ClassifierTraining(TrainingJob):
             held_out=part,
             is_part=self.held_out is None,
             names=measured.names,
-            scored=(found.acc_orig, found.acc_pmk, found.drop),
+            scored=(scored.acc_orig, scored.acc_pmk, scored.drop),
+            notes=noted(scored.answers, self.say),
             device=self.device,
             processes=self.processes.count,
         )

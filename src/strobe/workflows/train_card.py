@@ -8,31 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strobe.analyses.answer_patterns import AnswerPattern
 from strobe.core.dataset import Dataset
 from strobe.core.errors import MissingExtra, printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import write_text
 from strobe.core.labels import LabelSpace
 from strobe.core.late import installed_version
+from strobe.core.ports import Progress
 from strobe.train.recipe import Recipe
 from strobe.train.split import HELD, SPLIT
 
 if TYPE_CHECKING:
     from strobe.train.folder import Point, TrainFolder
 
-__all__ = ["CARD", "WEIGHTS", "About", "began", "draw_curves", "finish", "trained_on", "versions_of"]
+__all__ = ["CARD", "WEIGHTS", "About", "began", "draw_curves", "finish", "noted", "trained_on", "versions_of"]
 
 WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The content of the card besides the weights and the curves.
+    """The content of the card in addition to the weights and the curves.
 
-    `written` is the model's name from now on, `start` its name before. `names` are those of the figures on anchors and
-    on worst frames, `scored` the trained model's figures with their drop. `knew` is True if the start had these
-    classes, so that its own figures are meaningful. `held_out` has only the evaluated sets, which are a part of the
-    same data if `is_part`. `trained_on` is a sentence about the rest.
+    `written` is the model string of the trained model, `start` that of the model before training. `names` are the names
+    of the figures on anchors and on worst frames. `scored` has the trained model's figures with their drop, and `notes`
+    the notes on its answers. `knew` is True if the start had these classes, so that its own figures are meaningful.
+    `held_out` has only the evaluated sets, which are part of the training dataset if `is_part`. `trained_on` is a
+    sentence about the training data.
     """
 
     recipe: Recipe
@@ -46,20 +49,29 @@ class About:
     is_part: bool
     names: tuple[str, str]
     scored: tuple[Estimate, Estimate, Estimate]
+    notes: tuple[str, ...]
     device: str
     processes: int
 
 
 def began(model: str, weights: str, *, is_random: bool, new_head: bool) -> str:
-    """Describe the start of a training in a few words."""
+    """Return a short description of the start of a training."""
     what = "random weights" if is_random else f"`{printable(model)}`"
     return f"{what}{', its last layer new' if new_head and not is_random else ''}, digest `{weights[:16]}`"
 
 
 def trained_on(dataset: Dataset, n_sets: int) -> str:
-    """Describe the training sets of a dataset in a few words."""
+    """Return a short description of the training sets of a dataset."""
     licence = f", licence {printable(dataset.info.licence)}" if dataset.info.licence else ""
     return f"{n_sets} sets of {printable(dataset.name)}, digest `{dataset.digest()[:16]}`{licence}"
+
+
+def noted(answers: AnswerPattern | None, say: Progress) -> tuple[str, ...]:
+    """Return the notes on the trained model's answers to held-out frames, after printing them."""
+    notes = () if answers is None else tuple(answers.sentences())
+    for note in notes:
+        say.note(f"on held-out clips, {note}")
+    return notes
 
 
 def finish(
@@ -68,7 +80,7 @@ def finish(
     about: About,
     write: Callable[[Path, Mapping[str, Any]], None],
 ) -> None:
-    """Write everything in one atomic swap. `write` writes the weights to a file, with the facts on their training."""
+    """Write all files in one atomic step. `write` writes the weights to a file, with the facts about their training."""
     versions = versions_of(about.device, about.processes)
     with folder.finishing(history, {"versions": versions}) as staged:
         write(staged.root / WEIGHTS, {"name": folder.name, "facts": folder.facts, "versions": versions})
@@ -127,15 +139,16 @@ def _card(
         "|---|---|---|---|",
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
+        *(line for note in about.notes for line in (f"**Note**: {note}{'' if note.endswith('?') else '.'}", "")),
         *([f"![Loss and held-out figures over the epochs]({CURVES})", ""] if has_curves else []),
-        f"The held-out side decided nothing: these are the weights of the last of {last.step} steps.",
+        f"The held-out data did not influence the training: these are the weights of the last of {last.step} steps.",
         "",
         "## Data",
         f"- trained on {about.trained_on}",
         f"- held out: {_held(folder.path, about)}",
         f"- {len(about.classes)} classes: {names}{more}",
         "",
-        "## How it came about",
+        "## Training",
         f"- start: {about.start}",
         f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps in {last.seconds:.0f} s; this "
         f"training is `{folder.name}`",
@@ -145,9 +158,9 @@ def _card(
         recipe.to_toml().rstrip(),
         "```",
         "",
-        "## What it is not",
-        "It knows the classes above and nothing else, from the sources above. A figure on their like says little of "
-        "other cameras, places or objects.",
+        "## Limits",
+        "It only knows the classes above, from the sources above. Its figures on similar clips do not predict its "
+        "results with other cameras, places or objects.",
         "",
     ]
     return "\n".join(lines)
@@ -155,8 +168,8 @@ def _card(
 
 def _held(folder: Path, about: About) -> str:
     if not about.is_part:
-        return f"{printable(about.held_out.name)}, a dataset of its own, digest `{about.held_out.digest()[:16]}`"
-    alone = f"`strobe eval DATASET -m … --subset {printable(folder / HELD)}` scores these alone"
+        return f"{printable(about.held_out.name)}, a separate dataset, digest `{about.held_out.digest()[:16]}`"
+    alone = f"`strobe eval DATASET -m … --subset {printable(folder / HELD)}` scores only these"
     return f"{_count(about.held_out)} source(s) of the same dataset, named in `{SPLIT}`; {alone}"
 
 

@@ -23,7 +23,7 @@ from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
-from strobe.workflows.train_card import About, began, finish, trained_on
+from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_sc
 """The world of strobe-tiny's training and of the detection demo."""
 
 _FRAMES = 2
-"""Frames per training clip. More would look alike."""
+"""Frames per training clip. More frames would look alike."""
 _TRAINING, _TESTING = 11, 12
-"""Disjoint streams of seeds: no clip is used for both training and evaluation."""
+"""Disjoint ranges of seeds, so that no clip is used for both training and evaluation."""
 
 
 def train_detector(
@@ -54,14 +54,14 @@ def train_detector(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a detector by a recipe. The same call again resumes, or reports that it is done."""
+    """Train a detector by a recipe. Calling it again resumes, or returns the finished training."""
     with in_training(options, progress) as (say, processes, device):
         return _DetectorTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _DetectorMeasure:
-    """Held-out sets, the source of their frames, and the detector in training as other commands run it."""
+    """Held-out sets, the source of their frames, and the detector in training in the form that other commands run."""
 
     dataset: Dataset
     material: Material
@@ -80,7 +80,7 @@ class _DetectorMeasure:
         return self.names
 
     def measure(self, trainer: "Optimisation") -> tuple[float, float]:
-        """Return mAP on the anchors and on the worst frames, or 0 if there is nothing to find."""
+        """Return mAP on the anchors and on the worst frames, or 0 if there are no objects."""
         found = self.scored(trainer)
         return found.map_orig.value or 0.0, found.map_pmk.value or 0.0
 
@@ -88,15 +88,15 @@ class _DetectorMeasure:
         """Return the full score of the detector in its current state."""
         detector, source = self.start.behind_port(trainer.result, self.device), self.material.source
         rows, batch = np.unique(self.dataset.sets.frame), detector.spec.batch_size
-        found: list[Detections | None] = [None] * len(self.dataset.frames)
+        detections: list[Detections | None] = [None] * len(self.dataset.frames)
         with self.say.task("held-out frames", len(rows)) as advance:
             for first in range(0, len(rows), batch):
-                some = rows[first : first + batch]
-                seen = detector.forward([detector.prepare(source.read(row)) for row in some])
-                for row, one in zip(some, seen, strict=True):
-                    found[row] = self._in_classes(one)
-                advance(len(some))
-        table = BoxAnswers.of_frames(found, n_classes=len(self.dataset.info.label_space))
+                batch_rows = rows[first : first + batch]
+                seen = detector.forward([detector.prepare(source.read(row)) for row in batch_rows])
+                for row, one in zip(batch_rows, seen, strict=True):
+                    detections[row] = self._in_classes(one)
+                advance(len(batch_rows))
+        table = BoxAnswers.of_frames(detections, n_classes=len(self.dataset.info.label_space))
         return score(self.dataset, table, model=self.start.name, options=DetectionOptions())
 
     def _in_classes(self, found: Detections) -> Detections:
@@ -107,22 +107,26 @@ class _DetectorMeasure:
 
 @dataclass(frozen=True, slots=True)
 class _DetectorTraining(TrainingJob):
-    """One training of a detector. Without material, on clips rendered for it."""
+    """One training of a detector. Without material, it renders its own clips."""
 
     def run(self) -> Trained:
-        """Run all parts: the data, the start, the steps, the files."""
+        """Run the whole training: load the data and the start, run the steps, write the files."""
         from strobe.models.detectors.trainable import detector_start
 
         space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
         loading, seed = self.options.loading(self.say), self.options.seed
         if self.material is None:
-            loading = LoadOptions(device="cpu", pretrained=False)  # as for the shipped weights: from scratch
+            loading = LoadOptions(device="cpu", pretrained=False)  # from scratch, like the shipped weights
         split = self._split()
         start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed))
         if start.is_grid and self.processes.count > 1:
-            raise StrobeError(f"{printable(self.model)}: it is small; train it in one process")
+            raise StrobeError(
+                f"{printable(self.model)}: it is too small for several processes; train it in one process"
+            )
         if self.material is None and start.name != "strobe-tiny":
-            raise StrobeError(f"{printable(self.model)}: say which DATASET to train on; only strobe-tiny does without")
+            raise StrobeError(
+                f"{printable(self.model)}: needs a DATASET to train on; only strobe-tiny trains without one"
+            )
         with self.opened(self._facts(split, start)) as (folder, was_there):
             if was_there:
                 history = folder.history()
@@ -142,7 +146,7 @@ class _DetectorTraining(TrainingJob):
             return None
         if self.material.dataset.boxes is None:
             raise StrobeError(
-                f"{printable(self.material.dataset.name)}: it has no boxes, so no detector can learn from it"
+                f"{printable(self.material.dataset.name)}: it has no boxes, which a detector needs for training"
             )
         return self.sides(self.material.dataset, multi_label=True)
 
@@ -186,8 +190,8 @@ class _DetectorTraining(TrainingJob):
             seed=self.options.seed, processes=self.processes,
         )  # fmt: skip
 
-    def _placed_frames(self, rows: Ints, canvas: tuple[int, int], way: str) -> tuple[Any, Ints]:
-        """Return the frames on a canvas of one size: unscaled in its corner, or scaled to fit its middle."""
+    def _placed_frames(self, rows: Ints, canvas: tuple[int, int], placement: str) -> tuple[Any, Ints]:
+        """Return the frames on canvases of one size: unscaled in the corner, or scaled to fit and centred."""
         from strobe.models.detectors.boxes import place
 
         material = self.material
@@ -196,13 +200,13 @@ class _DetectorTraining(TrainingJob):
 
         def read(row: int) -> Image:
             image = material.source.read(row)
-            if way == "middle":
+            if placement == "middle":
                 return place(image, canvas)[0]
             out = np.zeros((*canvas, 3), dtype=np.uint8)
             out[: image.shape[0], : image.shape[1]] = image
             return out
 
-        return self.prepared(material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": way})
+        return self.prepared(material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": placement})
 
     def _placed(self, split: "Split", side: int) -> "Samples":
         """Return the training frames of the dataset at the network's input size, with their boxes."""
@@ -218,15 +222,15 @@ class _DetectorTraining(TrainingJob):
             chosen &= dataset.sets.is_anchor
         rows = np.unique(dataset.sets.frame[chosen])
         pixels, _ = self._placed_frames(rows, (side, side), "middle")
-        placing, found = PlacementPreparation(size_hw=(side, side), one_scale=True), []
+        placing, frames = PlacementPreparation(size_hw=(side, side), one_scale=True), []
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
         for row, (height, width) in zip(rows, _sizes(self.material, rows)[rows], strict=True):
             _, placement = placing.prepare(np.zeros((height, width, 3), dtype=np.uint8))
             part = range(int(first[row]), int(first[row + 1]))
-            found.append([_moved(boxes, int(order[one]), placement) for one in part])
+            frames.append([_moved(boxes, int(order[one]), placement) for one in part])
         images = pixels.take(np.arange(len(rows))).permute(0, 2, 3, 1).cpu().numpy()
-        return Samples.of(images, found, stride=STRIDE)
+        return Samples.of(images, frames, stride=STRIDE)
 
     def _rendered(self) -> "Samples":
         from strobe.models.detectors.tiny_net import INPUT, STRIDE
@@ -243,9 +247,9 @@ class _DetectorTraining(TrainingJob):
         return Samples.of(images.reshape(-1, INPUT, INPUT, 3), boxes, stride=STRIDE)
 
     def _about(
-        self, start: "DetectorStart", split: "Split | None", measured: _DetectorMeasure, found: DetectionScore
+        self, start: "DetectorStart", split: "Split | None", measured: _DetectorMeasure, scored: DetectionScore
     ) -> About:
-        on = f"{self.recipe.clips} clips rendered for it, two frames of each, seed {self.options.seed}"
+        on = f"{self.recipe.clips} rendered clips, two frames of each, seed {self.options.seed}"
         if self.material is not None and split is not None:
             on = trained_on(self.material.dataset, len(split.training))
         return About(
@@ -259,7 +263,8 @@ class _DetectorTraining(TrainingJob):
             held_out=measured.dataset,
             is_part=split is not None and split.is_part,
             names=measured.names,
-            scored=(found.map_orig, found.map_pmk, found.drop),
+            scored=(scored.map_orig, scored.map_pmk, scored.drop),
+            notes=noted(scored.answers, self.say),
             device=self.device,
             processes=self.processes.count,
         )
@@ -281,7 +286,7 @@ def _moved(boxes: Boxes, place: int, placement: "Placement") -> Box:
 
 
 def _training_clips(clips: int, seed: int) -> Iterator[Clip]:
-    """Render clips of all classes in turn, with two random frames of each."""
+    """Render clips of all classes in turn, and use two random frames of each."""
     world, half = World(DETECTION_WORLD), DETECTION_WORLD.frames // 2
     for place in range(clips):
         draw = np.random.default_rng([_TRAINING, seed, place])

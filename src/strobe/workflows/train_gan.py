@@ -31,7 +31,7 @@ __all__ = ["SAMPLES", "sample_sheet", "train_gan"]
 SAMPLES = "samples.png"
 _PER_CLASS, _GAP = 12, 2
 _MOST = 1024
-"""Largest number of samples and of held-out images per evaluation. Small batches use fewer."""
+"""Largest number of samples and of held-out images per evaluation. Small batch sizes use fewer."""
 
 
 def train_gan(
@@ -44,10 +44,10 @@ def train_gan(
     *,
     held_out: Material | None = None,
 ) -> Trained:
-    """Train a generator by a recipe. The same call again resumes, or reports that it is done."""
+    """Train a generator by a recipe. Calling it again resumes, or returns the finished training."""
     with in_training(options, progress) as (say, processes, device):
         if processes.count > 1:
-            raise StrobeError(f"{printable(model)}: it is small; train it in one process")
+            raise StrobeError(f"{printable(model)}: it is too small for several processes; train it in one process")
         return _GanTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
@@ -73,7 +73,7 @@ class _GanMeasure:
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
         """Return the shares of samples and of held-out images that the discriminator classifies correctly.
 
-        Draws the sheet.
+        It also draws the sheet of samples.
         """
         import torch
 
@@ -99,9 +99,9 @@ def _parts(count: int, *, size: int = 256) -> list[slice]:
 
 
 def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint8]:
-    """Return images (N, C, H, W) in 0 … 1 with classes in turn as one image, a row per class.
+    """Return images (N, C, H, W) in 0 … 1, whose classes take turns, as one image with a row per class.
 
-    Small ones are doubled in size.
+    Small images are doubled in size.
     """
     pixels = (images.clip(0, 1) * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
     pixels = np.repeat(pixels, 3 // pixels.shape[3], axis=3)
@@ -124,7 +124,7 @@ class _GanTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Run all parts: the split, the networks, the pixels, the steps, the files."""
+        """Run the whole training: split the data, make the networks, prepare pixels, run the steps, write the files."""
         dataset, net = self.material.dataset, self._net()
         split = self.sides(dataset, multi_label=False)
         with self.opened(self._facts(net, split)) as (folder, was_there):
@@ -145,7 +145,9 @@ class _GanTraining(TrainingJob):
 
         name, at, _ = self.model.partition("@")
         if at:
-            raise StrobeError(f"{printable(self.model)}: a generator is trained from nothing; drop what follows @")
+            raise StrobeError(
+                f"{printable(self.model)}: a generator is trained from scratch; remove @ and the weights after it"
+            )
         net = facts_named(name)
         return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
 
@@ -203,7 +205,7 @@ class _GanTraining(TrainingJob):
     ) -> str:  # fmt: skip
         last, dataset = history[-1], self.material.dataset
         samples, pictures = last.figures
-        whole = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
+        stopped = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
         names = ", ".join(printable(name) for name in self._space.names[:12])
         more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
         held = "a part of the same dataset" if self.held_out is None else printable(self.held_out.dataset.name)
@@ -213,18 +215,18 @@ class _GanTraining(TrainingJob):
             f"A generator of {net.side}×{net.side} images by class. {printable(self.recipe.about)} Use it as "
             f"`{net.kind}@{printable(folder.path / WEIGHTS)}`.",
             "",
-            f"![Samples, a class a row]({SAMPLES})",
+            f"![Samples, one row per class]({SAMPLES})",
             "",
-            f"Its discriminator names the class of {samples:.1%} of its samples as it was asked for, and "
-            f"of {pictures:.1%} of held-out images ({held}). It was trained against this generator, so the first "
-            "figure flatters: ask a classifier that never saw it.",
+            f"Its discriminator assigns the requested class to {samples:.1%} of its samples, and the right class to "
+            f"{pictures:.1%} of held-out images ({held}). It was trained against this generator, so the first "
+            "figure is too high. Check the samples with an independent classifier.",
             "",
             *([f"![Loss and shares over the epochs]({CURVES})", ""] if has_curves else []),
-            "## How it came about",
+            "## Training",
             f"- trained on {trained_on(dataset, len(split.training))}",
             f"- {len(self._space)} classes: {names}{more}",
             f"- {len(net.steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in net.steps)}",
-            f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{whole} in "
+            f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{stopped} in "
             f"{last.seconds:.0f} s; this training is `{folder.name}`",
             f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
             "",

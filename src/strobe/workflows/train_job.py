@@ -1,4 +1,4 @@
-"""The parts that all trainings share: their options, data, folder and steps."""
+"""Code that all trainings share: options, data, folder and steps."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,14 +36,14 @@ __all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainOptions:
-    """Options of a training. Only seed, image size, held share and precision change what is learnt.
+    """Options of a training. Only seed, image size, held share and precision change the weights.
 
     `precision` auto is bfloat16 on CUDA. Elsewhere it is float32, and the worst member of a set is chosen in bfloat16
-    if the processor has it. float32 is float32 throughout. `held_share` of the sources are held out if no dataset is
-    given for it. `from_scratch` starts from random weights. `evaluations` on the held-out data are spread over the
-    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a longer training with the weights
-    reached. `cache_gb` limits the prepared frames on disk. `threads` are torch's on a CPU. `log` names further
-    destinations of the curves: tensorboard[=FOLDER], wandb[=PROJECT].
+    if the processor supports it. The value float32 uses float32 throughout. `held_share` of the sources is held out if
+    no held-out dataset is given. `from_scratch` starts from random weights. `evaluations` on the held-out data are
+    spread over the training. A checkpoint is written every `checkpoint_s` seconds. A training that takes longer than
+    `minutes` stops and keeps its weights. `cache_gb` limits the prepared frames on disk. `threads` is the number of
+    torch threads on a CPU. `log` names further destinations of the curves: tensorboard[=FOLDER], wandb[=PROJECT].
     """
 
     seed: int = 0
@@ -93,16 +93,16 @@ class Material:
 
     @classmethod
     def of(cls, path: Path) -> "Material":
-        """Open the dataset in a folder: the sets that its votes keep."""
+        """Open the dataset in a folder, with the sets that its votes keep."""
         dataset = Opened.of(path).dataset
         return cls(dataset=dataset, source=frame_source(dataset))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """The result of a training. `model` is its name for all commands, `k` that of the held-out sets' acc_pmk.
+    """The result of a training. `model` is its name for all commands, and `k` is the k of acc_pmk on the held-out sets.
 
-    `was_there` is True if it was finished before.
+    `was_there` is True if the training had already finished.
     """
 
     model: str
@@ -116,7 +116,7 @@ class Trained:
 
 @contextmanager
 def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
-    """Set up the threads and processes of a training: which one prints, the process group, and this one's device."""
+    """Set up the threads and processes of a training: the process that prints, the process group, and the device."""
     torch = require("torch", what="training", extra="models")
     from strobe.train.processes import joined
 
@@ -126,7 +126,10 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
     try:
         with joined(setup.device) as (processes, device):
             if options.minutes is not None and processes.count > 1:
-                raise StrobeError("--minutes: clocks of several processes differ; train in one, or leave it out")
+                raise StrobeError(
+                    "--minutes does not work with several processes, because their clocks differ; train in one "
+                    "process, or remove --minutes"
+                )
             yield progress if processes.is_first else Silent(), processes, device
     finally:
         torch.set_num_threads(before)
@@ -134,7 +137,7 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """One training, in one of its processes: the parts that all kinds of networks share."""
+    """One training in one of its processes, with the code that all kinds of networks share."""
 
     recipe: Recipe
     material: Material | None
@@ -149,7 +152,7 @@ class TrainingJob:
 
     @property
     def precision(self) -> str:
-        """The number type of its steps."""
+        """The number type of the training steps."""
         if self.options.precision != "auto":
             return self.options.precision
         return "bfloat16" if self.device.startswith("cuda") else "float32"
@@ -170,7 +173,7 @@ class TrainingJob:
         )
 
     def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
-        """Return the facts on the data that determine the weights."""
+        """Return the facts about the data that determine the weights."""
         held = None if self.held_out is None else self.held_out.dataset.digest()
         return {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
 
@@ -189,7 +192,7 @@ class TrainingJob:
         self, dataset: Dataset, rows: Ints, read: Callable[[int], Image], *, size_hw: tuple[int, int],
         facts: Mapping[str, Any],
     ) -> "tuple[Pixels, Ints]":  # fmt: skip
-        """Return the frames that `read` gives, read once for all processes, and the index of each frame in them."""
+        """Return the frames that `read` returns, read once for all processes, and the index of each frame in them."""
         from strobe.train.pixels import Pixels, prepared
 
         table = self.processes.first_then_all(
@@ -216,7 +219,7 @@ class TrainingJob:
     ) -> "list[Point]":
         """Run all steps, from the checkpoint if there is one, and return the points of the curves.
 
-        `files` are stored with it.
+        `files` are stored with each checkpoint.
         """
         from strobe.train.loop import run
 

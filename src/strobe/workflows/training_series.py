@@ -40,7 +40,7 @@ HELD_SEED = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesTraining:
-    """One training of the series: its name, its recipe, and the training it starts from (empty: random weights)."""
+    """One training of the series: name, recipe, and the training it starts from (empty for random weights)."""
 
     name: str
     recipe: str
@@ -49,13 +49,15 @@ class SeriesTraining:
 
 
 RUNGS = (
-    SeriesTraining(name="stills", recipe="stills", about="anchors only, from scratch: the start of the others"),
+    SeriesTraining(name="stills", recipe="stills", about="only anchors, from scratch; other trainings start from it"),
     SeriesTraining(name="finetune", recipe="finetune", start="stills", about="every frame of a set, from stills"),
     SeriesTraining(
-        name="finetune-scratch", recipe="finetune", about="every frame, from scratch, as long as both together"
+        name="finetune-scratch",
+        recipe="finetune",
+        about="every frame, from scratch, for as many sets as stills and finetune together",
     ),
     SeriesTraining(
-        name="noise", recipe="noise", start="stills", about="any frame, half of them with noise, from stills"
+        name="noise", recipe="noise", start="stills", about="any frame, half of the frames with noise, from stills"
     ),
     SeriesTraining(name="linf", recipe="linf", start="stills", about="any frame, attacked within 4/255, from stills"),
     SeriesTraining(name="pmk", recipe="pmk", start="stills", about="the worst frame of a set (published), from stills"),
@@ -67,16 +69,19 @@ RUNGS = (
         name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"
     ),
 )
-"""Every training after `stills` sees as many sets. Trainings from scratch see as many as stills and these together."""
+"""All trainings that start from `stills` use the same number of sets.
+
+A training from scratch uses as many sets as `stills` plus one of these.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSize:
     """The size of a series: the world, the clips, the network, and the length of each kind of training.
 
-    `epochs` are of stills and of every training that starts from it. Trainings from scratch have the sum of both,
-    except `pmk`: it has its own number, because it is the most expensive and shows its effect early. Trainings from
-    trained weights have half the learning rate.
+    `epochs` has the epochs of `stills` and of every training that starts from it. Trainings from scratch run for the
+    sum of both. `pmk` from scratch has its own number of epochs, because it is the most expensive training and shows
+    its effect early. Trainings that start from trained weights have half the learning rate.
     """
 
     world: WorldOptions
@@ -89,7 +94,7 @@ class SeriesSize:
     learning_rate: float = 2e-3
 
     def data(self, *, held: bool) -> SyntheticOptions:
-        """Return the clips to train on, or those to evaluate on."""
+        """Return the training clips, or the clips for evaluation."""
         name = "strobe-ladder-held-out" if held else "strobe-ladder"
         videos, seed = (self.held_clips, HELD_SEED) if held else (self.clips, 0)
         return SyntheticOptions(world=self.world, videos=videos, seed=seed, name=name)
@@ -175,7 +180,10 @@ class SeriesResult:
 
 
 def jobs_of(first: SeriesJob, *, seeds: int, only: Sequence[str] = ()) -> list[SeriesJob]:
-    """Return every training of the series, made from a template. `only` selects some, with those they start from."""
+    """Return every training of the series, made from a template.
+
+    `only` selects some trainings, and the trainings that they start from are added.
+    """
     expect(seeds >= 1, "--seeds", ">= 1", seeds)
     known = {rung.name: rung for rung in RUNGS}
     for name in only:
@@ -193,19 +201,22 @@ def train_series(
     progress: Progress,
     work: Callable[[SeriesJob], SeriesResult] | None = None,
 ) -> list[SeriesResult]:
-    """Train all, several at once, each as soon as the training it starts from is done. Results keep the jobs' order.
+    """Run all trainings, several at once.
 
-    The same call again resumes: finished trainings are kept, others start from their last checkpoint. `work` replaces
+    Each runs after the training that it starts from. Results keep the jobs' order.
+
+    Calling it again resumes: finished trainings are kept, others continue from their last checkpoint. `work` replaces
     `train_one`.
     """
     done: dict[str, SeriesResult] = {}
     with progress.task("trainings", len(jobs)) as advance:
-        for one in _done_in_turn(jobs, workers, work or train_one):
-            done[one.job.name] = one
-            spent = "was there" if one.was_there else f"{one.seconds:.0f} s"
-            k = (one.job.size.world.frames - 1) // 2
+        for result in _done_in_turn(jobs, workers, work or train_one):
+            done[result.job.name] = result
+            spent = "done before" if result.was_there else f"{result.seconds:.0f} s"
+            k = (result.job.size.world.frames - 1) // 2
             progress.note(
-                f"{one.job.rung.name}, seed {one.job.seed}: {one.acc_orig:.1%} → {one.acc_pmk:.1%} (pm-{k}), {spent}"
+                f"{result.job.rung.name}, seed {result.job.seed}: "
+                f"{result.acc_orig:.1%} → {result.acc_pmk:.1%} (pm-{k}), {spent}"
             )
             advance(1)
     return [done[job.name] for job in jobs]
@@ -215,7 +226,7 @@ def _done_in_turn(
     jobs: Sequence[SeriesJob], workers: int, work: Callable[[SeriesJob], SeriesResult]
 ) -> Iterator[SeriesResult]:
     if workers == 1:
-        yield from map(work, jobs)  # a training comes after the one it starts from
+        yield from map(work, jobs)  # each training comes after the training that it starts from
         return
     waiting, finished = list(jobs), set[str]()
     with worker_pool(workers) as pool:
@@ -252,7 +263,7 @@ def train_one(job: SeriesJob) -> SeriesResult:
 
 @lru_cache(maxsize=4)
 def material(path: Path, *, with_frames: bool) -> "Material":
-    """Open a dataset folder to train on, once per process. Pixels come from `frames.npy` if that is all it has."""
+    """Open a dataset folder to train on, once per process. Without other images, pixels come from `frames.npy`."""
     from strobe.workflows.train_job import Material
 
     dataset = Opened.of(path).dataset

@@ -1,4 +1,4 @@
-"""`strobe vary attack`: the anchors of a dataset as models see them, and the nearest images that they get wrong."""
+"""`strobe vary attack`: search around each anchor of a dataset for the nearest images that models get wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from strobe.vary.attack import AttackOptions, AttackPlan, Method, attack, checke
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
-from strobe.workflows.anchor_pictures import is_whole
+from strobe.workflows.anchor_images import is_whole
 from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.opening import Opened
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetModel, bench_for
@@ -36,9 +36,9 @@ _MOST: Mapping[Norm, float] = {"linf": 16 / 255, "l2": 4.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryAttackOptions:
-    """Options of an attack. `eps` has a grid for each norm, or `most` the limit of a minimal search for each.
+    """Options of an attack. For each norm, `eps` has a grid, or `most` has the limit of a minimal search.
 
-    `method` is pgd or apgd. `step` and `loss` (None: margin) apply to pgd, `targets` (None: 9) to apgd.
+    `method` is pgd or apgd. `step` and `loss` (None: margin) apply to pgd, and `targets` (None: 9) applies to apgd.
     """
 
     norm: tuple[Norm, ...] = ("linf",)
@@ -58,16 +58,16 @@ class VaryAttackOptions:
     def searches(self) -> list[tuple[tuple[float, ...], AttackOptions]]:
         """Return the checked grid of each norm and how it is searched."""
         if len(set(self.norm)) != len(self.norm):
-            raise InvalidValue(f"--norm: expected each once, got {', '.join(self.norm)}")
+            raise InvalidValue(f"--norm: expected each norm once, got {', '.join(self.norm)}")
         if self.minimal and self.eps:
-            raise InvalidValue("--minimal goes along a grid of its own: give --most instead of --eps")
+            raise InvalidValue("--minimal uses its own fine grid; use --most instead of --eps")
         if self.most and not self.minimal:
-            raise InvalidValue("--most is the end of a minimal search: give --minimal too, or --eps instead")
+            raise InvalidValue("--most is the limit of a minimal search; add --minimal, or use --eps instead")
         for flag, given in (("--eps", self.eps), ("--most", self.most)):
             if given and len(given) != len(self.norm):
-                raise InvalidValue(f"{flag}: expected one for each --norm ({len(self.norm)}), got {len(given)}")
+                raise InvalidValue(f"{flag}: expected one value for each --norm ({len(self.norm)}), got {len(given)}")
         self._refuse_unused()
-        found, targets = [], 9 if self.targets is None else self.targets
+        plans, targets = [], 9 if self.targets is None else self.targets
         for place, norm in enumerate(self.norm):
             loss = cast(Any, self.loss or "margin")
             pgd = Pgd(norm=norm, steps=self.steps, step=self.step, loss=loss, margin=self.margin)
@@ -83,17 +83,19 @@ class VaryAttackOptions:
                 levels = fine_grid(norm, most=self.most[place] if self.most else _MOST[norm])
             else:
                 levels = checked_levels(self.eps[place] if self.eps else _GRIDS[norm], norm=norm)
-            found.append((levels, how))
-        return found
+            plans.append((levels, how))
+        return plans
 
     def _refuse_unused(self) -> None:
-        """Refuse settings of the other method."""
+        """Raise an error for options of the other method."""
         if self.method == "apgd" and self.step is not None:
-            raise InvalidValue("--step: apgd chooses its steps itself; leave it out, or use --method pgd")
+            raise InvalidValue("--step: apgd chooses its own steps; remove --step, or use --method pgd")
         if self.method == "apgd" and self.loss is not None:
-            raise InvalidValue("--loss: apgd climbs the cross-entropy and targeted DLR; leave it out")
+            raise InvalidValue(
+                "--loss: apgd always uses the cross-entropy and targeted DLR; remove --loss, or use --method pgd"
+            )
         if self.method == "pgd" and self.targets is not None:
-            raise InvalidValue("--targets: only apgd climbs towards classes; give --method apgd too")
+            raise InvalidValue("--targets: only apgd targets classes; add --method apgd")
 
 
 @writes("destination")
@@ -101,7 +103,7 @@ def vary_attack(
     source: Path,
     destination: Path,
     models: Sequence[str],
-    wanted: VaryAttackOptions,
+    options: VaryAttackOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
@@ -109,31 +111,31 @@ def vary_attack(
 ) -> SearchOutcome:
     """Attack the models on every anchor of the dataset, and write all outcomes as a dataset.
 
-    Its images are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
-    target got it wrong. An interrupted command resumes and produces the same folder. `engine` is where models are
+    Its images have the pixels of the targets' own inputs. A finding counts only if the target gets it wrong when it is
+    read back from its file. An interrupted command resumes and produces the same folder. `engine` is where models are
     loaded and searched.
     """
     say = progress or Silent()
-    wanted.searches()  # before anything is read for impossible options
+    options.searches()  # fails for impossible options, before anything is read
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    frame_source(opened)  # before a model is loaded for missing images
+    frame_source(opened)  # fails if the dataset has no images, before a model is loaded
     with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or ExecutorOptions(), say) as bench:
-        return _attacked_on(bench, opened, source, destination, wanted, say)
+        return _attacked_on(bench, opened, source, destination, options, say)
 
 
 def _attacked_on(
-    bench: SearchBench, opened: Dataset, source: Path, destination: Path, wanted: VaryAttackOptions, say: Progress
+    bench: SearchBench, opened: Dataset, source: Path, destination: Path, options: VaryAttackOptions, say: Progress
 ) -> SearchOutcome:
-    victims, searches = bench.victims(), wanted.searches()
+    victims, searches = bench.victims(), options.searches()
     attacks = [
         AttackPlan(target=victim.target, levels=levels, how=how) for victim in victims for levels, how in searches
     ]
     provenance = {
         "made_by": "strobe vary attack",
         "source": {"name": opened.name, "frames": opened.frames_digest()},
-        "seed": wanted.seed,
+        "seed": options.seed,
         "attacks": [one.to_json() for one in attacks],
     }
     work = SearchWork(destination)
@@ -145,7 +147,7 @@ def _attacked_on(
     work.begin(provenance)
 
     def dataset_of(found: Found) -> Dataset:
-        name = wanted.name or destination.resolve().name
+        name = options.name or destination.resolve().name
         made = searched_dataset(opened, attacks, found, name=name, provenance=provenance)
         return replace(made, root=destination)
 
@@ -161,11 +163,11 @@ def _attacked_on(
 
 
 def _inputs(
-    bench: SearchBench, opened: Dataset, many: int, per: int, work: SearchWork, say: Progress
+    bench: SearchBench, opened: Dataset, n_targets: int, per: int, work: SearchWork, say: Progress
 ) -> tuple[Found, list[str]]:
-    """Store every anchor as each of `many` targets sees it, for each of `per` searches.
+    """Store every anchor as the input of each of the `n_targets` targets, for each of the `per` searches.
 
-    Report those that cannot be shown.
+    Return an error for each anchor that cannot be used.
     """
     source, ids = frame_source(opened), opened.frame_ids()
     anchors = list(dict.fromkeys(opened.sets.anchor_frame.tolist()))
@@ -183,7 +185,7 @@ def _inputs(
         advance(len(anchors) - len(shown))
     found = {
         (row, number): Searched(picture=stored[row][number // per])
-        for row in anchors if row in stored for number in range(many * per)
+        for row in anchors if row in stored for number in range(n_targets * per)
     }  # fmt: skip
     return found, [f"{printable(opened.frames.key[row])}: {problems[row]}" for row in anchors if row in problems]
 
@@ -191,7 +193,7 @@ def _inputs(
 def _pictures(
     opened: Dataset, source: FrameSource, anchors: Sequence[int], shown: list[int], problems: dict[int, StrobeError]
 ) -> Iterator[tuple[Image, bool]]:
-    """Yield the anchors that can be shown, recorded in `shown`, each with whether it already is a model's input."""
+    """Yield the usable anchors, and for each whether it is already a model's input. `shown` records them."""
     for row in anchors:
         try:
             if not opened.labels_of(row):
@@ -205,7 +207,7 @@ def _pictures(
 
 
 def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
-    """Return an image as every target sees it, or why not."""
+    """Return an image as the input of every target, or the error."""
     image, own = given
     try:
         return [_pixels(victim.model, image, own=own) for victim in loaded.victims]
@@ -214,15 +216,15 @@ def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
 
 
 def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
-    """Return the image as the model's input. An image that already is some model's input must have this size."""
+    """Return the image as the model's input. If it is already some model's input, it must have the right size."""
     if not own:
         return model.input_pixels(image)
     if image.shape[:2] != model.input_hw:
-        raise StrobeError("it is another model's own input, of another size; attack the dataset that was made from")
+        raise StrobeError("it is an input of another model, with another size; attack the original dataset instead")
     return image
 
 
-def _attacked(loaded: LoadedSearch, victim: TargetModel, one: AttackPlan, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (every search's)
+def _attacked(loaded: LoadedSearch, victim: TargetModel, one: AttackPlan, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (the signature of all searches)
     return attack(
         victim.scores, batch.images, victim.known.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
         device=victim.runner.model.device,

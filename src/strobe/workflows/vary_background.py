@@ -1,4 +1,4 @@
-"""`strobe vary background`: the anchors of a dataset, and the ladder of each from the whole image to its object."""
+"""`strobe vary background`: make a ladder of each anchor of a dataset, from the whole image to its object."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
 from strobe.vary.background import VERSION
 from strobe.vary.background_sets import LadderOptions, LadderPlan, known_rungs, ladder_dataset, ladder_of
-from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
+from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
 from strobe.workflows.ladder_estimates import DetectorBoxes, NetMasks
 from strobe.workflows.ladder_objects import (
     BoxSource,
@@ -36,12 +36,14 @@ from strobe.workflows.sources import frame_source
 
 __all__ = ["LadderMade", "VaryBackgroundOptions", "vary_background"]
 
-_WAYS = "give --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
+_WAYS = "use --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryBackgroundOptions:
-    """Options of a ladder. By default, it uses the dataset's boxes and masks, and makes every rung that they allow."""
+    """Options of a ladder. By default, the ladder uses the dataset's boxes and masks, and has every rung that they
+    allow.
+    """
 
     boxes: str = ""
     masks: Path | None = None
@@ -58,14 +60,16 @@ class VaryBackgroundOptions:
     def __post_init__(self) -> None:
         known_rungs(self.rungs)
         if self.boxes and self.detector:
-            raise InvalidValue("--boxes and --detector: boxes come from one place; give one of them")
+            raise InvalidValue("--boxes and --detector both give boxes; use only one of them")
         if self.masks and self.segment:
-            raise InvalidValue("--masks and --segment: masks come from one place; give one of them")
+            raise InvalidValue("--masks and --segment both give masks; use only one of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderMade:
-    """The dataset, the facts on every image, the images that could not be read, and whether it already existed."""
+    """The dataset, the facts about every image, the images that could not be read, and whether the dataset already
+    existed.
+    """
 
     dataset: Dataset
     pictures: tuple[LadderPicture, ...]
@@ -73,20 +77,20 @@ class LadderMade:
     was_there: bool = False
 
     def absent(self) -> dict[str, dict[str, int]]:
-        """Return how many images lack each rung, by reason. `ladder` counts images without any rung."""
-        found: dict[str, Counter[str]] = {}
+        """Return the number of images without each rung, by reason. `ladder` counts images without any rung."""
+        reasons: dict[str, Counter[str]] = {}
         for one in self.pictures:
             for rung, reason in one.absent.items():
-                found.setdefault(rung, Counter())[reason] += 1
-        return {rung: dict(found[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in found}
+                reasons.setdefault(rung, Counter())[reason] += 1
+        return {rung: dict(reasons[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in reasons}
 
     def sources(self) -> str:
-        """Return the origin of its boxes and masks."""
+        """Return the origin of the ladder's boxes and masks."""
         about = self.dataset.info.provenance
         return f"boxes {about['boxes']}" + (f", masks {about['masks']}" if about["masks"] else "")
 
     def counts(self) -> dict[str, int]:
-        """Return how many images have each rung."""
+        """Return the number of images with each rung."""
         variants, sets = self.dataset.variants, self.dataset.sets
         names = [] if variants is None else variants.variant[sets.variant].tolist()
         many = Counter(names)
@@ -97,30 +101,30 @@ class LadderMade:
 def vary_background(
     source: Path,
     destination: Path,
-    wanted: VaryBackgroundOptions,
+    options: VaryBackgroundOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
 ) -> LadderMade:
-    """Write the ladders of a dataset's anchors. They no longer need the dataset.
+    """Write the ladders of a dataset's anchors. The new dataset does not need the old one.
 
-    The same command again does only the missing work.
+    Running the same command again does only the missing work.
     """
     say, load = progress or Silent(), load or LoadOptions()
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    if wanted.boxes == "people":
+    if options.boxes == "people":
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
-    frame_source(opened)  # before any work on missing images
-    boxes, masks = _boxes(opened, wanted, load, destination, say), _masks(opened, wanted, load, say)
+    frame_source(opened)  # fails if the dataset has no images, before any work
+    boxes, masks = _boxes(opened, options, load, destination, say), _masks(opened, options, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
         raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
     how = LadderOptions(
-        rungs=_rungs(wanted.rungs, masks), contexts=wanted.context, fit=wanted.fit, seed=wanted.seed,
-        store=wanted.store, boxes=whose.who, masks="" if masks is None else masks.who,
+        rungs=_rungs(options.rungs, masks), contexts=options.context, fit=options.fit, seed=options.seed,
+        store=options.store, boxes=whose.who, masks="" if masks is None else masks.who,
     )  # fmt: skip
     provenance = {
         "made_by": "strobe vary background",
@@ -142,21 +146,21 @@ def vary_background(
         if how.store:
             pictures = stored_members(
                 destination, {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
-                ladder.files(), what="rungs", workers=wanted.workers, say=say,
+                ladder.files(), what="rungs", workers=options.workers, say=say,
             )  # fmt: skip
-        name = wanted.name or destination.resolve().name
+        name = options.name or destination.resolve().name
         dataset = ladder_dataset(opened, pictures, ladder, how, name=name, provenance=provenance)
         rows = tuple(ladder.pictures.values())
         write_ladder(destination, rows)
         shown = replace(dataset, root=destination)
         draw_ladders(shown, frame_source(shown), rows, destination / SHEET)
-        made = finish(dataset, destination, old=old, own_classes=False, say=say)  # last: marks completion
+        made = finish(dataset, destination, old=old, own_classes=False, say=say)  # written last, to mark completion
     return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
 
 
 @contextmanager
 def _tidied(boxes: BoxSource | None) -> Iterator[None]:
-    """Remove a detector's run when the command ends or fails. After a kill it stays, so that the command resumes."""
+    """Remove a detector's run when the command ends or fails. After a kill, it stays for the resumed command."""
     try:
         yield
     except Exception:
@@ -168,30 +172,30 @@ def _tidied(boxes: BoxSource | None) -> Iterator[None]:
 
 
 def _boxes(
-    opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, destination: Path, say: Progress
+    opened: Dataset, options: VaryBackgroundOptions, load: LoadOptions, destination: Path, say: Progress
 ) -> BoxSource | None:
     """Return the source of boxes, or None to take them from the masks."""
-    if wanted.detector:
-        return DetectorBoxes(wanted.detector, opened, load, destination)
-    if wanted.boxes not in ("", "truth", "people"):
-        return FileBoxes(Path(wanted.boxes), opened, say)
-    if opened.boxes is None and wanted.boxes == "truth":
+    if options.detector:
+        return DetectorBoxes(options.detector, opened, load, destination)
+    if options.boxes not in ("", "truth", "people"):
+        return FileBoxes(Path(options.boxes), opened, say)
+    if opened.boxes is None and options.boxes == "truth":
         raise InvalidValue(f"--boxes truth: {printable(opened.name)} has no boxes; {_WAYS}")
     return None if opened.boxes is None else TableBoxes(dataset=opened)
 
 
-def _masks(opened: Dataset, wanted: VaryBackgroundOptions, load: LoadOptions, say: Progress) -> MaskSource | None:
+def _masks(opened: Dataset, options: VaryBackgroundOptions, load: LoadOptions, say: Progress) -> MaskSource | None:
     """Return the source of masks: a net, the given folder, or the dataset's own."""
-    if wanted.segment:
-        return NetMasks(wanted.segment, opened, load, say)
-    place = wanted.masks or own_masks(opened)
+    if options.segment:
+        return NetMasks(options.segment, opened, load, say)
+    place = options.masks or own_masks(opened)
     return None if place is None else FolderMasks(place, opened)
 
 
 def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
-    """Return the requested rungs, or all that can be made."""
+    """Return the requested rungs, or all rungs that can be made."""
     if masks is None and (without := [name for name in names if name in NEEDS_MASK]):
-        raise InvalidValue(f"--rungs {printable(without[0])}: it needs masks; give --masks DIR or --segment u2netp")
+        raise InvalidValue(f"--rungs {printable(without[0])} needs masks; use --masks DIR or --segment u2netp")
     return known_rungs(names or [name for name in RUNGS if masks is not None or name not in NEEDS_MASK])
 
 
@@ -200,18 +204,18 @@ def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
 
 
 def _refuse_nothing(source: Path, ladder: LadderPlan, masks: MaskSource | None) -> None:
-    """Raise if no image has a ladder, or if masks were requested and none can be used."""
+    """Raise an error if no image has a ladder, or if masks were requested and none can be used."""
     pictures = list(ladder.pictures.values())
     if not any(ladder.recipes.values()):
         first = pictures[0]
         raise StrobeError(
-            f"{printable(source)}: none of its {len(pictures)} images can get a ladder; the first, "
+            f"{printable(source)}: none of its {len(pictures)} images can get a ladder; the first image is "
             f"{printable(first.picture)}: {first.absent.get(LADDER) or ' / '.join(sorted(set(first.absent.values())))}"
         )
     standing = [one for one in pictures if not one.is_left_out]
     if masks is not None and not any(one.mask for one in standing):
         first, reasons = standing[0], set(standing[0].absent.values())
         raise StrobeError(
-            f"{printable(source)}: no mask can be used; the first, of {printable(first.picture)}: "
+            f"{printable(source)}: no mask can be used; the first image is {printable(first.picture)}: "
             f"{' / '.join(sorted(reasons))}"
         )

@@ -1,4 +1,4 @@
-"""`strobe vary corruption`: the anchors of a dataset, and corrupted versions of each."""
+"""`strobe vary corruption`: make corrupted versions of each anchor of a dataset."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +14,14 @@ from strobe.datasets.making import finish, made_before
 from strobe.vary.corrupted_sets import CorruptionPlan, corrupted_dataset
 from strobe.vary.corruptions import chosen
 from strobe.vary.pictures import AnchorImage
-from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
+from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
 from strobe.workflows.opening import Opened
 
 __all__ = ["CorruptionOptions", "Varied", "frost_photographs", "vary_corruption"]
 
 
 _PANES = "panes"
-"""The folder of the photographs of frost."""
+"""The folder of the photographs of ice that frost is rendered with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class CorruptionOptions:
     name: str = ""
 
     def corrupting(self) -> CorruptionPlan:
-        """Return the checked request."""
+        """Return the request, checked."""
         return CorruptionPlan(kinds=tuple(chosen(self.kind)), severities=self.severity, store=self.store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Varied:
-    """The dataset, the images that could not be used with the reason, and whether it already existed."""
+    """The dataset, the unusable images with the reason for each, and whether the dataset already existed."""
 
     dataset: Dataset
     problems: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class Varied:
 def vary_corruption(
     source: Path, destination: Path, options: CorruptionOptions, *, progress: Progress | None = None
 ) -> Varied:
-    """Write the corrupted dataset, which no longer needs the source. The same command again does only the missing work.
+    """Write the corrupted dataset, which does not need the source. Running it again does only the missing work.
 
-    Its anchors' images are copied unchanged, frames of a video as PNG. Members are rendered from them when they are
-    read, or are stored as files with the same pixels.
+    The anchors' images are copied unchanged, and frames of a video become PNG. Members are rendered from them when they
+    are read, or are stored as files with the same pixels.
     """
     say, how = progress or Silent(), options.corrupting()
     photographs = frost_photographs(say) if how.needs_panes else {}
@@ -87,11 +87,11 @@ def vary_corruption(
 
 
 def frost_photographs(say: Progress, *, offline: bool = False) -> dict[str, tuple[str, bytes]]:
-    """Download the photographs of ice for frost once. Return digest and content by their files in a folder."""
+    """Download the photographs of ice for frost once. Return the digest and content of each by its file in a folder."""
     try:
         paths = fetch(FROST, offline=offline, progress=say)
     except CannotDownload as error:
-        raise CannotDownload(f"{error}; or ask for frost_feathers in place of frost, which is rendered") from error
+        raise CannotDownload(f"{error}; or use frost_feathers instead of frost, which needs no download") from error
     return {
         f"{_PANES}/{path.name}": (digest, path.read_bytes())
         for path, digest in zip(paths, FROST.members.values(), strict=True)

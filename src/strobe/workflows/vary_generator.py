@@ -1,4 +1,6 @@
-"""`strobe vary generator`: images of a generator, and the smallest changes of its activations that models get wrong."""
+"""`strobe vary generator`: make images with a generator, and find the smallest changes of its activations that make
+models err.
+"""
 
 import hashlib
 import json
@@ -26,7 +28,7 @@ from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, sear
 from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
-from strobe.workflows.anchor_pictures import is_whole
+from strobe.workflows.anchor_images import is_whole
 from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
@@ -41,16 +43,16 @@ _LARGEST = 1e6
 """The largest accepted magnitude per neuron. Larger ones are meaningless and soon overflow."""
 
 _PATIENCE = 20
-"""How many latents to draw for one image that every model gets right, before a class is given up."""
+"""Number of latents to draw for one image that every model gets right, before a class is skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaryGeneratorOptions:
     """Options of a search. Magnitudes are per neuron (RMS, in standard deviations).
 
-    `most` ends a search, `budget` has the balls of a budget search. An empty `granularity` means all of the generator;
-    `each` means every layer alone. `aim` is untargeted, runner-up or a class. `scale_images` is the number of images
-    that the standard deviations are estimated from.
+    `most` is the limit of a search, and `budget` has the magnitudes of a budget search. An empty `granularity` means
+    all granularities of the generator, and `each` means every layer alone. `aim` is untargeted, runner-up or a class.
+    `scale_images` is the number of images from which the standard deviations are estimated.
     """
 
     granularity: tuple[str, ...] = ()
@@ -77,11 +79,13 @@ class VaryGeneratorOptions:
         for flag, given in (*last, *(("--budget", one) for one in self.budget)):
             expect(0 < given <= _LARGEST, flag, f"above 0, at most {_LARGEST:,.0f}", given)
         if list(self.budget) != sorted(set(self.budget)):
-            raise InvalidValue(f"--budget: expected ascending, each once, got {', '.join(map(str, self.budget))}")
+            raise InvalidValue(
+                f"--budget: expected ascending numbers without repeats, got {', '.join(map(str, self.budget))}"
+            )
         if bool(self.budget) != (self.search == "budget"):
-            raise InvalidValue("--budget and --search budget go together: give both or neither")
+            raise InvalidValue("--budget and --search budget must be used together; use both or neither")
         if self.budget and self.most is not None:
-            raise InvalidValue("--most ends a growing search; with --budget the last ball does: leave it out")
+            raise InvalidValue("--most limits a growing search, and --budget has its own limit; remove --most")
         self.how()
 
     def how(self) -> GeneratorSearchOptions:
@@ -91,19 +95,19 @@ class VaryGeneratorOptions:
         )
 
     def named(self, spec: GeneratorSpec) -> list[str]:
-        """Return the granularities in full. Raise UnknownName for one that the generator lacks."""
-        words = [
+        """Return all requested granularities. Raise UnknownName for a granularity that the generator does not have."""
+        names = [
             one for word in self.granularity or granularities(spec)
             for one in ([f"layer:{place}" for place in range(len(spec.places))] if word == "each" else [word])
         ]  # fmt: skip
-        for word in words:
+        for word in names:
             places_of(spec, word)
-        if len(set(words)) != len(words):
-            raise InvalidValue(f"--granularity: expected each once, got {', '.join(words)}")
-        return words
+        if len(set(names)) != len(names):
+            raise InvalidValue(f"--granularity: expected each granularity once, got {', '.join(names)}")
+        return names
 
     def levels(self, neurons: int) -> tuple[float, ...]:
-        """Return the grid of magnitudes M for so many neurons."""
+        """Return the grid of magnitudes M for this number of neurons."""
         root = math.sqrt(neurons)
         return tuple(one * root for one in self.budget) or levels_of((_MOST if self.most is None else self.most) * root)
 
@@ -113,7 +117,7 @@ def vary_generator(
     destination: Path,
     generator: str,
     models: Sequence[str],
-    wanted: VaryGeneratorOptions,
+    options: VaryGeneratorOptions,
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
@@ -121,33 +125,33 @@ def vary_generator(
 ) -> SearchOutcome:
     """Draw images that every model gets right, search each model in every granularity, and write a dataset.
 
-    A finding counts once it was read back from its file and its target got it wrong. An interrupted command resumes and
-    produces the same folder. `engine` is where models and generator are loaded and searched.
+    A finding counts only if its target gets it wrong when it is read back from its file. An interrupted command resumes
+    and produces the same folder. `engine` is where models and generator are loaded and searched.
     """
     say, load = progress or Silent(), load or LoadOptions()
     with bench_for(models, load, generator, engine or ExecutorOptions(), say) as bench:
-        return _searched_on(bench, destination, wanted, load.batch_size, say)
+        return _searched_on(bench, destination, options, load.batch_size, say)
 
 
 def _searched_on(
-    bench: SearchBench, destination: Path, wanted: VaryGeneratorOptions, batch_size: int | None, say: Progress
+    bench: SearchBench, destination: Path, options: VaryGeneratorOptions, batch_size: int | None, say: Progress
 ) -> SearchOutcome:
     spec = bench.generator()
-    words = wanted.named(spec)
-    classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
+    granularity_names = options.named(spec)
+    classes = [spec.label_space.index(one) for one in options.classes] or list(range(len(spec.label_space)))
     if len(set(classes)) != len(classes):
-        raise InvalidValue(f"--classes: expected each once, got {printable(', '.join(wanted.classes))}")
-    aim = _aimed(spec, wanted.aim)
+        raise InvalidValue(f"--classes: expected each class once, got {printable(', '.join(options.classes))}")
+    aim = _aimed(spec, options.aim)
     if classes == [aim]:
-        raise _nothing_to_aim_at(wanted)
+        raise _nothing_to_aim_at(options)
     victims = bench.victims()
     _refuse_others(victims, spec)
     provenance: dict[str, Any] = {
         "made_by": "strobe vary generator",
         "generator": _described(spec),
         "models": [asdict(victim.target) for victim in victims],
-        "granularity": words,
-        "wanted": {key: value for key, value in asdict(wanted).items() if key != "name"},
+        "granularity": granularity_names,
+        "wanted": {key: value for key, value in asdict(options).items() if key != "name"},
     }
     provenance = _plain(provenance)
     work = SearchWork(destination, "generator-search")
@@ -157,15 +161,15 @@ def _searched_on(
         work.done()
         return SearchOutcome(dataset=old, was_there=True)
     size = batch_size or spec.batch_size
-    scale, sampled = _begun(destination / PLACE, bench, (classes, wanted, size), work, provenance)
+    scale, sampled = _begun(destination / PLACE, bench, (classes, options, size), work, provenance)
     bench.know(_SearchContext(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
-    searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
+    searches = [_search(spec, victim, word, scale, options, aim) for victim in victims for word in granularity_names]
     images = bench.once(_images, size)
     pictures = [
         work.store_input(f"{spec.weights} {key}", image) for key, image in zip(sampled.names, images, strict=True)
     ]
-    name = wanted.name or destination.resolve().name
+    name = options.name or destination.resolve().name
     source = generated_dataset(spec, sampled, pictures, name=name)
     provenance["accepted"] = _plain(sampled.rates)
 
@@ -179,18 +183,18 @@ def _searched_on(
         if sampled.classes[row] != aim
     }
     if not found:
-        raise _nothing_to_aim_at(wanted)
+        raise _nothing_to_aim_at(options)
     found = search_all(
         bench, dataset_of(found), victims, searches, found, work, _searched, say, word="search", size=size
     )
     broken = sum(one.facts.get("broken", False) for one in found.values())
     if broken:
-        say.note(f"searches that met scores which are no numbers: {broken}; each counts as held up to there")
-    found = read_back(bench, dataset_of(found), victims, len(words), found, work, say)
+        say.note(f"{broken} search(es) found scores that are not numbers; each search counts as held up to that point")
+    found = read_back(bench, dataset_of(found), victims, len(granularity_names), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
-    return SearchOutcome(dataset=done, problems=tuple(_short_of(sampled, wanted)))
+    return SearchOutcome(dataset=done, problems=tuple(_short_of(sampled, options)))
 
 
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
@@ -199,27 +203,27 @@ def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
 
 
 def _nothing_to_aim_at(wanted: VaryGeneratorOptions) -> StrobeError:
-    return StrobeError(f"--aim {wanted.aim}: every image is of that class; draw others with --classes")
+    return StrobeError(f"--aim {wanted.aim}: every image is already of that class; choose other classes with --classes")
 
 
 def _refuse_others(victims: Sequence[TargetFacts], spec: GeneratorSpec) -> None:
-    """Refuse models that cannot take the generator's images unchanged, or that have only some of its classes."""
+    """Raise an error for models that cannot take the generator's images unchanged, or lack some of its classes."""
     for victim in victims:
         name, sides = printable(victim.name), victim.input_hw
         if sides != spec.image_hw:
             seen = "x".join(map(str, reversed(sides)))
             made = "x".join(map(str, reversed(spec.image_hw)))
             raise ModelFailed(
-                f"{name}: its input is {seen}, the generator's images are {made}; take a model of that input size, or "
-                f"--image-size {spec.image_hw[0]} where it can have another"
+                f"{name}: its input is {seen}, the generator's images are {made}; use a model with that input size, or "
+                f"--image-size {spec.image_hw[0]} if the model supports it"
             )
         lost = victim.projection.childless
         if lost:
             some = "none" if len(lost) == len(spec.label_space) else f"{len(spec.label_space) - len(lost)}"
             raise ModelFailed(
-                f"{name}: it knows {some} of the generator's {len(spec.label_space)} classes "
-                f"({printable(spec.label_space.name)}), e.g. not {printable(spec.label_space.names[lost[0]])}; take a "
-                "model trained on them, or a generator of what it knows"
+                f"{name}: it has {some} of the generator's {len(spec.label_space)} classes "
+                f"({printable(spec.label_space.name)}); {printable(spec.label_space.names[lost[0]])} is missing, for "
+                "example; use a model trained on these classes, or another generator"
             )
 
 
@@ -229,7 +233,7 @@ def _described(spec: GeneratorSpec) -> dict[str, Any]:
 
 
 def _plain(told: Any) -> Any:
-    """Return the value as JSON would return it."""
+    """Return the value after a round trip through JSON."""
     return json.loads(json.dumps(told))
 
 
@@ -249,10 +253,11 @@ def _begun(
     work: SearchWork,
     provenance: Mapping[str, Any],
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    """Return scale and latents: those of the search begun here, else new ones, which are stored.
+    """Return scale and latents of the search that was started in this folder. For a new search, draw and store them.
 
-    The search of another command is refused before anything is drawn. A new search begins once there are images: if no
-    image is right for all models, nothing remains that would block another command.
+    If the folder has the search of another command, an error is raised before anything is drawn. A new search is
+    recorded once there are images. If no image is right for all models, nothing is recorded, so another command can use
+    the folder.
     """
     is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
     if is_drawn or is_begun:
@@ -269,61 +274,61 @@ def _begun(
 def _begin(
     loaded: LoadedSearch, asked: tuple[Sequence[int], VaryGeneratorOptions, int]
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    classes, wanted, size = asked
-    with loaded.say.task("scale", wanted.scale_images) as advance:
-        scale = scales(loaded.generator, images=wanted.scale_images, seed=wanted.seed, batch=size)
-        advance(wanted.scale_images)
-    return scale, _sampled(loaded.generator, loaded.victims, classes, wanted, size, loaded.say)
+    classes, options, size = asked
+    with loaded.say.task("scale", options.scale_images) as advance:
+        scale = scales(loaded.generator, images=options.scale_images, seed=options.seed, batch=size)
+        advance(options.scale_images)
+    return scale, _sampled(loaded.generator, loaded.victims, classes, options, size, loaded.say)
 
 
 def _sampled(
     generator: LayeredGenerator,
     victims: Sequence[TargetModel],
     classes: Sequence[int],
-    wanted: VaryGeneratorOptions,
+    options: VaryGeneratorOptions,
     size: int,
     say: Progress,
 ) -> Sampled:
     """Draw latents of each class in turn, and keep those whose stored image every model gets right."""
     spec, many = generator.spec, len(classes)
-    share = {label: wanted.images // many + (place < wanted.images % many) for place, label in enumerate(classes)}
-    kept: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
-    drawn, right = dict.fromkeys(classes, 0), {victim.known.name: 0 for victim in victims}
+    share = {label: options.images // many + (place < options.images % many) for place, label in enumerate(classes)}
+    samples: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
+    n_drawn, right = dict.fromkeys(classes, 0), {victim.known.name: 0 for victim in victims}
     accepted = dict.fromkeys(classes, 0)
-    with say.task("latents", wanted.images) as advance:
+    with say.task("latents", options.images) as advance:
         while True:
-            asked = []
+            candidates = []
             for label in classes:
-                first, room = drawn[label], _PATIENCE * share[label] - drawn[label]
-                drawn[label] += max(0, min(share[label] - len(kept[label]), room))
+                first, room = n_drawn[label], _PATIENCE * share[label] - n_drawn[label]
+                n_drawn[label] += max(0, min(share[label] - len(samples[label]), room))
                 key = spec.label_space.ids[label]
-                asked += [(label, f"{key}/{number:05d}") for number in range(first, drawn[label])]
-            if not asked:
+                candidates += [(label, f"{key}/{number:05d}") for number in range(first, n_drawn[label])]
+            if not candidates:
                 break
-            for start in range(0, len(asked), size):
-                some = asked[start : start + size]
-                latents = drawn_latents(spec, wanted.seed, [key for _, key in some])
-                seen = _seen_right(generator, victims, latents, [label for label, _ in some])
+            for start in range(0, len(candidates), size):
+                batch = candidates[start : start + size]
+                latents = drawn_latents(spec, options.seed, [key for _, key in batch])
+                seen = _seen_right(generator, victims, latents, [label for label, _ in batch])
                 for victim, is_right in zip(victims, seen, strict=True):
                     right[victim.known.name] += int(is_right.sum())
                 for place in np.flatnonzero(np.all(seen, axis=0)).tolist():
-                    label, key = some[place]
+                    label, key = batch[place]
                     accepted[label] += 1
-                    kept[label].append((key, latents[place]))
+                    samples[label].append((key, latents[place]))
                     advance(1)
-    total = sum(drawn.values())
-    if not any(kept.values()):
+    total = sum(n_drawn.values())
+    if not any(samples.values()):
         raise StrobeError(
-            f"{printable(spec.name)}: none of {total} images is right for every model "
-            f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); are these models "
-            "of what it draws?"
+            f"{printable(spec.name)}: no image of {total} is classified correctly by every model "
+            f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); do these "
+            "models match the generator?"
         )
-    # In turn, so that the first images cover all classes.
-    rows = [(label, *kept[label][place]) for place in range(max(share.values())) for label in classes
-            if place < len(kept[label])]  # fmt: skip
+    # Classes take turns, so that the first images cover all of them.
+    rows = [(label, *samples[label][place]) for place in range(max(share.values())) for label in classes
+            if place < len(samples[label])]  # fmt: skip
     rates = {
         "drawn": total, "accepted": sum(accepted.values()), "right": right,
-        "by_class": {spec.label_space.ids[label]: [drawn[label], accepted[label]] for label in classes},
+        "by_class": {spec.label_space.ids[label]: [n_drawn[label], accepted[label]] for label in classes},
     }  # fmt: skip
     return Sampled(
         latents=np.stack([latent for _, _, latent in rows]), classes=tuple(label for label, _, _ in rows),
@@ -334,7 +339,7 @@ def _sampled(
 def _seen_right(
     generator: LayeredGenerator, victims: Sequence[TargetModel], latents: NDArray[np.float32], labels: Sequence[int]
 ) -> list[NDArray[np.bool_]]:
-    """Return which of these images each model gets right."""
+    """Return which images each model gets right."""
     torch = require("torch", what="a generator", extra="models")
     image = _plain_pixels(generator, latents, labels)
     out = []
@@ -368,51 +373,56 @@ def _images(loaded: LoadedSearch, size: int) -> list[Image]:
 
 
 def _rates(sampled: Sampled) -> str:
-    """Report in one line how many of the drawn images each model got right."""
+    """Return one line with the share of drawn images that each model got right."""
     rates = sampled.rates
     each = [f"{printable(name)} {many / rates['drawn']:.1%}" for name, many in rates["right"].items()]
     return (
-        f"latents: {rates['drawn']:,} drawn, right for {', '.join(each)}, for all "
+        f"latents: {rates['drawn']:,} drawn; right by {', '.join(each)}, by all models "
         f"{rates['accepted'] / rates['drawn']:.1%}; {len(sampled.names):,} kept"
     )
 
 
-def _short_of(sampled: Sampled, wanted: VaryGeneratorOptions) -> Iterator[str]:
-    """Return a line for each class with too few images."""
+def _short_of(sampled: Sampled, options: VaryGeneratorOptions) -> Iterator[str]:
+    """Return a line for each class that has too few images."""
     by_class = sampled.rates["by_class"]
     for label, (drawn, accepted) in by_class.items():
-        if accepted < wanted.images // len(by_class):
-            yield f"{label}: every model is right on {accepted} of {drawn} images drawn, so there are no more of it"
+        if accepted < options.images // len(by_class):
+            yield (
+                f"{label}: every model is right on only {accepted} of {drawn} drawn images, so this class has "
+                f"fewer images"
+            )
 
 
 def _search(
-    spec: GeneratorSpec, victim: TargetFacts, word: str, scale: list[NDArray[np.float32]], wanted: VaryGeneratorOptions,
-    aim: int | None,
+    spec: GeneratorSpec, victim: TargetFacts, word: str, scale: list[NDArray[np.float32]],
+    options: VaryGeneratorOptions, aim: int | None,
 ) -> GeneratorSearchPlan:  # fmt: skip
     places = places_of(spec, word)
     neurons = int(sum((scale[place] > 0).sum() for place in places))
     layers = tuple(spec.places[place][0] for place in places)
     if not neurons:
-        raise ModelFailed(f"{printable(spec.name)}: nothing in {', '.join(layers)} ever varies, so nothing can change")
+        raise ModelFailed(
+            f"{printable(spec.name)}: the activations of {', '.join(layers)} never vary, so a search cannot change them"
+        )
     digest = hashlib.sha256(b"".join(scale[place].tobytes() for place in places)).hexdigest()[:16]
     return GeneratorSearchPlan(
         target=victim.target, granularity=word, places=places, layers=layers, neurons=neurons,
-        levels=wanted.levels(neurons), how=wanted.how(), generator=spec.name, weights=spec.weights, scale=digest,
-        aim=wanted.aim if aim is None else spec.label_space.ids[aim], strips=wanted.strips, keep=wanted.changes,
+        levels=options.levels(neurons), how=options.how(), generator=spec.name, weights=spec.weights, scale=digest,
+        aim=options.aim if aim is None else spec.label_space.ids[aim], strips=options.strips, keep=options.changes,
     )  # fmt: skip
 
 
-def _searched(loaded: LoadedSearch, victim: TargetModel, one: GeneratorSearchPlan, batch: Batch) -> list[Finding]:
-    """Search one batch of latents. Rows of the source are rows of the latents."""
+def _searched(loaded: LoadedSearch, victim: TargetModel, plan: GeneratorSearchPlan, batch: Batch) -> list[Finding]:
+    """Search one batch of latents. Row numbers of the source are those of the latents."""
     begun: _SearchContext = loaded.context
     sampled, aim, known = begun.sampled, begun.aim, victim.known
-    changing = ChangeableGenerator(loaded.generator, begun.scale, one.places)
+    changing = ChangeableGenerator(loaded.generator, begun.scale, plan.places)
     base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
-    aims = [aim] * len(batch.labels) if one.aim != "runner-up" else _second(victim, batch)
+    aims = [aim] * len(batch.labels) if plan.aim != "runner-up" else _second(victim, batch)
     right = known.truth(batch.labels) if aims[0] is None else ~known.truth([[cast(int, label)] for label in aims])
     found = search_changes(
-        victim.scores, changing, base, right, batch.names, levels=one.levels, options=one.how,
-        strips=[row < one.strips for row in batch.anchors], keep=one.keep,
+        victim.scores, changing, base, right, batch.names, levels=plan.levels, options=plan.how,
+        strips=[row < plan.strips for row in batch.anchors], keep=plan.keep,
         tell=lambda share: loaded.tell(int(share * len(batch.names))),
     )  # fmt: skip
     if aims[0] is None:

@@ -1,4 +1,4 @@
-"""Models that use the boxes of another: find or run the detector, and derive classes or crops from its boxes."""
+"""Models that use the boxes of a detector: find or run the detector, and derive classes or crops from its boxes."""
 
 import hashlib
 import time
@@ -30,7 +30,7 @@ from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_mod
 __all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
 
 _TO_CUT = f"a box of {LEAST_SIDE} pixels or more"
-_OUTSIDE = "is answered outside the classes, and wrong"
+_OUTSIDE = "counts as an answer outside the classes, which is wrong"
 _AT_ONCE = 4096
 """Frames per batch of derived classes."""
 
@@ -38,24 +38,24 @@ _AT_ONCE = 4096
 class Detectors:
     """The detectors that the views of a command use: among its models, in the run, or run only for the views.
 
-    Files of the same command wait in `stage`.
+    Files of the same command are in `stage`.
     """
 
     def __init__(self, dataset: Dataset, run: Run, models: Sequence[RequestedModel], *, stage: Path | None) -> None:
         self._dataset, self._run, self._stage = dataset, run, stage
-        singles = [one for one in models if one.view is None]
-        own = {one.spec: one.name for one in singles} | {one.name: one.name for one in singles}
+        singles = [model for model in models if model.view is None]
+        own = {model.spec: model.name for model in singles} | {model.name: model.name for model in singles}
         held = {*brought_files(run.path), *(brought_files(stage) if stage else ())}
-        here = set(shard_models(run.path)) if run.exists else set()
+        stored_names = set(shard_models(run.path)) if run.exists else set()
         self._name: dict[str, str] = {}
         self.helpers: list[RequestedModel] = []
-        for text in dict.fromkeys(one.view.source for one in models if one.view is not None):
+        for text in dict.fromkeys(model.view.source for model in models if model.view is not None):
             if text in own or text in held:
                 self._name[text] = own.get(text, text)
                 continue
             self._name[text] = text
-            if text in here and not _is_spec(text):
-                continue  # a name from an earlier command: only its stored answers exist
+            if text in stored_names and not _is_spec(text):
+                continue  # only the stored answers of a model of an earlier command exist
             if text != "truth":
                 self.helpers.append(RequestedModel(text, text, helper=True))
 
@@ -70,7 +70,7 @@ class Detectors:
         """
         held = self._run.models(self._dataset, only=[self.name_of(view)], stage=self._stage)[0]
         if held.task is not Task.DETECTION:
-            raise ModelFailed(f"{printable(held.name)}: it is no detector, so it has no boxes to take")
+            raise ModelFailed(f"{printable(held.name)}: it is not a detector, so it has no boxes to use")
         return replace(held, allow_missing=held.file is not None and isinstance(view, BoxesView))
 
 
@@ -85,12 +85,12 @@ def _is_spec(text: str) -> bool:
 
 
 def boxes_held(held: StoredModel, *, every_box: bool) -> BoxAnswers:
-    """Return a detector's boxes, including those of classes that the dataset lacks, if there are any."""
+    """Return a detector's boxes, including boxes of classes outside the dataset."""
     own = held.facts.get("spec", {}).get("label_space")
     same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
     answers = held.load(every_box=every_box and not same)
     if not isinstance(answers, BoxAnswers):
-        raise ModelFailed(f"{printable(held.name)}: it is no detector, so it has no boxes to take")
+        raise ModelFailed(f"{printable(held.name)}: it is not a detector, so it has no boxes to use")
     return answers
 
 
@@ -107,7 +107,7 @@ def derive(
     retry_errors: bool,
     progress: Progress,
 ) -> ModelOutcome:
-    """Derive class answers from stored boxes into a separate store. No model runs."""
+    """Derive class answers from stored boxes and write them to a separate store. No model runs."""
     begin, boxes = time.perf_counter(), boxes_held(held, every_box=view.every_class)
     space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
     facts = {
@@ -146,7 +146,7 @@ def derive(
 
 
 def _identity(held: StoredModel, boxes: BoxAnswers) -> str:
-    """Return what identifies the boxes: the detector's own key, or the imported file."""
+    """Return the facts that identify the boxes: the detector's key, or the imported file."""
     if held.file is None:
         return prediction_key({fact: held.facts[fact] for fact in KEY_FACTS})
     hasher = hashlib.sha256(str(held.facts.get("sha256", "")).encode())
@@ -156,15 +156,15 @@ def _identity(held: StoredModel, boxes: BoxAnswers) -> str:
 
 
 def _covered(n: int, of: int, what: str, without: str) -> str:
-    """Report how many frames have a box, and how the others are treated.
+    """Return one line that states how many frames have a box, and how frames without a box are treated.
 
-    >>> _covered(0, 12, "a box", "is shown whole"), _covered(9, 12, "a box", "is shown whole")
-    ('NONE of 12 frames has a box: each is shown whole', '9 of 12 frames have a box; each of the others is shown whole')
+    >>> _covered(9, 12, "a box", "is used uncropped")
+    '9 of 12 frames have a box; each of the others is used uncropped'
     """
     if n == of:
         return f"all {of} frames have {what}"
     if not n:
-        return f"NONE of {of} frames has {what}: each {without}"
+        return f"NONE of {of} frames has {what}; each {without}"
     return f"{n} of {of} frames have {what}; each of the others {without}"
 
 
@@ -176,26 +176,26 @@ def crops_of(
 ) -> tuple[Crops, NDArray[np.int64]]:
     """Return the crop of each frame, and the frames of sets that count as outside because they have no box."""
     rows = np.unique(dataset.sets.frame).astype(np.int64)
-    found: Boxes | BoxAnswers
+    boxes_found: Boxes | BoxAnswers
     may_lack = np.ones(len(dataset.frames), dtype=bool)
     if view.is_truth:
         if dataset.boxes is None or not len(dataset.boxes.frame):
             raise ModelFailed(
-                f"{printable(dataset.name)} has no boxes for crop:truth; name a detector (crop:strobe-tiny:…), or draw "
-                "them with strobe review --ask box"
+                f"{printable(dataset.name)} has no boxes for crop:truth; use a detector (crop:strobe-tiny:…), or let "
+                "people draw boxes with strobe review --ask box"
             )
-        found = dataset.boxes
+        boxes_found = dataset.boxes
     else:
-        found = boxes_held(detectors.held(view), every_box=True)
-        may_lack = found.scored  # a frame that the detector could not read is not a frame without a box
-    sizes = _sizes(dataset, source, np.intersect1d(rows, found.frame))
+        boxes_found = boxes_held(detectors.held(view), every_box=True)
+        may_lack = boxes_found.scored  # frames that the detector could not read do not count as frames without a box
+    sizes = _sizes(dataset, source, np.intersect1d(rows, boxes_found.frame))
     labels = _right_labels(dataset) if view.picking.pick == "label" else {}
-    boxes = picked(found, view.picking, sizes_wh=sizes, labels=labels)
+    boxes = picked(boxes_found, view.picking, sizes_wh=sizes, labels=labels)
     has_box = np.isfinite(boxes[:, 0])
     outside = rows[~has_box[rows] & may_lack[rows]] if view.without == "outside" else np.zeros(0, dtype=np.int64)
     crops = Crops(boxes=boxes, context=view.picking.context, fit=view.fit)
     said = {"view": view.text, "boxes": crops.digest(dataset.frame_ids())}
-    without = "is shown whole" if view.without == "whole" else _OUTSIDE
+    without = "is used uncropped" if view.without == "whole" else _OUTSIDE
     progress.note(f"{view.text}: {_covered(int(has_box[rows].sum()), len(rows), _TO_CUT, without)}")
     return Crops(boxes=boxes, context=view.picking.context, fit=view.fit, said=said), outside
 
@@ -203,7 +203,7 @@ def crops_of(
 def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return width and height of each frame, (F, 2).
 
-    For these rows, read the frame if the dataset does not record them.
+    If the dataset does not record the size of one of these rows, the frame is read.
     """
     sizes = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.int64)
     for row in rows[(sizes[rows] <= 0).any(axis=1)].tolist():

@@ -1,4 +1,4 @@
-"""Make a worker from its recipe in any process: load the models and open the dataset's frames."""
+"""Make a worker from its spec in any process: load the models and open the dataset's frames."""
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace, Projection
-from strobe.core.ports import Classifier, Detector, FrameSource, Image, Preparation
+from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, Image, Preparation
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.datasets import folder
@@ -28,7 +28,7 @@ from strobe.workflows.sources import frame_source
 __all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
 
 _NOT_SENT = ("label_space", "progress")
-"""Options that are determined again where the model is loaded."""
+"""Options that are determined again on the machine that loads the model."""
 
 
 def worker_spec(
@@ -42,15 +42,18 @@ def worker_spec(
     cores: int | None = None,
     any_classes: Iterable[str] = (),
     known: Mapping[str, ModelSpec] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> WorkerSpec:
-    """Return the recipe of a worker for these models on a dataset folder. `crops` are the parts of frames they see.
+    """Return the spec of a worker for these models on a dataset folder. `crops` has the crop of each frame.
 
-    Your Python files are sent along with the files they name. Other files are named by absolute paths. The worker has
-    `cores` to itself, None for all. Models in `any_classes` may have none of the dataset's classes. `known` has the
-    specs of models that were loaded before.
+    Your Python files are sent with the files that they name. Other files are given by absolute paths. The worker uses
+    `cores` cores, None for all. Models in `any_classes` may have none of the dataset's classes. `known` has the specs
+    of models that were loaded before, and `own` has the load options in which a model differs from the others.
     """
     if dataset.root is None:
-        raise StrobeError(f"{printable(dataset.name)} is in no folder, so no other process can be sent to it")
+        raise StrobeError(
+            f"{printable(dataset.name)} is only in memory, so other processes cannot read it; save it to a folder"
+        )
     specs: dict[str, str] = {}
     for name, spec in models.items():
         specs[name], load = sendable(spec, load)
@@ -58,7 +61,7 @@ def worker_spec(
     return WorkerSpec(
         dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), label_space=dataset.info.label_space,
         models=specs, load=plain, merge=merge, engine=engine, crops=crops, cores=cores,
-        any_classes=frozenset(any_classes), specs=known or {},
+        any_classes=frozenset(any_classes), specs=known or {}, own=own or {},
     )  # fmt: skip
 
 
@@ -74,46 +77,49 @@ def load_runner(
 ) -> Runner:
     """Load a model, by its spec or as a program passed it, with the map to the dataset's classes.
 
-    With `any_classes`, it may have none of them.
+    With `any_classes`, the model may have none of these classes.
     """
     options = replace(load, label_space=label_space)
     model = load_model(spec, options) if live is None else live(options)
     if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
         raise StrobeError(
-            f"{printable(name)}: --backend {load.backend} is for torch's classifiers in float32 whose preprocessing is "
-            "resize, crop and normalise; run this model without it"
+            f"{printable(name)}: --backend {load.backend} only works with torch classifiers in float32 whose "
+            "preprocessing is "
+            "resize, crop and normalise; run this model without --backend"
         )
-    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # it reports its own outcome
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints its own note
     if load.compile and load.progress is not None and not own_words:
-        load.progress.note(f"{printable(name)}: not compiled, it runs as it is: --compile is for torch's classifiers")
+        load.progress.note(
+            f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
+        )
     own = model.spec.label_space
     try:
-        way = projection_between(own, label_space)
+        projection = projection_between(own, label_space)
     except StrobeError:
         if not any_classes:
             raise
-        way = Projection(source=own, target=label_space, children=((),) * len(label_space))
-    return Runner(name=name, model=model, projection=way, merge=merge, made_on=device_kind(model.device))
+        projection = Projection(source=own, target=label_space, children=((),) * len(label_space))
+    return Runner(name=name, model=model, projection=projection, merge=merge, made_on=device_kind(model.device))
 
 
 def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
-    """Return the frames in the engine's fastest form: decoding processes take the source itself.
+    """Return the frames in the form that the engine reads fastest. They are cropped if requested.
 
-    Cropped if requested.
+    Decoding processes receive the source itself.
     """
-    quick = source if engine.decode.processes else quick_source(source)
+    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
     return quick if crops is None else crops.of(quick)
 
 
 def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
-    """Return the rows that already are a model's input: those marked in the dataset, and those cropped for it."""
+    """Return the rows that are already a model's input: those marked in the dataset, and those cropped for it."""
     return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
 class SpecWorker:
-    """A worker that is created on first call and pickles as its recipe, for executors in other processes.
+    """A worker that is created on first call and pickles as its spec, for executors in other processes.
 
-    Models that were described there before are `kept` under their names and not loaded again.
+    Models that were described in that process before are `kept` by name and not loaded again.
     """
 
     def __init__(
@@ -157,71 +163,74 @@ class SpecWorker:
 
 
 def _dataset_of(recipe: WorkerSpec) -> Dataset:
-    """Return the recipe's dataset as this machine sees it."""
+    """Return the spec's dataset, opened on this machine."""
     if not folder.is_dataset(recipe.dataset):
         raise StrobeError(
-            f"{printable(platform.node())} does not see the dataset {printable(recipe.dataset)}: every machine needs "
-            "it under this path; mount it there, or run without this machine"
+            f"{printable(platform.node())} cannot access the dataset {printable(recipe.dataset)}, which every machine "
+            "needs under this path; mount it there, or run without this machine"
         )
     dataset = folder.read(recipe.dataset)
     if dataset.frames_digest() != recipe.frames_digest:
-        raise StrobeError(f"{printable(recipe.dataset)} holds other frames than the work was cut for")
+        raise StrobeError(
+            f"{printable(recipe.dataset)} changed its frames after the command started; run the command again"
+        )
     return dataset
 
 
 def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
-    """Load a model of the recipe here."""
+    """Load a model of the spec in this process."""
     return load_runner(
-        name, recipe.models[name], LoadOptions(**recipe.load), recipe.label_space, merge=recipe.merge,
+        name, recipe.models[name], LoadOptions(**{**recipe.load, **recipe.own.get(name, {})}), recipe.label_space,
+        merge=recipe.merge,
         any_classes=name in recipe.any_classes,
     )  # fmt: skip
 
 
 def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
-    """Return the model. Raise if it differs from the model that was first loaded."""
+    """Return the model. Raise an error if the model differs from the one that was first loaded."""
     name, meant, here = runner.name, recipe.specs.get(runner.name), runner.model.spec
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
         what = "weights" if here.weights != meant.weights else "preprocessing"
         raise StrobeError(
-            f"{printable(name)} has other {what} on {printable(platform.node())} than where it was loaded first; every "
-            "machine needs the same files and packages"
+            f"{printable(name)} has other {what} on {printable(platform.node())} than on the machine that loaded it "
+            "first; every machine needs the same files and packages"
         )
     return runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedModel:
-    """A model on another machine, by its description there: everything except its answers."""
+    """The description of a model on another machine, which cannot answer in this process."""
 
     spec: ModelSpec
     device: str
     lanes: int
     preparation: Preparation | None
 
-    def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Raise: the model is elsewhere."""
+    def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002 (part of the protocol)
+        """Raise an error, because the model is on another machine."""
         self._elsewhere()
 
-    def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Raise: the model is elsewhere."""
+    def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002 (part of the protocol)
+        """Raise an error, because the model is on another machine."""
         self._elsewhere()
 
-    def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002 (the port's signature)
-        """Raise: the model is elsewhere."""
+    def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002 (part of the protocol)
+        """Raise an error, because the model is on another machine."""
         self._elsewhere()
 
     def _elsewhere(self) -> NoReturn:
-        raise StrobeError(f"{printable(self.spec.name)} lies on another machine and is not run here")
+        raise StrobeError(f"{printable(self.spec.name)} is on another machine and cannot run in this process")
 
 
 class ModelDescriber:
-    """Describes the model of a recipe where it is called. The model is loaded there and `kept` for a worker."""
+    """Describes the model of a spec. It is loaded in the process that calls this, and `kept` for a worker."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Runner] = {}
 
     def __call__(self, recipe: WorkerSpec) -> tuple[str, DescribedModel | str]:
-        """Return the name of the recipe's model, and its description or the reason why it cannot run."""
+        """Return the name of the spec's model, and its description or the error if it cannot run."""
         (name,) = recipe.models
         try:
             self.kept[name] = _runner_of(recipe, name)

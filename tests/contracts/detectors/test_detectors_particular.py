@@ -93,7 +93,7 @@ def test_torchvision_classes_come_from_the_weights(tmp_path):
     assert found.spec.label_space.ids == ("background", *THREE.ids)
     with pytest.raises(StrobeError, match="4 classes have no names and the dataset has 1 classes"):
         load(model, LoadOptions(device="cpu", label_space=LabelSpace.of_names("one", ["a"])))
-    with pytest.raises(StrobeError, match="leave --image-size out"):
+    with pytest.raises(StrobeError, match="remove --image-size"):
         load(model, LoadOptions(device="cpu", label_space=THREE, image_size=64))
     with pytest.raises(StrobeError, match="did you mean"):
         load(ModelName("torchvision", "ssdlite320_mobilenet_v2_large", path), LoadOptions(device="cpu"))

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_in_one_line(real, tmp_path):
     settings = path.with_suffix(".json")
     cases = [
         ({"labels": CLASSES, "layuot": "yolov8"}, "unknown setting .* did you mean layout"),
-        ({"labels": CLASSES, "layout": "yolov99"}, "do not tell the layout"),
+        ({"labels": CLASSES, "layout": "yolov99"}, "cannot infer the layout"),
         ({"labels": 7}, "expected a shipped space or a list of names"),
         ({"labels": "coco-8"}, "unknown label space"),
         ({"labels": CLASSES, "fit": "crop"}, "fit: expected one of letterbox"),
@@ -157,7 +157,9 @@ def test_a_detector_of_no_known_layout_is_asked_for_its_layout(real, tmp_path):
     del model.graph.output[:]
     model.graph.output.extend(kept)
     onnx.save(model, path)
-    with pytest.raises(StrobeError, match=r'name it in m.json: \{"task": "detection", "layout": one of') as error:
+    with pytest.raises(
+        StrobeError, match=r'set the layout in m.json: \{"task": "detection", "layout": one of'
+    ) as error:
         load_model(f"onnx:{path}", LoadOptions())
     assert "mean" not in str(error.value)
 
@@ -177,7 +179,7 @@ def test_boxes_that_all_lie_in_the_corner_are_refused_with_the_likely_cause(mode
     path.with_suffix(".json").write_text(json.dumps(settings))
     unsaid = load(str(path), None, LoadOptions())
     scenes = [real.scene(192, 128, box) for box in ((40, 20, 120, 90), (10, 10, 90, 100))]
-    with pytest.raises(StrobeError, match='say "box_units": "normalised" in its JSON') as caught:
+    with pytest.raises(StrobeError, match='set "box_units" to "normalised" or "pixels" in its JSON file') as caught:
         unsaid.forward([unsaid.prepare(image) for image in scenes])
     assert "\n" not in str(caught.value)
     one_by_one = load(str(path), None, LoadOptions())

@@ -123,9 +123,9 @@ def test_biggan_in_steps_is_biggan(case: Any, generator: LayeredGenerator) -> No
     ("text", "said"),
     [
         ("py:{}:broken", "do not compose: step 2 (form) raised"),
-        ("py:{}:grown", "step 1 (image) gave shape (2, 1, 2, 3), expected (2, 3, 6, 6)"),
+        ("py:{}:grown", "step 1 (image) returned shape (2, 1, 2, 3), expected (2, 3, 6, 6)"),
         ("py:{}:nothing", "returned int, expected a generator"),
-        ("py:{}:not_a_number", "step 2 (form) gave numbers that are not finite"),
+        ("py:{}:not_a_number", "step 2 (form) returned values that are not finite"),
         ("py:{}:raising", "do not compose: step 2 (form) raised KeyError: 'no such key' (line"),
         ("py:{}:nobody", "unknown factory"),
         ("py:nowhere.py:make", "no such file"),
@@ -149,7 +149,7 @@ def test_offline_a_named_biggan_says_what_to_do(monkeypatch: pytest.MonkeyPatch,
     from pytorch_pretrained_biggan import file_utils
 
     monkeypatch.setattr(file_utils, "PYTORCH_PRETRAINED_BIGGAN_CACHE", tmp_path)
-    with pytest.raises(StrobeError, match="--offline forbids fetching them; name a folder"):
+    with pytest.raises(StrobeError, match="--offline forbids downloading them; name a folder"):
         load_generator("biggan:biggan-deep-128", LoadOptions(device="cpu", offline=True))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.metrics.detection.jackknife import ap_of_class, drop_between, few_per_class, mean_ap
+from strobe.metrics.detection.jackknife import FEW_VIDEOS, ap_of_class, drop_between, few_per_class, mean_ap
 
 MANY = np.array([40, 30])
 
@@ -61,11 +61,11 @@ def test_where_there_is_no_interval_or_a_mark_it_says_why():
     assert mean_ap(0.5, x, of_class=MANY, n=60).reason is None
     assert "may be too narrow" in mean_ap(0.5, x[:20], of_class=MANY, n=20).reason
     assert "one video only" in mean_ap(0.5, x, of_class=np.array([1, 1, 58, 0]), n=60).reason
-    assert "below ten" in mean_ap(0.5, x[:9], of_class=MANY, n=9).reason
+    assert "at least ten" in mean_ap(0.5, x[:9], of_class=MANY, n=9).reason
     assert "no single video" in mean_ap(1.0, np.ones(60), of_class=MANY, n=60).reason
-    assert "nothing is left" in mean_ap(0.5, np.append(x, np.nan), of_class=MANY, n=60).reason
+    assert "no object is left" in mean_ap(0.5, np.append(x, np.nan), of_class=MANY, n=60).reason
     assert mean_ap(np.nan, x, of_class=MANY, n=60).value is None
-    assert "below five" in ap_of_class(0.5, x, videos=4, n=4).reason
+    assert "at least five" in ap_of_class(0.5, x, videos=4, n=4).reason
     assert ap_of_class(0.5, x, videos=5, n=5).low is not None
     few, whole = ap_of_class(0.5, x, videos=4, n=4), ap_of_class(0.5, x, videos=40, n=40)
     drop = drop_between(whole, few, x, x, n=40)
@@ -92,7 +92,7 @@ def test_videos_of_unequal_size_have_the_freedom_of_as_few_as_they_weigh_like():
     assert even == mean_ap(0.6, x, of_class=MANY, n=240)
     reach = [math.log(part.high / (1 - part.high)) - math.log(0.6 / 0.4) for part in (even, uneven)]
     assert reach[1] / reach[0] == pytest.approx(stats.t.ppf(0.975, 3) / stats.t.ppf(0.975, 59))
-    assert "60 videos of unequal size weigh like 4" in uneven.reason
+    assert "60 videos of unequal size count like 4" in uneven.reason
     classes = [ap_of_class(0.6, x, videos=60, n=240, effective=effective) for effective in (60.0, 4.0)]
     assert classes[0] == ap_of_class(0.6, x, videos=60, n=240)
     assert classes[1].high > classes[0].high
@@ -104,3 +104,15 @@ def test_a_drop_that_no_video_shows_has_no_interval():
     same = drop_between(one, one, x, x, n=60)
     assert (same.value, same.low, same.high) == (0.0, None, None)
     assert "no single video" in same.reason
+
+
+def test_marks_of_few_videos_and_reasons_of_drops():
+    x = np.linspace(0.4, 0.6, 60)
+    assert "only 9 videos show the class: the interval may be too narrow" in ap_of_class(0.5, x, videos=9, n=9).reason
+    assert ap_of_class(0.5, x, videos=10, n=10).reason is None
+    enough = np.linspace(0.4, 0.6, FEW_VIDEOS)
+    assert mean_ap(0.5, enough, of_class=MANY, n=FEW_VIDEOS).reason is None
+    assert mean_ap(0.5, enough[1:], of_class=MANY, n=FEW_VIDEOS - 1).reason is not None
+    few, whole = ap_of_class(0.5, x, videos=4, n=4), ap_of_class(0.5, x, videos=40, n=40)
+    assert drop_between(few, whole, x, x, n=40).reason == few.reason
+    assert "1 video per class" in few_per_class(np.array([1, 1, 0]))

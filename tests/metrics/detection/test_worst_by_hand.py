@@ -10,7 +10,13 @@ from strobe.core.errors import InvalidValue
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import box_iou, ilsvrc_vid_iou, match
 from strobe.metrics.detection.tables import TruthTable
-from strobe.metrics.detection.worst import class_ap, class_ap_without, videos_of_class, worst_frames
+from strobe.metrics.detection.worst import (
+    class_ap,
+    class_ap_without,
+    effective_of_class,
+    videos_of_class,
+    worst_frames,
+)
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
 FAR = (500.0, 500.0, 510.0, 510.0)
@@ -250,3 +256,22 @@ def test_worst_frames_of_no_set_are_refused():
     none = np.zeros(0, dtype=int)
     with pytest.raises(InvalidValue, match="at least one row"):
         worst_frames(np.ones(3), none, none, np.zeros(0), ks=(0,))
+
+
+def test_videos_of_a_class_and_the_curve_without_each_video():
+    """Three videos: two sets of the first, one of each other; the second class is in the last video alone."""
+    truth = truth_of([(0, 0, A), (1, 0, A), (2, 0, A), (3, 0, A), (3, 1, B), (4, 0, A)], n_frames=5)
+    found = found_of([(0, 0, A, 0.9), (1, 0, FAR, 0.8), (2, 0, A, 0.7), (3, 0, A, 0.6), (4, 0, FAR, 0.5)], n_frames=5)
+    matches = match(truth, found)
+    chosen = np.array([[0, 0, 0], [1, 1, 1], [2, 2, 4], [3, 3, 3]])  # the second column repeats the first
+    video = np.array([0, 0, 1, 2])
+    assert videos_of_class(truth, matches[0], chosen, video).tolist() == [[3, 3, 3], [1, 1, 1]]
+    effective = effective_of_class(truth, matches[0], chosen, video)
+    assert effective == pytest.approx(np.array([[16 / 6] * 3, [1.0] * 3]))
+    without = class_ap_without(truth, found, matches, chosen, video)
+    for k in range(3):
+        for left_out in range(3):
+            kept = chosen[video != left_out][:, [k]]
+            one = class_ap(truth, found, matches, kept, interpolation="voc-all-points")[:, 0]
+            assert without[k, :, left_out] == pytest.approx(one, nan_ok=True)
+    assert not np.allclose(without[1, 0], without[2, 0])

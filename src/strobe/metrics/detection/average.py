@@ -1,7 +1,7 @@
-"""Average precision from existing matches: per frame, per class over any choice of frames, and under re-weighting.
+"""Average precision from existing matches, per frame, or per class over any selection of frames with any weights.
 
-Average precision depends only on the true positives and the number of counted detections before each. These numbers
-are counted once instead of sorting again, so a bootstrap draw is a re-weighting of counts.
+Average precision depends only on the true positives and on the number of counted detections before each of them. These
+numbers are counted once, so a bootstrap draw only changes the weights of the counts, without sorting again.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,10 @@ _AFTER = np.append(_RECALLS, np.inf)
 
 
 def _recalls_reached(recall: Floats) -> NDArray[np.int64]:
-    """Return how many of the 101 recalls are ≤ recall; equals np.searchsorted, several times faster on large arrays."""
+    """Return how many of the 101 recalls are ≤ recall.
+
+    For large arrays, this is several times faster than np.searchsorted.
+    """
     place = (recall * 100.0).astype(np.int64)
     # The product is rounded, so the guess may be off by one in either direction.
     place -= _RECALLS[place] > recall
@@ -43,7 +46,10 @@ def _recalls_reached(recall: Floats) -> NDArray[np.int64]:
 
 
 def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolation) -> Floats:
-    """Return AP of each group. Hits are sorted by group and rank; `rank` counts detections up to each hit, from 1."""
+    """Return AP of each group.
+
+    Hits are sorted by group and rank; `rank` is the number of detections up to and including each hit.
+    """
     value = np.full(len(wanted), np.nan)
     value[wanted > 0] = 0.0
     if not len(group):
@@ -54,7 +60,8 @@ def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolat
     start = np.maximum.accumulate(np.where(opens, place, 0))
     hits = (place - start + 1).astype(np.float64)
     envelope = hits / rank
-    # Highest precision from here to the end of the group, by doubling steps: exact, unlike an offset per group.
+    # This is the highest precision from here to the end of the group. Doubling steps are exact, unlike an offset per
+    # group.
     longest, step = int(hits.max()), 1
     while step < longest:
         same = group[step:] == group[:-step]
@@ -72,7 +79,7 @@ def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolat
 
 
 def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolation: Interpolation) -> Floats:
-    """Return AP of every frame (F,) from rows sorted by frame and score: hits, counted rows, wanted objects."""
+    """Return AP of every frame (F,) from hits, counted rows and wanted objects, with rows sorted by frame and score."""
     spared = np.concatenate(([0], np.cumsum(~counts)))
     rows = np.flatnonzero(hit)
     start = np.searchsorted(frame, frame[rows])
@@ -82,19 +89,21 @@ def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolat
 def frame_ap(
     truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
-    """Return AP of each single frame, (F,): one pooled curve over the classes of the matching, mean over overlaps.
+    """Return AP of each single frame, (F,).
 
-    NaN if there are no objects to find, 0 if there are some and none was found.
+    It comes from one curve pooled over the matched classes, as the mean over overlaps.
+
+    AP is NaN if there are no objects to find, and 0 if there are objects and none was found.
     """
     starts = found.starts()
     total = np.zeros(found.n_frames)
-    for one in matches:
-        frame = found.frame[one.found]
-        rank = one.found - starts[frame] + 1
-        if one.counts is not None:
-            spared = np.concatenate(([0], np.cumsum(~one.counts)))
-            rank = rank - (spared[one.found] - spared[starts[frame]])
-        wanted = np.bincount(truth.frame[one.wanted], minlength=found.n_frames)
+    for matching in matches:
+        frame = found.frame[matching.found]
+        rank = matching.found - starts[frame] + 1
+        if matching.counts is not None:
+            spared = np.concatenate(([0], np.cumsum(~matching.counts)))
+            rank = rank - (spared[matching.found] - spared[starts[frame]])
+        wanted = np.bincount(truth.frame[matching.wanted], minlength=found.n_frames)
         total += _grouped_ap(frame, rank, wanted, interpolation)
     return total / len(matches)
 
@@ -102,7 +111,7 @@ def frame_ap(
 def frame_class_ap(
     truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
-    """Return each frame's mean AP over its classes, (F,), as pycocotools on one image. NaN as in frame_ap."""
+    """Return each frame's mean AP over its classes, (F,), as pycocotools gives for one image; NaN as in frame_ap."""
     n_frames, n_classes = found.n_frames, found.n_classes
     total = np.zeros(n_frames)
     for one in matches:
@@ -117,25 +126,25 @@ def frame_class_ap(
     return total / len(matches)
 
 
-def _ranks_in_groups(found: BoxAnswers, one: Matches, present: Ints) -> tuple[Ints, Ints]:
-    """Return each hit's group (an index into `present`) and its rank in frame and class, sorted by both."""
-    hit = np.zeros(len(found), dtype=bool)
-    hit[one.found] = True
-    frame = found.frame[one.found].astype(np.int64)
-    keys = np.unique(frame * found.n_classes + found.label[one.found])
-    frames = np.zeros(found.n_frames, dtype=bool)
+def _ranks_in_groups(answers: BoxAnswers, matching: Matches, present: Ints) -> tuple[Ints, Ints]:
+    """Return each hit's group (an index into `present`) and its rank in frame and class, sorted by group and rank."""
+    hit = np.zeros(len(answers), dtype=bool)
+    hit[matching.found] = True
+    frame = answers.frame[matching.found].astype(np.int64)
+    keys = np.unique(frame * answers.n_classes + answers.label[matching.found])
+    frames = np.zeros(answers.n_frames, dtype=bool)
     frames[frame] = True
-    rows = np.flatnonzero(frames[found.frame] if one.counts is None else frames[found.frame] & one.counts)
-    key = found.frame[rows].astype(np.int64) * found.n_classes + found.label[rows]
-    if found.n_frames * found.n_classes <= 4 * len(found) + 4096:
-        # If it is small, a table of all groups is several times faster than a search.
-        wanted = np.zeros(found.n_frames * found.n_classes, dtype=bool)
+    rows = np.flatnonzero(frames[answers.frame] if matching.counts is None else frames[answers.frame] & matching.counts)
+    key = answers.frame[rows].astype(np.int64) * answers.n_classes + answers.label[rows]
+    if answers.n_frames * answers.n_classes <= 4 * len(answers) + 4096:
+        # If there are few groups, a table of all groups is several times faster than a search.
+        wanted = np.zeros(answers.n_frames * answers.n_classes, dtype=bool)
         wanted[keys] = True
-        some = np.flatnonzero(wanted[key])
+        kept = np.flatnonzero(wanted[key])
     else:
         place = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
-        some = np.flatnonzero(keys[place] == key) if len(keys) else np.zeros(0, dtype=np.int64)
-    order = some[np.argsort(key[some], kind="stable")]
+        kept = np.flatnonzero(keys[place] == key) if len(keys) else np.zeros(0, dtype=np.int64)
+    order = kept[np.argsort(key[kept], kind="stable")]
     key, rows = key[order], rows[order]
     rank = np.arange(len(key)) - np.searchsorted(key, key) + 1
     keep = hit[rows]
@@ -180,7 +189,10 @@ class CurveIndex:
 
 
 def _weighted_ap(hit: Floats, passed: Floats, objects: Floats, interpolation: Interpolation) -> Floats:
-    """Return AP (B,) of one class from the weight of each hit and of the detections since the last hit, both (H, B)."""
+    """Return AP (B,) of one class.
+
+    The inputs, both (H, B), are the weight of each hit and the weight of the detections since the last hit.
+    """
     if not len(hit):
         return np.zeros(len(objects))
     hits, until = np.cumsum(hit, axis=0), np.cumsum(passed, axis=0)
@@ -202,7 +214,7 @@ def curve_index(truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints
     place[frames] = np.arange(len(frames))
     n_classes, n_used = found.n_classes, len(frames)
     chosen = one.wanted & (place[truth.frame] >= 0)
-    wanted = sparse.csr_matrix(
+    n_objects = sparse.csr_matrix(
         (np.ones(int(chosen.sum())), (truth.label[chosen], place[truth.frame[chosen]])), shape=(n_classes, n_used)
     )
     hits = one.found[place[found.frame[one.found]] >= 0]
@@ -230,15 +242,15 @@ def curve_index(truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints
     bucket = np.concatenate(buckets) if buckets else np.zeros(0, dtype=np.int64)
     before = sparse.csr_matrix((np.ones(len(bucket)), (bucket, place[found.frame[passing]])), shape=(len(hits), n_used))
     return CurveIndex(
-        bounds=bounds, frame_of_hit=place[found.frame[hits]], before=before, wanted=wanted, n_frames=n_used
+        bounds=bounds, frame_of_hit=place[found.frame[hits]], before=before, wanted=n_objects, n_frames=n_used
     )
 
 
 def _next_hit(value: Floats, row: Ints, hit_value: Floats, hit_row: Ints) -> NDArray[np.int64]:
-    """Return the index of the first hit at or after each detection, in the order of (value, row) of the hits."""
+    """Return the index of the first hit at or after each detection; hits are ordered by (value, row)."""
     place = np.searchsorted(hit_value, value)
     tied = np.flatnonzero(hit_value[np.minimum(place, len(hit_value) - 1)] == value)
-    # Equal scores: a run of equal hits is identified by its start, and rows decide within it.
+    # A run of hits with equal scores is identified by its start, and rows decide within the run.
     span = int(max(row.max(initial=0), hit_row.max(initial=0))) + 1
     run = np.searchsorted(hit_value, hit_value)
     place[tied] = np.searchsorted(run * span + hit_row, place[tied] * span + row[tied])

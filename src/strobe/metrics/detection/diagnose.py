@@ -1,6 +1,6 @@
 """Why a frame's AP is low: the kind of every false positive and missed object, and the AP gained by fixing it.
 
-The kind of a false positive follows from its overlap with the objects of its frame. *Enough* is the overlap used for
+The overlap of a false positive with the objects of its frame determines its kind. *Enough* is the overlap used for
 scoring, and *some* is at least 0.1. The first kind that fits applies:
 
 - duplicate: enough with an object of its class, which another detection found;
@@ -40,13 +40,13 @@ class Diagnosis:
 
     @property
     def main(self) -> NDArray[np.int64]:
-        """The kind whose fix gains most, an index into KINDS, (N,); −1 if none gains anything."""
+        """The kind whose fix gains most AP, as an index into KINDS, (N,); −1 if no fix gains AP."""
         rounded = np.round(self.gain, 9)
         return np.where(rounded.max(axis=1) > 0, rounded.argmax(axis=1), -1)
 
     @property
     def present(self) -> Bools:
-        """The kinds whose fix would gain something, (N, 6)."""
+        """The kinds of error whose fix would raise AP, (N, 6)."""
         return np.asarray(np.round(self.gain, 9) > 0)
 
 
@@ -61,9 +61,9 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose each of these frames (rows) by its pooled AP; `enough` (G,) is the overlap required of each object.
 
-    Fixing a classification or localization error turns its best-scored detection on a missed object into a true
-    positive and removes the rest. Fixing both, duplicate or background removes the false positives. Fixing missed
-    removes the missed objects from the objects to find.
+    Fixing classification or localization errors turns the best-scored such detection on each missed object into a true
+    positive and removes the other such detections. Fixing *both*, *duplicate* or *background* removes the false
+    positives. Fixing *missed* removes the missed objects from the objects to find.
     """
     part = _FrameSlice(truth, found, one, frames)
     n_frames = len(frames)
@@ -99,7 +99,10 @@ def diagnose(
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Return each detection's object with the largest overlap (an index into the part's objects), and the overlap."""
+    """For each detection, the object with the largest overlap, and whether this overlap is *enough* or *some*.
+
+    `target` is an index into the slice's objects.
+    """
 
     target: NDArray[np.int64]
     enough: Bools
@@ -107,7 +110,7 @@ class _Best:
 
 
 class _FrameSlice:
-    """Return some frames of both tables, renumbered, and every pair of a detection and an object of its frame."""
+    """Some frames of both tables, renumbered, and every pair of a detection and an object of the same frame."""
 
     def __init__(self, truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> None:
         place = np.full(found.n_frames, -1, dtype=np.int64)
@@ -139,13 +142,13 @@ class _FrameSlice:
         return np.bincount(self.frame_of_object[wanted], minlength=self.n_frames)
 
     def best(self, same: bool, enough: Floats) -> _Best:
-        """Return, for each detection, the wanted object of its own class, or of others, with the largest overlap."""
+        """Return each detection's wanted object with the largest overlap, in its own class or in other classes."""
         pairs = np.flatnonzero((self.same == same) & self.of_wanted & (self.overlap > 0))
         pairs = pairs[np.lexsort((self.overlap[pairs], self.detection[pairs]))]
         n = len(self.rows)
-        target, overlap, asked = np.zeros(n, dtype=np.int64), np.zeros(n), np.ones(n)
+        target, overlap, required = np.zeros(n, dtype=np.int64), np.zeros(n), np.ones(n)
         # The last write wins, which is the largest overlap.
         target[self.detection[pairs]] = self.target[pairs]
         overlap[self.detection[pairs]] = self.overlap[pairs]
-        asked[self.detection[pairs]] = enough[self.objects[self.target[pairs]]]
-        return _Best(target, (overlap >= asked) & (overlap > 0), overlap >= SOME_OVERLAP)
+        required[self.detection[pairs]] = enough[self.objects[self.target[pairs]]]
+        return _Best(target, (overlap >= required) & (overlap > 0), overlap >= SOME_OVERLAP)

@@ -1,4 +1,4 @@
-"""95 % intervals of mAP, AP and their drops, from leaving out each video once.
+"""95 % intervals of mAP, AP and their drops, computed by leaving out each video once.
 
 A percentile bootstrap of mAP is biased upwards, because pooled precision is a ratio and a draw has fewer distinct
 videos. The delete-one-video jackknife on the logit scale is centred on the value, includes it, and needs no random
@@ -27,44 +27,49 @@ FEW_VIDEOS = 50
 FEW_PER_CLASS = 20
 """Below this number of videos per class, mAP itself is higher than it would be with many."""
 
-NOTHING_THERE = "nothing is to be found in these frames"
-NO_SPREAD = "no single video changes the value, so nothing says how far it may be off"
-ONE_DECIDES = "without one of the videos nothing is left to be found"
+NOTHING_THERE = "these frames contain no object to find"
+NO_SPREAD = "no single video changes the value, so its uncertainty is unknown"
+ONE_DECIDES = "without one of the videos, no object is left to find"
 
 
 def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int, effective: float | None = None) -> Estimate:
-    """Return mAP with its interval; `without` (G,) leaves out each video, `of_class` counts the videos of each class.
+    """Return mAP with its interval.
 
-    The `effective` number of videos, (Σm)²/Σm² over the sets of each, gives the degrees of freedom. The default is
-    the number of all videos.
+    `without` (G,) is mAP without each video, and `of_class` is the number of videos per class.
+
+    The `effective` number of videos, (Σm)²/Σm² for videos of m sets, gives the degrees of freedom. The default is the
+    number of all videos.
 
     >>> mean_ap(0.5, np.tile([0.49, 0.51], 30), of_class=np.array([60]), n=60).text()
     '50.0 [35.1, 64.9]'
     """
     videos = len(without)
     if videos < LEAST_VIDEOS:
-        return _estimate(value, without, videos, n, refused=f"only {videos} video(s): mAP has no interval below ten")
+        return _estimate(
+            value, without, videos, n, refused=f"only {videos} video(s): an interval of mAP needs at least ten"
+        )
     marks = []
     weigh = videos if effective is None else effective
     if videos < FEW_VIDEOS:
         marks.append(f"only {videos} videos: the interval may be too narrow")
     elif weigh < FEW_VIDEOS:
-        marks.append(f"{videos} videos of unequal size weigh like {weigh:.3g}: the interval may be too narrow")
+        marks.append(f"{videos} videos of unequal size count like {weigh:.3g}: the interval may be too narrow")
     if 2 * int((of_class == 1).sum()) > int((of_class > 0).sum()):
         marks.append("most classes are in one video only: the interval may be too narrow")
     return _estimate(value, without, videos, n, effective=weigh, mark="; ".join(marks) or None)
 
 
 def ap_of_class(value: float, without: Floats, *, videos: int, n: int, effective: float | None = None) -> Estimate:
-    """Return AP of one class with its interval; `videos` show the class, `without` (G,) leaves out each video.
+    """Return AP of one class with its interval.
 
-    `effective` is the equivalent number of videos of equal size.
+    `videos` is the number of videos that show the class, and `without` (G,) is AP without each video. `effective` is
+    the equivalent number of videos of equal size.
     """
     refused = None
     if videos < LEAST_OF_CLASS:
-        refused = f"only {videos} video(s) show the class: its AP has no interval below five"
+        refused = f"only {videos} video(s) show the class: an interval of its AP needs at least five"
     elif len(without) < LEAST_VIDEOS:
-        refused = f"only {len(without)} videos: AP has no interval below ten"
+        refused = f"only {len(without)} videos: an interval of AP needs at least ten"
     mark = f"only {videos} videos show the class: the interval may be too narrow" if videos < LEAST_VIDEOS else None
     return _estimate(value, without, videos, n, effective=effective, refused=refused, mark=mark)
 
@@ -90,8 +95,8 @@ def _estimate(
     centre = float(np.clip(value, 1 / (2 * videos), 1 - 1 / (2 * videos)))
     freedom = max((videos if effective is None else effective) - 1, LEAST_FREEDOM)
     reach = stdtrit(freedom, 1 - ALPHA / 2) * spread / (centre * (1 - centre))
-    # A value beyond the limits of the centre extends the interval on its side, so no end equals the value, except at
-    # 0 and 1.
+    # If the centre was clipped, the interval is extended on the side of the value, so no end equals the value, except
+    # at 0 and 1.
     low = float(expit(min(logit(centre), logit(value)) - reach))
     high = float(expit(max(logit(centre), logit(value)) + reach))
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=mark)
@@ -137,7 +142,9 @@ def standard_error(without: Floats) -> float:
 
 
 def few_per_class(of_class: Ints) -> str | None:
-    """Return the caution for mAP if classes have few videos, `of_class` (C,); None if the median is at least twenty.
+    """Return the caution for mAP if classes have few videos.
+
+    `of_class` (C,) is the number of videos of each class. The result is None if the median is at least twenty.
 
     >>> few_per_class(np.array([30, 40, 0]))
     """
@@ -146,6 +153,6 @@ def few_per_class(of_class: Ints) -> str | None:
         return None
     middle = float(np.median(shown))
     return (
-        f"{middle:g} video{'' if middle == 1 else 's'} per class (median): mAP itself reads higher with few, so "
-        "compare it only with figures of data of this size; intervals are for such data too"
+        f"{middle:g} video{'' if middle == 1 else 's'} per class (median): with few videos mAP itself is higher, so "
+        "compare it only with mAP on data of this size; its interval also holds for such data"
     )

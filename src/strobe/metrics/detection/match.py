@@ -1,11 +1,13 @@
-"""Match detections to objects: done once for all frames, and used by every aggregate.
+"""Match detections to objects, once for all frames; every aggregate uses these matches.
 
 The rule is that of pycocotools (`COCOeval.evaluateImg`). Within a frame and class, detections choose in the order of
-their scores. Each takes the object with the largest overlap among those that are free and overlap enough; an ordinary
-object comes before an ignored one. Equal overlaps go to the later object. Crowd regions are never used up.
+their scores. Each detection takes the object with the largest overlap among the free objects that overlap enough. An
+ordinary object takes precedence over an ignored object. Equal overlaps go to the later object. A crowd region can be
+matched any number of times.
 
-This order of choice is the same for every object, so the outcome is the one stable matching. It is found for all
-frames at once: each detection proposes to its best object, an object keeps its first proposal, the others move on.
+This order of choice is the same for every object, so the outcome is the one stable matching. The matching is found for
+all frames at once. Each detection proposes to its best object, and each object keeps the proposal of the first
+detection in score order. The other detections then propose to their next object.
 """
 
 from dataclasses import dataclass
@@ -49,7 +51,8 @@ class Matches:
 def box_iou(a: Floats, b: Floats, *, crowd: Bools | None = None) -> Floats:
     """Return the overlap of each box of `a` (N, 4) with the same row of `b` (N, 4), xyxy.
 
-    It is intersection over union or, for `crowd`, intersection over the area of `a`. Zero if they do not overlap.
+    The overlap is intersection over union or, for `crowd`, intersection over the area of `a`. The result is zero if the
+    boxes do not overlap.
 
     >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 4.0]])).tolist()
     [0.5]
@@ -84,10 +87,10 @@ def match(
     max_dets: int = 100,
     area_range: tuple[float, float] | None = None,
 ) -> tuple[Matches, ...]:
-    """Match every frame, once per overlap (one result for the ILSVRC-VID rule).
+    """Match every frame, and return one result per required overlap (a single result for the ILSVRC-VID rule).
 
-    `max_dets` applies per frame and class. Objects outside `area_range` (pixels, both ends included) are ignored, as
-    are unmatched detections outside it. For localization pass `truth.merged()` and `found.merged()`.
+    `max_dets` applies per frame and class. Objects and unmatched detections outside `area_range` (pixels, both ends
+    included) are ignored. For localization pass `truth.merged()` and `found.merged()`.
     """
     expect(truth.n_frames == found.n_frames, "match", "tables of the same frames", (truth.n_frames, found.n_frames))
     expect(truth.n_classes == found.n_classes, "match", "the same classes", (truth.n_classes, found.n_classes))
@@ -95,15 +98,15 @@ def match(
     ignored = truth.crowd
     if area_range is not None:
         ignored = ignored | (truth.area < area_range[0]) | (truth.area > area_range[1])
-    asked: list[Floats]
+    required: list[Floats]
     if iou == "ilsvrc-vid":
-        asked = [ilsvrc_vid_iou(truth.xyxy)]
+        required = [ilsvrc_vid_iou(truth.xyxy)]
     else:
         expect(len(iou) > 0 and all(0 < one <= 1 for one in iou), "iou", "overlaps in (0, 1]", iou)
         # As in pycocotools: at 1.0 a perfect box must not be lost to rounding.
-        asked = [np.full(len(truth), min(one, 1 - 1e-10)) for one in iou]
+        required = [np.full(len(truth), min(one, 1 - 1e-10)) for one in iou]
     beyond = _beyond_max_dets(found, max_dets)
-    least = asked[0] if len(asked) == 1 else np.min(asked, axis=0)
+    least = required[0] if len(required) == 1 else np.min(required, axis=0)
     detection, target, overlap = _pairs(truth, found, least, beyond)
     order = _by_preference(detection, target, overlap, ignored)
     detection, target, overlap = detection[order], target[order], overlap[order]
@@ -112,8 +115,8 @@ def match(
         area = (found.xyxy[:, 2] - found.xyxy[:, 0]) * (found.xyxy[:, 3] - found.xyxy[:, 1])
         outside = (area < area_range[0]) | (area > area_range[1])
     results = []
-    for limit in asked:
-        enough = overlap >= limit[target] if len(asked) > 1 else slice(None)
+    for limit in required:
+        enough = overlap >= limit[target] if len(required) > 1 else slice(None)
         kept = _settle(detection[enough], target[enough], truth.crowd)
         chooser, choice = detection[enough][kept], target[enough][kept]
         spared = ignored[choice]
@@ -127,38 +130,38 @@ def match(
     return tuple(results)
 
 
-def _beyond_max_dets(found: BoxAnswers, max_dets: int) -> Bools | None:
+def _beyond_max_dets(answers: BoxAnswers, max_dets: int) -> Bools | None:
     """Return the detections after the first max_dets of their frame and class; None if there are none."""
-    starts = found.starts()
+    starts = answers.starts()
     crowded = np.diff(starts) > max_dets
     if not crowded.any():
         return None
     rows = np.flatnonzero(np.repeat(crowded, np.diff(starts)))
-    key = found.frame[rows].astype(np.int64) * found.n_classes + found.label[rows]
+    key = answers.frame[rows].astype(np.int64) * answers.n_classes + answers.label[rows]
     order = np.argsort(key, kind="stable")
     sorted_key = key[order]
     rank = np.arange(len(order)) - np.searchsorted(sorted_key, sorted_key)
-    beyond = np.zeros(len(found), dtype=bool)
+    beyond = np.zeros(len(answers), dtype=bool)
     beyond[rows[order[rank >= max_dets]]] = True
     return beyond if beyond.any() else None
 
 
 def _pairs(
-    truth: TruthTable, found: BoxAnswers, least: Floats, beyond: Bools | None
+    truth: TruthTable, answers: BoxAnswers, least: Floats, beyond: Bools | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Return every (detection, object of its frame and class, overlap) with enough overlap, sorted by detection.
 
-    It processes blocks of frames, so that memory does not grow with the number of pairs.
+    Frames are processed in blocks, so that memory does not grow with the number of pairs.
     """
-    starts = found.starts()
+    starts = answers.starts()
     truth_starts = np.searchsorted(truth.frame, np.arange(truth.n_frames + 1))
     detections, targets, overlaps = [], [], []
     first = 0
-    while first < found.n_frames:
+    while first < answers.n_frames:
         last = int(np.searchsorted(starts, starts[first] + _PAIRS_AT_ONCE, side="right")) - 1
-        last = min(max(last, first + 1), found.n_frames)
+        last = min(max(last, first + 1), answers.n_frames)
         rows, objects = slice(starts[first], starts[last]), slice(truth_starts[first], truth_starts[last])
-        key = _group(found.frame[rows], found.label[rows], first, found.n_classes)
+        key = _group(answers.frame[rows], answers.label[rows], first, answers.n_classes)
         object_key = _group(truth.frame[objects], truth.label[objects], first, truth.n_classes)
         per_group = np.bincount(object_key, minlength=(last - first) * truth.n_classes)
         before = np.cumsum(per_group) - per_group
@@ -171,7 +174,7 @@ def _pairs(
         step = np.arange(len(detection)) - np.repeat(np.cumsum(options) - options, options)
         target = before[key[detection]] + step + objects.start
         detection += rows.start
-        a, b = np.take(found.xyxy, detection, axis=0), np.take(truth.xyxy, target, axis=0)
+        a, b = np.take(answers.xyxy, detection, axis=0), np.take(truth.xyxy, target, axis=0)
         touch = np.flatnonzero(
             (np.minimum(a[:, 2], b[:, 2]) > np.maximum(a[:, 0], b[:, 0]))
             & (np.minimum(a[:, 3], b[:, 3]) > np.maximum(a[:, 1], b[:, 1]))
@@ -193,9 +196,11 @@ def _group(frame: Ints, label: Ints, first: int, n_classes: int) -> NDArray[np.i
 
 
 def _by_preference(detection: Ints, target: Ints, overlap: Floats, ignored: Bools) -> NDArray[np.int64]:
-    """Return the order by detection, then ordinary objects first, then overlap, then the later object.
+    """Return the order of pairs by preference.
 
-    Pairs are already sorted by detection and few detections have a choice, so only those are sorted.
+    It is by detection, then ordinary before ignored objects, then by overlap, then the later object first.
+
+    Pairs are already sorted by detection. Few detections have a choice, so only their pairs are sorted.
     """
     order = np.arange(len(detection))
     same = detection[1:] == detection[:-1]

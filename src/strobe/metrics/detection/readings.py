@@ -1,8 +1,8 @@
 """Check the box format and class order of predictions against the true objects.
 
-A reading is a form (corners, corner and size, centre and size), an order (x or y first) and a scale. If another
-reading fits the objects far better than the assumed one, the boxes are in that reading. Likewise for classes: if
-boxes fit objects but rarely name their class, the classes are in another order.
+A reading is a form (corners, corner and size, centre and size), an order (x or y first) and a scale. If another reading
+fits the objects far better than the assumed reading, the boxes are in that other reading. If boxes fit objects but
+rarely name the right class, the classes are in another order.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,8 +40,8 @@ _PURE = 0.8
 class BoxSample:
     """Predicted boxes (N, 4) on some frames with objects.
 
-    Each box comes with the first object of its frame (N, 4), its frame's index in the sample (N,), and the width and
-    height of the image (N, 2), zero if unknown. In addition there is each frame's first row (F,).
+    Each box has the first object of its frame (N, 4), its frame's index in the sample (N,), and the width and height of
+    the image (N, 2), zero if unknown. The sample also has each frame's first row (F,).
     """
 
     box: Floats
@@ -81,7 +81,7 @@ class BoxSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misread:
-    """A reading that fits far better than the assumed one: its description, and the median overlap of both."""
+    """A reading that fits far better than the assumed reading: its description, and the median overlaps of both."""
 
     text: str
     fit: float
@@ -100,7 +100,7 @@ def misread(sample: BoxSample, form: str) -> Misread | None:
     if sample.n_frames < _LEAST_FRAMES or taken > _GOOD:
         return None
     found = [Misread(text=text, fit=round(sample.fit(xyxy), 2), taken=taken) for text, xyxy in _readings(sample, form)]
-    best = max(found, key=lambda one: one.fit)  # the first of equals is the simplest
+    best = max(found, key=lambda one: one.fit)  # of equally good readings, the first is the simplest
     return best if best.fit > _GOOD and taken < _WORSE * best.fit else None
 
 
@@ -135,12 +135,12 @@ def _scale(xyxy: Floats, true: Floats) -> tuple[float, float] | None:
     return None if 0.9 < x < 1.1 and 0.9 < y < 1.1 else (x, y)
 
 
-def _on(frame: Ints, some: Ints, score: Floats) -> NDArray[np.int64]:
-    """Return the rows on some of the frames, by frame, the most confident first."""
-    if not len(frame) or not len(some):
+def _on(frame: Ints, frames: Ints, score: Floats) -> NDArray[np.int64]:
+    """Return the rows of some frames, sorted by frame and then from the most to the least confident."""
+    if not len(frame) or not len(frames):
         return np.zeros(0, dtype=np.int64)
-    wanted = np.zeros(int(max(frame.max(), some.max())) + 2, dtype=bool)
-    wanted[some] = True
+    wanted = np.zeros(int(max(frame.max(), frames.max())) + 2, dtype=bool)
+    wanted[frames] = True
     rows = np.flatnonzero(wanted[frame])  # −1 indexes the last slot, which is never wanted
     return np.asarray(rows[np.lexsort((-score[rows], frame[rows]))])
 
@@ -148,12 +148,15 @@ def _on(frame: Ints, some: Ints, score: Floats) -> NDArray[np.int64]:
 def named_objects(
     xyxy: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return some objects that a box fits (IoU above one half) and the most confident such box: rows of both."""
-    some = np.arange(0, len(true_frame), max(1, len(true_frame) // _OBJECTS))
-    order = _on(frame, true_frame[some], score)
-    starts, ends = (np.searchsorted(frame[order], true_frame[some], side=side) for side in ("left", "right"))
+    """Return the rows of some objects that a box fits, and the rows of the most confident fitting boxes.
+
+    A box fits if its IoU is above one half.
+    """
+    sample = np.arange(0, len(true_frame), max(1, len(true_frame) // _OBJECTS))
+    order = _on(frame, true_frame[sample], score)
+    starts, ends = (np.searchsorted(frame[order], true_frame[sample], side=side) for side in ("left", "right"))
     boxes, objects = [], []
-    for row, start, end in zip(some.tolist(), starts.tolist(), ends.tolist(), strict=True):
+    for row, start, end in zip(sample.tolist(), starts.tolist(), ends.tolist(), strict=True):
         mine = order[start:end]
         fits = np.flatnonzero(box_iou(xyxy[mine], np.broadcast_to(true_xyxy[row], (len(mine), 4))) > _FITS)
         if len(fits):
@@ -164,9 +167,10 @@ def named_objects(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassOrder:
-    """The classes of boxes that fit objects: the share that is right, and the share right after the best renaming.
+    """How many boxes that fit objects have the right class: the share as given, and after the best renaming.
 
-    The renaming maps each answer to the class it is mostly given to; the pairs are listed most frequent first.
+    The renaming maps each answer to the class of object that receives it most often; the most frequent pairs come
+    first.
     """
 
     n: int
@@ -200,7 +204,7 @@ def class_order(answer: Ints, said: Ints, true: Ints) -> ClassOrder:
     classes, label = np.unique(true, return_inverse=True)
     table = np.zeros((len(words), len(classes)), dtype=np.int64)
     np.add.at(table, (word, label), 1)
-    # Each class once: an answer given to every object maps to one class, not to all of them.
+    # Each class is used once: an answer given to every object maps to one class, not to all classes.
     means, free = [], table.copy()
     while free.max() > 0:
         a, b = np.unravel_index(int(free.argmax()), free.shape)

@@ -18,10 +18,10 @@ def _box_area(xyxy: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthTable:
-    """True objects, one row each, sorted by frame and then by label: create one with `TruthTable.of`.
+    """True objects, one row each, sorted by frame and then by label. Create a table with `TruthTable.of`.
 
-    `crowd` marks regions that are neither required nor penalised (pycocotools' iscrowd). `area` is the object's area
-    in pixels, or the box's area if nothing better is known. `track` identifies an object through its video, −1 if
+    `crowd` marks regions that are neither required nor penalised (pycocotools' iscrowd). `area` is the object's area in
+    pixels, or the box's area if nothing better is known. `track` identifies an object throughout its video; −1 if
     unknown.
     """
 

@@ -1,4 +1,4 @@
-"""Tracked objects along a set: lost and found again, box jitter, score swing."""
+"""Follow tracked objects through a set: objects lost and found again, box jitter and score swing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,14 @@ __all__ = ["TrackFigures", "track_figures"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackFigures:
-    """One entry per (set, track) with at least two frames of the set in which to find it; all arrays are (T,).
+    """One entry per (set, track) that can be found in at least two frames of the set; all arrays are (T,).
 
-    `flickers` marks objects found, then lost, then found again, over the frames in which they can be found;
-    `can_flicker` needs three such frames. `flips` is the share of neighbouring frames (indices that differ by one)
-    between which it changes from found to lost or back. `jitter` is the mean of 1 − IoU between neighbouring
-    detections, each relative to the object's own box, so that the object's motion does not count. `swing` is the
-    highest minus the lowest score over the frames where it is found. NaN if there is nothing to measure.
+    `flickers` marks objects found, then lost, then found again, over the frames in which they can be found.
+    `can_flicker` marks objects with at least three such frames. `flips` is the share of neighbouring frames (indices
+    that differ by one) between which the object changes from found to lost or back. `jitter` is the mean of 1 − IoU
+    between neighbouring detections, each relative to the object's own box, so that the object's motion does not count.
+    `swing` is the highest minus the lowest score over the frames in which the object is found. A value is NaN if it
+    cannot be measured.
     """
 
     set: NDArray[np.int64]
@@ -104,7 +105,7 @@ def _share(total: NDArray[Any], n: Ints) -> Floats:
 
 
 def _comes_back(run: Ints, seen: Bools, n_runs: int) -> Bools:
-    """Return whether a run has an unseen frame between two seen ones."""
+    """Return whether a sequence has an unseen frame between two seen frames."""
     place = np.arange(len(run))
     first, last = np.full(n_runs, len(run)), np.full(n_runs, -1)
     np.minimum.at(first, run[seen], place[seen])
@@ -113,8 +114,8 @@ def _comes_back(run: Ints, seen: Bools, n_runs: int) -> Bools:
     return np.bincount(run[between], minlength=n_runs) > 0
 
 
-def _relative(truth: TruthTable, found: BoxAnswers, thing: Ints, finder: Ints) -> Floats:
+def _relative(truth: TruthTable, answers: BoxAnswers, thing: Ints, finder: Ints) -> Floats:
     """Return the box that found each object, in units of the object's own box (0, 0, 1, 1)."""
-    box, mine = found.xyxy[finder[thing]], truth.xyxy[thing]
+    box, mine = answers.xyxy[finder[thing]], truth.xyxy[thing]
     corner, size = mine[:, :2], mine[:, 2:] - mine[:, :2]
     return np.concatenate([(box[:, :2] - corner) / size, (box[:, 2:] - corner) / size], axis=1)

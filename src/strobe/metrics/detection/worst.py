@@ -33,16 +33,16 @@ class Worst:
 
     @property
     def undefined(self) -> NDArray[np.int64]:
-        """The number of sets without any frame with objects to find within each k, (K,)."""
+        """For each k, the number of sets in which no frame within k has objects to find, (K,)."""
         return np.asarray(np.isnan(self.ap).sum(axis=0), dtype=np.int64)
 
 
 def worst_frames(ap: Floats, set_of_row: Ints, frame: Ints, distance: Floats, *, ks: Sequence[float]) -> Worst:
-    """Return the frame with the lowest AP of each set, including the anchor, for every k of `ks` (|distance| ≤ k).
+    """Return, for every k of `ks`, the frame with the lowest AP in each set (|distance| ≤ k), including the anchor.
 
-    `ap` (F,) is per frame. Frames with NaN are never chosen; if all are NaN, the anchor is. The other columns describe
-    set rows; every set has its anchor at distance 0. Ties after rounding to 1e-9 go to the smallest |distance|, then
-    to the earlier frame.
+    `ap` (F,) is the AP of each frame. Frames with NaN are never chosen; if all are NaN, the anchor is chosen. The other
+    columns describe set rows; every set has its anchor at distance 0. Ties after rounding to 1e-9 go to the smallest
+    |distance|, then to the earlier frame.
 
     >>> ap = np.array([0.5, 0.2, 0.2, np.nan])
     >>> worst = worst_frames(ap, np.zeros(4, int), np.arange(4), np.array([0.0, 1.0, -1.0, 2.0]), ks=(0, 1, 2))
@@ -82,7 +82,9 @@ def class_ap(
     *,
     interpolation: Interpolation = "coco-101",
 ) -> Floats:
-    """Return AP of every class over the chosen frames (S, K), mean over overlaps: (C, K), NaN if no objects to find.
+    """Return AP of every class over the chosen frames (S, K), as the mean over overlaps: (C, K).
+
+    NaN if there are no objects to find.
 
     A frame chosen by two sets counts twice.
     """
@@ -109,8 +111,9 @@ def class_ap_without(
     """Return AP of every class with each video left out: (K, C, G). The chosen frames (S, K) do not change.
 
     `video_of_set` (S,) is in 0…G−1. Leaving a video out re-weights existing matches. These values serve to estimate a
-    spread, so they are whole areas by default. COCO's mean over 101 recalls moves in steps of a hundredth, which one
-    video of many rarely causes, so a jackknife of it would miss the spread of a single class.
+    spread, so by default they are whole areas under the curve. COCO's mean over 101 recalls moves in steps of a
+    hundredth, and leaving out one of many videos rarely causes a step. A jackknife of this mean would therefore miss
+    the spread of a single class.
     """
     n_videos = int(video_of_set.max()) + 1
     out = np.empty((chosen.shape[1], found.n_classes, n_videos))
@@ -119,15 +122,15 @@ def class_ap_without(
             out[k] = out[k - 1]
             continue
         frames, place = np.unique(chosen[:, k], return_inverse=True)
-        whole = np.bincount(place, minlength=len(frames)).astype(np.float64)
+        weight_all = np.bincount(place, minlength=len(frames)).astype(np.float64)
         indexes = [curve_index(truth, found, one, frames) for one in matches]
         for begin in range(0, n_videos, _VIDEOS_AT_ONCE):
-            some = slice(begin, min(begin + _VIDEOS_AT_ONCE, n_videos))
-            weights = np.repeat(whole[:, None], some.stop - begin, axis=1)
-            sets = np.flatnonzero((video_of_set >= begin) & (video_of_set < some.stop))
+            videos = slice(begin, min(begin + _VIDEOS_AT_ONCE, n_videos))
+            weights = np.repeat(weight_all[:, None], videos.stop - begin, axis=1)
+            sets = np.flatnonzero((video_of_set >= begin) & (video_of_set < videos.stop))
             np.subtract.at(weights, (place[sets], video_of_set[sets] - begin), 1.0)
             total = sum((index.ap(weights, interpolation=interpolation) for index in indexes), start=np.zeros(()))
-            out[k, :, some] = total / len(matches)
+            out[k, :, videos] = total / len(matches)
     return out
 
 

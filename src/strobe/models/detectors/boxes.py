@@ -66,7 +66,7 @@ class PlacementPreparation:
         return np.ascontiguousarray(pixels[..., ::-1]) if self.bgr else pixels, placement
 
     def prepare_input(self, image: Image) -> tuple[Image, Placement]:
-        """Return an image of that size unchanged. Any other image is fitted whole."""
+        """Return an image of that size unchanged. Any other image is resized to fit without cropping."""
         return self.prepare(image)
 
 
@@ -75,8 +75,8 @@ def place(
 ) -> tuple[Image, Placement]:
     """Return the image at the input's size (bilinear), and its placement.
 
-    Scales are the actual ones. Rounding to whole pixels can make the horizontal and vertical scales differ slightly,
-    and boxes are mapped back by each.
+    The placement has the actual scales. Rounding to whole pixels can make the horizontal and vertical scales differ
+    slightly, and boxes are mapped back with the scale of each axis.
     """
     height, width = image.shape[:2]
     expect(height > 0 and width > 0, "image", "at least one pixel", image.shape)
@@ -115,7 +115,7 @@ def cxcywh_to_xyxy(boxes: NDArray[Any]) -> Floats:
 def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
     """Return the boxes to keep, best first: those that no better box overlaps by more than `iou`.
 
-    Ties keep their order.
+    Boxes with equal scores keep their order.
     """
     order = np.argsort(-score, kind="stable")
     boxes = xyxy[order]
@@ -136,7 +136,9 @@ def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
 
 
 def class_nms(xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, most: int) -> NDArray[np.int64]:
-    """Run non-maximum suppression within each class on the best 3,000 boxes. Returns at most `most`, best first."""
+    """Run non-maximum suppression within each class on the best 3,000 boxes. Returns at most `most` boxes, best
+    first.
+    """
     best = np.argsort(-score, kind="stable")[:3000]
     # Offsetting each class prevents overlaps between classes, so one pass handles all of them.
     span = float(np.abs(xyxy).max(initial=0.0)) * 2 + 1

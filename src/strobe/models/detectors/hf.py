@@ -1,6 +1,6 @@
-"""transformers' detectors, from the hub or a folder: DETR and relatives, RT-DETR, YOLOS:
+"""transformers' detectors, from the hub or a folder: `hf:facebook/detr-resnet-50`.
 
-`hf:facebook/detr-resnet-50`.
+Supports DETR and related models, RT-DETR and YOLOS.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class HfDetector(TorchDetector):
         self._processor = processor
 
     def prepare(self, image: Image) -> tuple[Any, tuple[int, int]]:
-        """Run one image alone through the model's processor, because a batch would be padded to the largest."""
+        """Run one image alone through the model's processor, because a batch would be padded to its largest image."""
         return through(self._processor, image, tensors="pt"), (image.shape[0], image.shape[1])
 
     def _same_size(self, prepared: list[tuple[Any, tuple[int, int]]]) -> Iterator[Detections]:
@@ -61,7 +61,7 @@ def load(model: ModelName, options: LoadOptions) -> HfDetector:
     if not hasattr(processor, "post_process_object_detection"):
         raise ModelFailed(f"{text}: its processor {type(processor).__name__} cannot turn outputs into boxes")
     if options.image_size is not None:
-        raise ModelFailed(f"{text}: transformers' detectors keep their own size; leave --image-size out")
+        raise ModelFailed(f"{text}: transformers' detectors keep their own input size; remove --image-size")
     in_float32(model, options)
     kind, state = transformers.AutoModelForObjectDetection, state_of(model, options)
     if state is None and options.pretrained:

@@ -35,7 +35,7 @@ _CORNER = 2.0
 
 
 class OnnxDetector:
-    """An ONNX session, its input shape and its layout. `sure`: the box units were given explicitly."""
+    """An ONNX session, its input shape and its layout. `sure` is True if the box units were given explicitly."""
 
     lanes = 1  # the runtime parallelises a forward itself
 
@@ -78,15 +78,17 @@ class OnnxDetector:
         answers = self._session.run(None, {self._input.name: self._input_of(pixels)})
         arrays, facts, out = dict(zip(names, answers, strict=True)), self._facts, []
         for image, placement in enumerate(placements):
-            found = layouts.decode(
+            candidates = layouts.decode(
                 facts["layout"], arrays, image, size_hw=self._size_hw, box_order=facts["box_order"],
                 box_units=facts["box_units"], least=facts["score_threshold"],
             )  # fmt: skip
-            self._check_units(found)
-            found = layouts.suppress(found, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"])
-            label = found.label - facts["label_offset"]
+            self._check_units(candidates)
+            candidates = layouts.suppress(
+                candidates, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"]
+            )
+            label = candidates.label - facts["label_offset"]
             known = (label >= 0) & (label < len(self.spec.label_space))
-            out.append(detections(found.xyxy[known], label[known], found.score[known], placement=placement))
+            out.append(detections(candidates.xyxy[known], label[known], candidates.score[known], placement=placement))
         return out
 
     def _check_units(self, found: layouts.Candidates) -> None:
@@ -97,8 +99,8 @@ class OnnxDetector:
         self._cornered += not self._sure
         if self._cornered > 1:
             raise ModelFailed(
-                f"{printable(self.spec.name)}: all its boxes lie within {_CORNER:.0f} pixels of the input's corner, as "
-                'normalised ones do: say "box_units": "normalised" in its JSON, or "pixels" if it is right so'
+                f"{printable(self.spec.name)}: all its boxes are within {_CORNER:.0f} pixels of the input's corner, so "
+                'they may be normalised; set "box_units" to "normalised" or "pixels" in its JSON file'
             )
 
 
@@ -114,29 +116,29 @@ def is_detector(path: Path, options: LoadOptions) -> bool:
 def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     """Load the detector from an ONNX file."""
     path, name = file_of(model), printable(model.plain)
-    said = settings_of(path, options)
-    unknown = next((key for key in said if key not in layouts.KEYS), None)
+    settings = settings_of(path, options)
+    unknown = next((key for key in settings if key not in layouts.KEYS), None)
     if unknown is not None:
         raise UnknownName(f"setting of {name}", unknown, layouts.KEYS)
     session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
-    layout = said.get("layout") or layouts.guess_layout(outputs)
+    layout = settings.get("layout") or layouts.guess_layout(outputs)
     if layout not in list(layouts.LAYOUTS):  # may be any JSON value
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
-            f"{name}: outputs {printable(described)} do not tell the layout; "
-            f"if it is a detector, name it in {path.with_suffix('.json').name}: "
+            f"{name}: cannot infer the layout from the outputs {printable(described)}; "
+            f"if it is a detector, set the layout in {path.with_suffix('.json').name}: "
             f'{{"task": "detection", "layout": one of {", ".join(layouts.LAYOUTS)}, "labels": "coco-80" or names}}'
         )
-    facts = layouts.facts_of(name, layout, said) | {"size": layouts.input_size(name, session, said, options)}
+    facts = layouts.facts_of(name, layout, settings) | {"size": layouts.input_size(name, session, settings, options)}
     spec = detector_spec(
         model,
-        label_space=_labels({**_own_labels(session), **said}, layout, outputs, model.plain, options),
+        label_space=_labels({**_own_labels(session), **settings}, layout, outputs, model.plain, options),
         weights=digest_of_onnx(path),
         preprocessing=facts,
         batch_size=options.batch_size or 8,
     )
-    return OnnxDetector(session, spec, device=device, sure="box_units" in said)
+    return OnnxDetector(session, spec, device=device, sure="box_units" in settings)
 
 
 def _own_labels(session: Any) -> dict[str, list[str]]:
@@ -166,5 +168,6 @@ def _labels(
     if extra is not None and isinstance(shape[extra[0]], int):
         return detector_space(name, shape[extra[0]] - extra[1], dataset=options.label_space)
     raise ModelFailed(
-        f'{printable(name)}: which classes? name them in its JSON: {{"labels": "coco-80"}} or a list of names'
+        f'{printable(name)}: its classes are unknown; name them in its JSON file: {{"labels": "coco-80"}} or a list of '
+        "names"
     )

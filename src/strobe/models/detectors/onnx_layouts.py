@@ -128,7 +128,7 @@ def decode(
 def _decoded(
     layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int], box_order: str, least: float
 ) -> Candidates:
-    """Return the same in the file's own units."""
+    """Return one image's boxes in the file's own units."""
     arrays = list(outputs.values())
     if layout in ("yolov5", "yolov8", "yolox", "end2end"):
         rows = np.asarray(arrays[0][image], dtype=np.float64)
@@ -240,5 +240,5 @@ def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOp
     if isinstance(size, int):
         size = [size, size]
     if not (isinstance(size, list) and len(size) == 2 and all(isinstance(one, int) and one > 0 for one in size)):
-        raise ModelFailed(f"{name}: its input has no fixed size; give one with --image-size or in its JSON")
+        raise ModelFailed(f"{name}: its input has no fixed size; set it with --image-size or in its JSON file")
     return [int(one) for one in size]

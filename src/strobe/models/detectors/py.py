@@ -48,7 +48,10 @@ class FunctionDetector:
         """Return the function's detections, highest score first."""
         answers = self._function(list(prepared))
         if len(answers) != len(prepared):
-            raise ModelFailed(f"{self.spec.name}: {len(answers)} answers for {len(prepared)} images; one each, please")
+            raise ModelFailed(
+                f"{self.spec.name}: the function returned {len(answers)} answers for {len(prepared)} images, expected "
+                "one per image"
+            )
         return [self._one(answer) for answer in answers]
 
     def _one(self, answer: Answer) -> Detections:
@@ -59,7 +62,7 @@ class FunctionDetector:
         if (xyxy.shape, label.shape, score.shape) != ((n, 4), (n,), (n,)):
             raise ModelFailed(f"{self.spec.name}: expected xyxy (N, 4), label (N,), score (N,), got {shapes}")
         if n and not 0 <= label.min() <= label.max() < len(self.spec.label_space):
-            raise ModelFailed(f"{self.spec.name}: labels outside 0–{len(self.spec.label_space) - 1}")
+            raise ModelFailed(f"{self.spec.name}: returned labels outside 0–{len(self.spec.label_space) - 1}")
         return detections(xyxy, label.astype(np.int64), score)
 
 
@@ -68,7 +71,8 @@ def detector(
 ) -> FunctionDetector:
     """Wrap the function as a detector. `classes` are names in label order, or a shipped space (coco-80, …).
 
-    `weights` is any text that changes when the answers do (a version, a digest). It defaults to the function's source.
+    `weights` is any text that changes whenever the answers change (a version, a digest). It defaults to the function's
+    source.
     """
     label_space = space(classes) if isinstance(classes, str) else named_space(name, [str(one) for one in classes])
     if not weights:

@@ -1,4 +1,4 @@
-"""Find out which classes a detector's label numbers stand for."""
+"""Determine the classes of a detector's label numbers."""
 
 from collections.abc import Sequence
 

@@ -14,14 +14,15 @@ from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, PlacementPreparation
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
+from strobe.models.provider import Provider
 from strobe.models.weights import digest_of_state, load_into, read_state
 
-__all__ = ["NETWORKS", "TinyDetector", "detector_of", "load", "network"]
+__all__ = ["NETWORKS", "PROVIDER", "TinyDetector", "detector_of", "load", "network"]
 
 _LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
 
 NETWORKS = ("strobe-tiny", "strobe-net-boxes")
-"""Grid networks that `strobe train detector` trains. The second is shipped without weights."""
+"""Grid networks that `strobe train detector` trains. The second network is shipped without weights."""
 
 _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-boxes"}
 """Detectors shipped with weights, and the network of each (docs/background.md)."""
@@ -60,13 +61,14 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector:
 
     device, name = torch_setup(options).device, model.name
     if name not in _SHIPPED and model.weights is None:
-        raise ModelFailed(f"{name}: it comes without weights; train it (strobe train detector …) and write {name}@FILE")
+        raise ModelFailed(f"{name}: it has no weights yet; train it (strobe train detector …) and write {name}@FILE")
     shipped = resources.files("strobe.models.detectors") / "data" / f"{name}.safetensors"
     with resources.as_file(shipped) as inside:
         path = model.weights or inside
         if not path.is_file():
             raise ModelFailed(
-                f"{name}: no weights at {printable(path)}; make them with strobe train detector -m strobe-tiny -o OUT"
+                f"{name}: there are no weights at {printable(path)}; make them with strobe train detector -m "
+                "strobe-tiny -o OUT"
             )
         label_space, state = label_space_of(path), read_state(path, trust=options.trust)
     module = network(_SHIPPED.get(name, name), len(label_space))
@@ -99,3 +101,15 @@ def detector_of(
         batch_size=batch_size,
     )  # fmt: skip
     return TinyDetector(module, spec, device=device)
+
+
+PROVIDER = Provider(
+    load=load,
+    what="bundled detectors for the synthetic world",
+    example="strobe-tiny",
+    package="torch",
+    extra="models",
+    bundled=("strobe-tiny", "strobe-ground-boxes", "strobe-net-boxes"),
+    settings=("batch_size",),
+    detector="strobe.models.detectors.trainable:grid_start",
+)

@@ -116,7 +116,10 @@ class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 def _begin_empty(logits: nn.Conv2d, distances: nn.Conv2d) -> None:
-    """Initialise the bias to "empty". Almost every cell is, and background would dominate the first steps otherwise."""
+    """Initialise the bias to "empty".
+
+    Almost every cell is empty, and background would otherwise dominate the first steps.
+    """
     nn.init.constant_(logits.bias, -4.0)
     nn.init.constant_(distances.bias, 1.0)
 
@@ -132,7 +135,9 @@ def label_space_of(path: Path) -> LabelSpace:
     """Return the classes stored in the file's header."""
     header = read_header(path)
     if header is None:
-        raise InvalidFile(path, "not weights of strobe-tiny or its kin", hint="make them with strobe train detector")
+        raise InvalidFile(
+            path, "not the weights of strobe-tiny or a related detector", hint="make them with strobe train detector"
+        )
     return header.label_space
 
 

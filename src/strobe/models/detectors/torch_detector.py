@@ -45,6 +45,14 @@ class TorchDetector:
         """Return the image prepared by the preparation."""
         return image if self.preparation is None else self.preparation.prepare(image)
 
+    def prepare_on_device(self, frames: Any) -> list[Any] | None:
+        """Return the frames of a tensor on the device, (N, height, width, 3), one by one, if no other preparation is
+        needed.
+        """
+        if type(self).prepare is not TorchDetector.prepare or self.preparation != AsDecoded():
+            return None
+        return list(frames)
+
     def prepare_input(self, image: Image) -> Any:
         """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
         return self.prepare(image)
@@ -61,13 +69,13 @@ class TorchDetector:
         import torch
 
         shapes = [tuple((one[0] if isinstance(one, tuple) else one).shape) for one in prepared]
-        found: dict[int, Detections] = {}
+        detections_of: dict[int, Detections] = {}
         # One image size at a time: in a mixed batch the smaller images are padded, and padding changes boxes.
         for shape in dict.fromkeys(shapes):
             places = [place for place, one in enumerate(shapes) if one == shape]
             with torch.inference_mode(), self._stream():
-                found |= zip(places, self._same_size([prepared[place] for place in places]), strict=True)
-        return [found[place] for place in range(len(prepared))]
+                detections_of |= zip(places, self._same_size([prepared[place] for place in places]), strict=True)
+        return [detections_of[place] for place in range(len(prepared))]
 
     def _same_size(self, prepared: list[Any]) -> Iterable[Detections]:
         """Return the detections for prepared images of one size."""
@@ -77,6 +85,8 @@ class TorchDetector:
         """Return images of one size on the device, (N, height, width, 3), 8 bits."""
         import torch
 
+        if any(isinstance(image, torch.Tensor) for image in images):  # some may come from the CPU
+            return torch.stack([torch.as_tensor(image, device=self.device) for image in images])
         batch = torch.empty((len(images), *images[0].shape), dtype=torch.uint8, pin_memory=self._cuda)
         np.stack(images, out=batch.numpy())
         return batch.to(self.device, non_blocking=True)
@@ -95,9 +105,9 @@ class TorchDetector:
 
 
 def in_float32(model: ModelName, options: LoadOptions) -> None:
-    """Raise ModelFailed if a detector is asked for another precision than it supports."""
+    """Raise ModelFailed if the options request a precision other than float32."""
     if options.precision not in ("auto", "float32"):
-        raise ModelFailed(f"{printable(model.text)}: detectors run in float32; leave --precision out")
+        raise ModelFailed(f"{printable(model.text)}: detectors run in float32; remove --precision")
 
 
 def detector_spec(

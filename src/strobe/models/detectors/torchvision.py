@@ -38,7 +38,9 @@ class TorchvisionDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
-    """Load the detector with published weights (a tag after / selects), your own weights, or random ones in tests."""
+    """Load the detector with published weights (selected by a tag after /), your own weights, or random weights in
+    tests.
+    """
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
     architecture, chosen = published(model, models.list_models(module=detection), what="detector")
@@ -90,7 +92,7 @@ def sized(transform: Any, size: int | None, model: ModelName) -> Any:
     if size is None:
         return transform
     if transform.fixed_size is not None:
-        said = f"its input is always {transform.fixed_size}; leave --image-size out"
+        said = f"its input size is always {transform.fixed_size}; remove --image-size"
         raise ModelFailed(f"{printable(model.text)}: {said}")
     transform.max_size = round(transform.max_size * size / transform.min_size[-1])
     transform.min_size = (size,)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from strobe.core import late
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
@@ -14,10 +15,11 @@ from strobe.models.detectors import torchvision as of_torchvision
 from strobe.models.detectors.spaces import with_background
 from strobe.models.header import write_weights
 from strobe.models.options import LoadOptions, ModelName
-from strobe.models.registry import load_model, parse
+from strobe.models.providers import PROVIDERS
+from strobe.models.registry import MODELS, load_model, parse
 from strobe.models.weights import digest_of_state
 
-__all__ = ["DetectorStart", "detector_start"]
+__all__ = ["DetectorStart", "detector_start", "grid_start", "torchvision_start"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,16 +55,25 @@ def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, 
         if not isinstance(loaded, Detector) or loaded.spec.task != "detection":
             raise ModelFailed(f"{printable(text)}: not a detector; choose a recipe for classifiers")
     torch.manual_seed(seed)
-    if model.plain in tiny.NETWORKS:
-        return _tiny(model, label_space, loaded)
-    if model.provider == "torchvision":
-        return _torchvision(model, label_space, options, loaded)
-    raise ModelFailed(f"{printable(text)}: cannot be trained here; take strobe-tiny or a detector of torchvision:")
+    provider = MODELS.provider_of(model)
+    if not provider.detector:
+        raise _untrainable(model)
+    start: DetectorStart = late.load(provider.detector)(model, label_space, options, loaded)
+    return start
 
 
-def _tiny(model: ModelName, label_space: LabelSpace, loaded: Any) -> DetectorStart:
+def _untrainable(model: ModelName) -> ModelFailed:
+    schemes = [scheme for scheme, one in PROVIDERS.working().items() if one.detector]
+    able = " or ".join([tiny.NETWORKS[0], *(f"a detector of {scheme}:" for scheme in schemes)])
+    return ModelFailed(f"{printable(model.text)}: strobe cannot train this detector; choose {able}")
+
+
+def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:  # noqa: ARG001 (every start's signature)
+    """Return the start of a grid network."""
     from strobe.models.detectors.tiny_net import save
 
+    if model.plain not in tiny.NETWORKS:
+        raise _untrainable(model)
     network = tiny.network(model.plain, len(label_space))
     new_head = _kept(network, loaded, label_space, label_space)
 
@@ -79,7 +90,8 @@ def _tiny(model: ModelName, label_space: LabelSpace, loaded: Any) -> DetectorSta
     )  # fmt: skip
 
 
-def _torchvision(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
+def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
+    """Return the start of a detector of torchvision."""
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
     architecture = model.name.partition("/")[0]

@@ -15,9 +15,10 @@ from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import AsDecoded
+from strobe.models.provider import Provider
 from strobe.models.weights import digest_of_state
 
-__all__ = ["UltralyticsDetector", "load"]
+__all__ = ["PROVIDER", "UltralyticsDetector", "load"]
 
 _LOW_SCORE, _NMS_IOU, _MOST, _SIZE = 0.001, 0.7, 300, 640
 
@@ -46,7 +47,7 @@ class UltralyticsDetector:
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
         """Return each image's detections, highest score first.
 
-        Runs one image at a time, as batches letterbox differently.
+        Runs one image at a time, because batches are letterboxed differently.
         """
         out = []
         for image in prepared:
@@ -62,9 +63,9 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
     text, file = printable(model.text), model.weights or Path(model.name)
     is_pickle = file.suffix == ".pt"
     if is_pickle and file.is_file() and not options.trust:
-        raise ModelFailed(f"{text}: .pt files run code when read; pass --trust if you know who made it")
+        raise ModelFailed(f"{text}: .pt files run code when read; pass --trust if you trust its author")
     if is_pickle and not file.is_file() and options.offline:
-        raise CannotDownload(f"{text}: no such file, and --offline forbids fetching it")
+        raise CannotDownload(f"{text}: there is no such file, and --offline forbids downloading it")
     if options.offline:
         os.environ.setdefault("YOLO_OFFLINE", "true")  # the library checks for a network connection at import
     library = require("ultralytics", what=model.text, extra="ultralytics")
@@ -81,3 +82,15 @@ def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
         batch_size=options.batch_size or 8,
     )  # fmt: skip
     return UltralyticsDetector(network, spec, device=torch_setup(options).device, size=size)
+
+
+PROVIDER = Provider(
+    load=load,
+    what="ultralytics' YOLO detectors",
+    example="ultralytics:yolo11n.pt",
+    package="ultralytics",
+    extra="ultralytics",
+    settings=("image_size", "batch_size"),
+    is_file=True,
+    downloads=True,
+)

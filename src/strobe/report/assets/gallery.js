@@ -41,11 +41,11 @@ const startGallery = () => {
       .map((set) => ({ set, model: modelFor(set) }))
       .filter((entry) => entry.model >= 0);
     const n = shown.list.length;
-    let text = n ? `${n} of the ${data.sets.length} ${many} in this gallery` : `No ${one} in this gallery is like that.`;
+    let text = n ? `${n} of the ${data.sets.length} ${many} in this gallery` : `No ${one} in this gallery matches.`;
     if (filters.model.value !== "" && filters.status.value) {
       const model = Number(filters.model.value);
       const all = data.counts[model][filters.status.value];
-      text += `${n ? ". " : " "}In the whole data ${data.models[model]} ${WORDS[filters.status.value].replace(/^(wrong|right)/, "is $1")} ${data.still ? "on" : "in"} ${all} of ${data.n_sets} ${many}.`;
+      text += `${n ? ". " : " "}In the whole dataset, ${data.models[model]} ${WORDS[filters.status.value].replace(/^(wrong|right)/, "is $1")} ${data.still || filters.status.value === "holds" ? "on" : "in"} ${all} of ${data.n_sets} ${many}.`;
     }
     $("count").textContent = text;
     fillCards();
@@ -131,7 +131,7 @@ const startGallery = () => {
     try { id = decodeURIComponent(found[1]); } catch { return; }
     const place = () => shown.list.findIndex(({ set }) => set.id === id);
     if (!data.sets.some((set) => set.id === id)) {
-      $("count").textContent = `The ${one} ${id} is not in this gallery of ${data.sets.length}; strobe report --gallery N shows more.`;
+      $("count").textContent = `The ${one} ${id} is not among the ${data.sets.length} in this gallery. Use strobe report --gallery N to show more.`;
     } else {
       if (place() < 0) { for (const select of Object.values(filters)) select.value = ""; filter(); }
       choose(place());

@@ -31,7 +31,7 @@
   const move = () => {
     const share = Number(pick.way.value) / 100;
     const percent = Math.round(100 * share);
-    pick.way.setAttribute("aria-valuetext", percent === 0 ? "nothing" : percent === 100 ? "found" : `${percent} % of the way`);
+    pick.way.setAttribute("aria-valuetext", percent === 0 ? "original" : percent === 100 ? "finding" : `${percent} % of the way`);
     const picture = data.pictures[pick.picture.selectedIndex];
     for (const { image, strip, says, others } of films) {
       const at = Math.round(share * (strip.n - 1));
@@ -56,7 +56,7 @@
     cards.textContent = "";
     const first = make("figure", "film");
     const [frame] = film(picture, picture.image, 1, small);
-    first.append(make("h3", "", "as it was"), frame, make("p", "says", picture.name));
+    first.append(make("h3", "", "original"), frame, make("p", "says", picture.name));
     cards.append(first);
     data.granularities.forEach((granularity, place) => {
       const strip = picture.strips.find((one) => one.g === place && one.t === target);

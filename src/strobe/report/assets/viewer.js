@@ -8,8 +8,8 @@ const SIGN = { ok: "✓", bad: "✕", unknown: "?", skipped: "–" };
 const NONE = { unknown: "no answer", skipped: "not asked" };
 // If images were changed, the anchor is the original image.
 const varied = data.sets.some((set) => set.k !== undefined);
-const ANCHOR = varied ? "as it is" : "anchor";
-if (varied) WORDS.wrong = "wrong as it is";
+const ANCHOR = varied ? "original" : "anchor";
+if (varied) WORDS.wrong = "wrong on the original";
 
 const detects = (model) => data.detectors[model];
 const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
@@ -28,7 +28,7 @@ const truth = (set) => set.y.map(className).join(" / ") || "no label";
 const said = (view, index) => {
   if (view.r[index] === null) return NONE[state(view, index)];
   if (view.x) return view.p[index] === null ? "nothing to find" : `AP ${percent(view.p[index])}`;
-  return className(view.l[index]); // the class that was judged; the model's own best one stands beside it in the viewer
+  return className(view.l[index]); // the class that was scored; the viewer also shows the model's own best class
 };
 
 const setPicture = (image, frame) => {
@@ -96,15 +96,15 @@ const fillShot = (shot, set, view, index, name) => {
   if (view.x) {
     const word = { ok: "✓ no worse than the anchor", bad: "✕ worse than the anchor", unknown: "? not scored" }[kind];
     verdict = index === set.a ? said(view, index) : `${said(view, index)} ${word}`;
-    if (index === view.b && view.why) extra.push(`what costs most here: ${view.why}`);
+    if (index === view.b && view.why) extra.push(`main cause: ${view.why}`);
     const n = (frame.g || []).length;
     extra.push(`${n} object${n === 1 ? "" : "s"} to find`);
   } else {
     const word = { ok: "✓ right", bad: "✕ wrong" }[kind];
-    const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
+    const sure = view.c[index] === null ? "" : `, confidence ${percent(view.c[index])}`;
     verdict = NONE[kind] ? `${SIGN[kind]} ${NONE[kind]}` : `${className(view.l[index])}${sure} ${word}`;
-    if (view.w && view.w[index]) extra.push(`best of all its own classes, not only these ${data.classes.length}: ${view.w[index]}`);
-    if (kind === "bad" && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
+    if (view.w && view.w[index]) extra.push(`best of all its classes, not only the ${data.classes.length} here: ${view.w[index]}`);
+    if (kind === "bad" && view.p[index] !== null) extra.push(`confidence in ${truth(set)}: ${percent(view.p[index])}`);
   }
   shot.querySelector("figcaption").replaceChildren(make("span", "verdict", verdict), make("span", "own", extra.join(" · ")));
   const layer = shot.querySelector(".boxes");
@@ -135,9 +135,9 @@ const trace = () => {
   box.setAttribute("viewBox", `0 0 ${width} 100`);
   const nodes = [];
   const known = view.p.some((value) => value !== null);
-  const what = view.x ? "The line is each frame’s AP: ● no worse, × worse than the anchor" : "The line is how sure it is of the right answer: ● right, × wrong";
+  const what = view.x ? "The line is the AP of each frame: ● not worse, × worse than the anchor" : "The line is the confidence in the right answer: ● right, × wrong";
   const missing = Object.keys(NONE).filter((kind) => view.r.some((_, index) => state(view, index) === kind)).map((kind) => `, ${SIGN[kind]} ${NONE[kind]}`);
-  $("v-says").textContent = known ? `${what}${missing.join("")}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "Only labels were given: there is no confidence to draw.";
+  $("v-says").textContent = known ? `${what}${missing.join("")}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "This model gave only labels, so there is no confidence to show.";
   box.toggleAttribute("hidden", !known);
   if (!known) return;
   const column = width / set.f.length;

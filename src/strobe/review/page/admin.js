@@ -1,4 +1,4 @@
-// Watching and running a review: people, progress, agreement; observers see the same and change nothing.
+// The admin page: people, progress and agreement of a review. Observers see the same but cannot change anything.
 
 import { $, element, get, post } from "./api.js";
 import { table } from "./admin-draw.js";
@@ -13,7 +13,7 @@ function controls(person) {
     });
     return button;
   };
-  box.append(does(person.paused ? "resume" : "pause", person.paused ? "Resume" : "Pause"), " ", does("revoke", "Shut out"));
+  box.append(does(person.paused ? "resume" : "pause", person.paused ? "Resume" : "Pause"), " ", does("revoke", "Remove"));
   return box;
 }
 
@@ -37,7 +37,7 @@ async function watch() {
     return;
   }
   $("dataset").textContent = data.dataset;
-  $("who").textContent = data.may_run ? "You run this review." : "You are watching.";
+  $("who").textContent = data.may_run ? "You manage this review." : "You can watch this review, but not change it.";
   $("invite-section").hidden = $("joint-section").hidden = !data.may_run;
   $("joint-section").hidden ||= !data.together;
   const warnings = data.summary.warnings || [];
@@ -59,7 +59,7 @@ async function watch() {
   if (annotators.join("\n") === lastPeople) return;
   lastPeople = annotators.join("\n");
   $("joint-members").replaceChildren(
-    element("legend", "Who is in the room"),
+    element("legend", "Members of the group"),
     ...annotators.map((name) => {
       const label = element("label");
       label.append(element("input", undefined, { type: "checkbox", name: "joint", value: name }), ` ${name}`);

@@ -1,11 +1,11 @@
-// Talking to the server: JSON in, JSON out, and an error that says whether trying again can help.
+// Requests to the server: JSON in, JSON out, and an error that tells whether a retry can help.
 
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
-  // The server was not reached, is overloaded or broke: the same request may go through later.
+  // The server could not be reached, is overloaded or failed: a retry may work.
   get mayPass() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
@@ -22,7 +22,7 @@ async function call(path, options) {
   try {
     data = await answer.json();
   } catch {
-    if (answer.ok) throw new Refused(0, "the answer was cut off");
+    if (answer.ok) throw new Refused(0, "the server's response was cut off");
   }
   if (!answer.ok) throw new Refused(answer.status, data.error || `error ${answer.status}`);
   return data;

@@ -1,4 +1,4 @@
-// Where is it? One image, one box to the pixel, kept; or the image is discarded for a reason.
+// Where is it? The person draws one box on an image, or discards the image with a reason.
 
 import { $, element } from "./api.js";
 import { BoxPad } from "./box_pad.js";
@@ -9,42 +9,42 @@ const ARROWS = { left: [-1, 0], right: [1, 0], up: [0, -1], down: [0, 1] };
 const REASONS = {
   absent: "it is not there",
   several: "there are several",
-  whole: "it fills the picture",
-  unclear: "where it ends is unclear",
+  whole: "it fills the image",
+  unclear: "its edges are unclear",
   other: "another reason",
 };
 
 export default class Box {
   static keys = {
-    keep: ["Enter", "Keep the picture with this box (also a suggested one)"],
+    keep: ["Enter", "Keep the image with this box (also a suggested one)"],
     absent: ["1", "Discard: it is not there"],
     several: ["2", "Discard: there are several"],
-    whole: ["3", "Discard: it fills the picture"],
-    unclear: ["4", "Discard: where it ends is unclear"],
+    whole: ["3", "Discard: it fills the image"],
+    unclear: ["4", "Discard: its edges are unclear"],
     other: ["5", "Discard: another reason"],
-    left: ["ArrowLeft", "Box one pixel left; with Shift one narrower"],
-    right: ["ArrowRight", "Box one pixel right; with Shift one wider"],
-    up: ["ArrowUp", "Box one pixel up; with Shift one lower"],
-    down: ["ArrowDown", "Box one pixel down; with Shift one taller"],
-    sizing: ["r", "Arrows resize instead of moving, and back"],
-    back: ["u", "Take back the last change of the box"],
+    left: ["ArrowLeft", "Move the box one pixel left; with Shift: narrower"],
+    right: ["ArrowRight", "Move the box one pixel right; with Shift: wider"],
+    up: ["ArrowUp", "Move the box one pixel up; with Shift: shorter"],
+    down: ["ArrowDown", "Move the box one pixel down; with Shift: taller"],
+    sizing: ["r", "Switch the arrow keys between moving and resizing"],
+    back: ["u", "Undo the last change of the box"],
     remove: ["Delete", "Remove the box"],
     "zoom-in": ["+", "Zoom in"],
     "zoom-out": ["-", "Zoom out"],
     "zoom-box": ["b", "Zoom to the box"],
     "zoom-reset": ["0", "Fit"],
-    class: ["c", "The next class, where a picture has several"],
+    class: ["c", "Next class, if the image has several"],
     note: ["n", "Write a note"],
-    undo: ["z", "Undo: back to the decision before"],
-    forward: ["y", "Keep it, go on"],
+    undo: ["z", "Undo: back to the previous decision"],
+    forward: ["y", "Keep and continue"],
     help: ["?", "This list"],
   };
 
   many = "images";
   id = "answer_id";
-  unreadable = "This picture cannot be read. Discard it (other), and say so in the note.";
+  unreadable = "This image cannot be read. Discard it (other) and add a note.";
 
-  // `host` is the page: what is shared by all questions.
+  // `host` is the page, which all questions share.
   constructor(host) {
     this.host = host;
     this.pad = new BoxPad($("pad"), () => this.drawTools());
@@ -60,7 +60,7 @@ export default class Box {
 
   // -- one card -----------------------------------------------------------------------------------------------------
 
-  // `step` is what was decided before, where we are walking back.
+  // `step` is the earlier decision, when the person goes back.
   async show(card, step) {
     const earlier = step?.decision || null;
     this.card = card;
@@ -72,7 +72,7 @@ export default class Box {
     const mark = earlier && (earlier.reason || "keep");
     for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", button.dataset.action === mark);
     const entry = fetchPicture(card.picture);
-    if (!entry.there) this.pad.clear(); // the image before must never stand under a new question
+    if (!entry.there) this.pad.clear(); // the previous image must not be shown for a new question
     $("pad").classList.toggle("loading", !entry.there);
     this.drawTools();
     try {
@@ -98,14 +98,14 @@ export default class Box {
   }
 
   said(step) {
-    return `You said: ${describe(step.decision)}. Decide again, or keep it.`;
+    return `Your decision: ${describe(step.decision)}. Decide again or keep it.`;
   }
 
   drawClasses() {
     const { card } = this;
     const again = card.stage === "verify" ? "Second look: where" : "Where";
     $("question").textContent = `${again} is the ${this.className()}?`;
-    $("hint").textContent = "A tight box around all of it that can be seen.";
+    $("hint").textContent = "Draw a tight box around all visible parts of it.";
     $("classes-of").hidden = card.labels.length < 2;
     $("classes-of").replaceChildren(
       ...card.labels.map((label) => {
@@ -132,7 +132,7 @@ export default class Box {
     for (const action of ["keep", "remove", "zoom-box"]) document.querySelector(`[data-action=${action}]`).disabled = !box;
     document.querySelector("[data-action=back]").disabled = !before.length;
     const keep = document.querySelector("[data-action=keep]");
-    keep.firstChild.textContent = this.pad.suggested ? "Take this box" : "Keep this box";
+    keep.firstChild.textContent = this.pad.suggested ? "Keep suggested box" : "Keep this box";
     $("sizing-button").setAttribute("aria-pressed", String(this.sizing));
   }
 
@@ -141,7 +141,7 @@ export default class Box {
   decide(fields) {
     const { host, pad, label } = this;
     if (!host.ready || pad.gesture) return undefined;
-    if (fields.decision === "keep" && !pad.box) return host.say("There is no box yet: draw one, or press an arrow key for a first one.");
+    if (fields.decision === "keep" && !pad.box) return host.say("There is no box yet. Draw one, or press an arrow key to start with one.");
     const xyxy = fields.decision === "keep" ? pad.box : null;
     return host.decide({ label, xyxy, reason: "", note: host.note(), ...fields });
   }
@@ -167,7 +167,7 @@ export default class Box {
     return ids[(ids.indexOf(this.label) + 1) % ids.length];
   }
 
-  // Keys that mean more than an action: arrows with Shift, and held down. Whether it was one.
+  // Handle arrow keys, with Shift or held down; return whether the key was one.
   key(event) {
     const arrow = event.target.matches("input, textarea, select") ? null : ARROWS[actionOf(event)];
     if (!arrow) return false;

@@ -1,5 +1,4 @@
-// Boxes in whole pixels of an image, [left, top, right, bottom], the far corner exclusive, and where they lie on a screen.
-// Nothing here knows of the page.
+// Boxes in whole pixels of an image, [left, top, right, bottom] with the far corner exclusive, and their place on screen.
 
 export const SIDES = { nw: [0, 1], n: [1], ne: [2, 1], e: [2], se: [2, 3], s: [3], sw: [0, 3], w: [0] };
 
@@ -15,18 +14,18 @@ export function between([ax, ay], [bx, by], [width, height]) {
   return [x0, y0, x1, y1];
 }
 
-// Moved as far as the image goes, its size kept.
+// The box moved within the image, with the same size.
 export function moved([x0, y0, x1, y1], dx, dy, [width, height]) {
   const [mx, my] = [within(dx, -x0, width - x1), within(dy, -y0, height - y1)];
   return [x0 + mx, y0 + my, x1 + mx, y1 + my];
 }
 
-// The far corner moved; at least a pixel is left, at most the image.
+// The box with its far corner moved, at least one pixel large and inside the image.
 export function resized([x0, y0, x1, y1], dx, dy, [width, height]) {
   return [x0, y0, within(x1 + dx, x0 + 1, width), within(y1 + dy, y0 + 1, height)];
 }
 
-// The sides of a handle brought to a point, each as far as the side across from it.
+// The box with the sides of a handle moved to a point, at most up to the opposite side.
 export function pulled(box, handle, point, size) {
   const out = [...box];
   for (const side of SIDES[handle]) {
@@ -43,8 +42,8 @@ export const corner = (box, handle) => {
   return [0, 1].map((axis) => (place(axis) === undefined ? middle[axis] : box[place(axis)]));
 };
 
-// What a pointer takes hold of: a handle, the box itself ("inside"), or nothing. `reach` in pixels of the image. Inside a
-// small box handles reach less far, so that it can still be moved.
+// What a pointer grabs: a handle, the box itself ("inside"), or nothing. `reach` is in pixels of the image. Handles reach
+// less far inside a small box, so that it can still be moved.
 export function grabbed(box, [x, y], reach) {
   if (!box) return null;
   const inside = x > box[0] && x < box[2] && y > box[1] && y < box[3];
@@ -69,9 +68,9 @@ export function words(box, size) {
   return `${x1 - x0} × ${y1 - y0} pixels at ${x0}, ${y0}, ${part < 10 ? part.toFixed(1) : Math.round(part)} % of it`;
 }
 
-const EDGE = 14; // room around the image, so that handles at its edges can be taken hold of
+const EDGE = 14; // margin around the image, so that handles at its edges can be grabbed
 
-// Where an image stands in a room on the screen: `scale` CSS pixels for one of its own, its corner at `x`, `y`.
+// The place of an image in an area of the screen: `scale` CSS pixels per image pixel, its corner at `x`, `y`.
 export class View {
   constructor() {
     [this.size, this.room, this.fitted] = [[1, 1], [1, 1], true];
@@ -82,7 +81,7 @@ export class View {
     return Math.max(1e-3, Math.min(...[0, 1].map((axis) => (this.room[axis] - 2 * EDGE) / this.size[axis])));
   }
 
-  // An image of that size in a room of that size; what was zoomed to stays in the middle.
+  // Place an image in an area of the given size; the zoomed part stays in the middle.
   place(size, room) {
     const middle = this.toPicture([this.room[0] / 2, this.room[1] / 2]);
     const another = size.join() !== this.size.join();
@@ -110,7 +109,7 @@ export class View {
     this.settle();
   }
 
-  // An image smaller than the room stands in its middle; of a larger one no edge comes far into it.
+  // A smaller image is centred in the area; the edges of a larger one stay near the edges of the area.
   settle() {
     const place = (at, axis) => {
       const [long, room] = [this.size[axis] * this.scale, this.room[axis]];
@@ -127,7 +126,7 @@ export class View {
     return [(px - this.x) / this.scale, (py - this.y) / this.scale];
   }
 
-  // As near as the whole box allows.
+  // Zoom in as far as the whole box stays visible.
   zoomTo([x0, y0, x1, y1]) {
     const near = Math.min((this.room[0] * 0.7) / (x1 - x0), (this.room[1] * 0.7) / (y1 - y0));
     this.zoomAt(near / this.scale, [0, 0]);
@@ -135,7 +134,7 @@ export class View {
     this.pan(this.room[0] / 2 - mx, this.room[1] / 2 - my);
   }
 
-  // Bring a point of the image into sight.
+  // Scroll a point of the image into view.
   reveal(point) {
     const at = this.toScreen(point);
     const by = at.map((value, axis) => within(value, EDGE, this.room[axis] - EDGE) - value);

@@ -1,4 +1,4 @@
-// An image to draw one box on: by mouse, touch or keys, to the pixel. It knows the image and the box and nothing else.
+// An image on which a person draws one box, to the pixel, by mouse, touch or keys.
 
 import { element } from "./api.js";
 import { SIDES, View, between, corner, grabbed, moved, pulled, resized, same, words } from "./box_geometry.js";
@@ -42,7 +42,7 @@ export class BoxPad {
       return [name, handle];
     });
     this.numbers = element("p", "", { class: "pad-numbers", id: `${root.id}-numbers` });
-    // Read out once the box has come to rest, not at every pixel on the way.
+    // Screen readers announce the box when it stops, not at every pixel on the way.
     this.told = element("p", "", { class: "unseen", role: "status", "aria-live": "polite" });
     root.append(this.picture, this.sheet);
     root.after(this.numbers, this.told);
@@ -51,8 +51,8 @@ export class BoxPad {
     this.listen();
   }
 
-  // A decoded image, the box it starts with, what a detector suggests (shown where there is no other box), and the boxes
-  // of others.
+  // Show a decoded image with its first box, a detector's suggestion (used if there is no box), and the boxes of other
+  // people.
   show(image, { box = null, suggestion = null, others = [], label = "" } = {}) {
     [this.image, this.suggestion, this.before, this.others] = [image, suggestion, [], others];
     this.size = [image.naturalWidth, image.naturalHeight];
@@ -61,7 +61,7 @@ export class BoxPad {
     this.pointers.clear();
     image.alt = "";
     this.picture.replaceChildren(image);
-    this.root.setAttribute("aria-label", `Picture${label ? ` of: ${label}` : ""}. Arrow keys move the box, with Shift they resize it.`);
+    this.root.setAttribute("aria-label", `Image${label ? ` of: ${label}` : ""}. Arrow keys move the box; with Shift they resize it.`);
     this.view.fitted = true;
     this.place();
   }
@@ -73,7 +73,7 @@ export class BoxPad {
     this.draw();
   }
 
-  // Whether the box is the detector's, as it was.
+  // Whether the box is the detector's, unchanged.
   get suggested() {
     return same(this.box, this.suggestion);
   }
@@ -201,7 +201,7 @@ export class BoxPad {
       },
       { passive: false },
     );
-    // Or the browser may take the end of a stroke for a fling, and swallow the tap that comes after it.
+    // Otherwise the browser may treat the end of a stroke as a fling and ignore the next tap.
     root.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
     root.addEventListener("contextmenu", (event) => event.preventDefault());
     root.addEventListener("dragstart", (event) => event.preventDefault());
@@ -219,7 +219,7 @@ export class BoxPad {
     this.pointers.set(event.pointerId, this.at(event));
     this.coarse = event.pointerType === "touch";
     if (this.pointers.size > 1) {
-      // A second finger means the view: what the first one began is taken back.
+      // A second finger zooms the view: cancel the gesture of the first one.
       this.cancel();
       this.gesture = { kind: "pinch" };
       return;
@@ -228,7 +228,7 @@ export class BoxPad {
     const from = this.view.toPicture(start);
     const name = grabbed(this.box, from, (REACH[event.pointerType] || 9) / this.view.scale);
     const kind = event.button === 1 ? "pan" : name === "inside" ? "move" : name ? "pull" : "new";
-    // The pointer rarely meets the line itself: the difference is kept, so that nothing jumps.
+    // The pointer rarely hits the line exactly. Keeping the offset avoids a jump.
     const off = kind === "pull" ? corner(this.box, name).map((side, axis) => side - from[axis]) : [0, 0];
     const wait = kind === "new" ? START[event.pointerType] || 3 : 0;
     this.gesture = { kind, name, start, from, off, wait, box: this.box };
@@ -276,7 +276,7 @@ export class BoxPad {
     this.draw();
   }
 
-  // Take back what a pointer has begun.
+  // Cancel the current gesture.
   cancel() {
     const { gesture } = this;
     this.gesture = null;

@@ -1,4 +1,4 @@
-// How long a card has been looked at: from when its images stood there, less the time the page was out of sight.
+// The time spent on a card: since its images were visible, without the time the page was hidden.
 
 export class Clock {
   constructor() {
@@ -9,7 +9,7 @@ export class Clock {
     });
   }
 
-  // `before`: seconds that were spent on it already.
+  // `before`: seconds already spent on it.
   start(before = 0) {
     this.startedAt = performance.now() - before * 1000;
     this.hiddenFor = 0;

@@ -1,10 +1,10 @@
-// The dialogs: who one is, decisions the server would not have, the project's own guidelines.
+// The dialogs: the person, decisions that the server rejected, and the project's guidelines.
 
 import { $, element, post } from "./api.js";
 import { markdown } from "./markdown.js";
 import { keep, kept } from "./storage.js";
 
-// The project's guidelines open by themselves where this person has not read this text yet.
+// The guidelines open automatically if this person has not seen this version yet.
 export function showGuide(text, store, who) {
   $("guide-button").hidden = !text;
   if (!text) return;
@@ -20,7 +20,7 @@ export function setUpGuide() {
   $("guide-close").addEventListener("click", () => $("guide").close());
 }
 
-// Decisions the server will not have: they are the person's work, and only they may throw them away.
+// Decisions that the server rejected. Only the person may delete them.
 function setUpRefused(outbox) {
   const after = (what) => () => {
     what();
@@ -41,11 +41,11 @@ export function setUpPerson(person, outbox, logOut) {
   $("person-button").addEventListener("click", () => {
     const { name, decisions } = person();
     $("person-title").textContent = name;
-    $("person-text").textContent = `${decisions} decisions. Close the page whenever you like: you go on where you stopped.`;
+    $("person-text").textContent = `${decisions} decisions. You can close the page at any time and continue later.`;
     $("link-row").hidden = true;
     const refused = outbox().refused();
     $("refused").hidden = !refused.length;
-    if (refused.length) $("refused-text").textContent = `${refused.length} of your decisions were not taken: ${refused[0].why}`;
+    if (refused.length) $("refused-text").textContent = `The server rejected ${refused.length} of your decisions: ${refused[0].why}`;
     $("person").showModal();
   });
   $("person-close").addEventListener("click", () => $("person").close());

@@ -1,14 +1,14 @@
-// What stands on the page whatever is asked, drawn from what it is told; nothing here knows where that comes from.
+// The parts of the page that all questions share: alerts, saving state, progress.
 
 import { $, element } from "./api.js";
 
 const idle = (many) => ({
-  paused: ["Paused", "Who runs this review has paused you. Everything you decided is kept."],
-  offline: ["Offline", `What you decided is kept in this browser. New ${many} come when the server can be reached.`],
-  fetching: ["One moment", `Fetching the next ${many}.`],
-  waiting: ["Nothing for you right now", `The last ${many} are with other people; they come here if they are given back.`],
-  others: ["All done for you", `The ${many} that are left need somebody else.`],
-  done: ["All done", `All ${many} that need you have your answer. What others are in doubt about may still come for a second look.`],
+  paused: ["Paused", "The lead of this review has paused you. All your decisions are stored."],
+  offline: ["Offline", `Your decisions are stored in this browser. New ${many} load when the server can be reached.`],
+  fetching: ["One moment", `Loading the next ${many}.`],
+  waiting: ["Nothing for you right now", `Other people have the last ${many}. You get those that they return.`],
+  others: ["All done for you", `The remaining ${many} need another person.`],
+  done: ["All done", `You have answered all ${many} that need you. A second look at unclear cases may still follow.`],
 });
 
 export function say(text) {
@@ -28,11 +28,11 @@ export function drawSaved({ state, why, fragile }, waiting, refused) {
   const text = {
     saved: `Saving ${waiting}…`,
     saving: `Saving ${waiting}…`,
-    offline: `Offline: ${waiting} kept in this browser`,
-    login: `Log in again: ${waiting} kept in this browser`,
-    held: `${waiting} kept in this browser: ${why}`,
+    offline: `Offline: ${waiting} stored in this browser`,
+    login: `Log in again: ${waiting} stored in this browser`,
+    held: `${waiting} stored in this browser: ${why}`,
   };
-  $("saved").textContent = waiting ? text[state] : refused ? `${refused} not taken` : "All saved";
+  $("saved").textContent = waiting ? text[state] : refused ? `${refused} rejected` : "All saved";
   if (waiting && fragile) $("saved").textContent = `${waiting} not saved yet: keep this tab open`;
   $("saved").className = waiting ? state : refused ? "refused" : "saved";
 }
@@ -42,8 +42,8 @@ const whole = (progress) => ({
   total: progress.tasks + progress.anchors + progress.verify,
 });
 
-// `since`: decisions made after the counts came; `pace`: seconds each takes; `goal`: how many a day; `own`: what is left,
-// and of how many, where the question counts otherwise.
+// `since`: decisions made after the server counted; `pace`: seconds per decision; `goal`: decisions per day; `own`: open
+// and total tasks, if the question counts them differently.
 export function drawProgress(progress, since, pace, goal, own) {
   const { left: open, total } = own || whole(progress);
   const left = Math.max(0, open - since);
@@ -58,7 +58,7 @@ export function drawProgress(progress, since, pace, goal, own) {
   $("counts").replaceChildren(`${done} · ${left} left`, each, time);
 }
 
-// What was said of this card before, where we are walking back; null where it is new.
+// Show the earlier decision on this card when the person goes back; null for a new card.
 export function drawPast(said) {
   $("past").hidden = $("forward-button").hidden = said === null;
   if (said !== null) $("past").textContent = said;

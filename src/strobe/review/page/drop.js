@@ -1,4 +1,4 @@
-// A bad anchor drops its whole set: asked once, before it is said.
+// A bad anchor drops its whole set, so the page asks for confirmation first.
 
 import { $ } from "./api.js";
 import { actionOf } from "./keys.js";
@@ -14,10 +14,10 @@ export class Drop {
       if (host.card === this.asked) say();
     });
     $("confirm").addEventListener("keydown", (event) => {
-      // After Escape the focus stays inside the closed dialog for a moment: what is pressed then was never asked about.
+      // After Escape, the focus stays inside the closed dialog for a moment: ignore keys pressed then.
       if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
       event.preventDefault();
-      event.stopPropagation(); // or the same press would ask again for the next pair
+      event.stopPropagation(); // otherwise the same press would open the dialog for the next pair
       $("confirm-yes").click();
     });
   }

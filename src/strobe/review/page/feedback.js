@@ -1,10 +1,10 @@
-// Practice: what is right stands there before one goes on.
+// Practice: shows the right answer before the next card.
 
 import { $ } from "./api.js";
 
 export class Feedback {
   constructor(goOn) {
-    this.about = null; // what was answered, while the right answer stands there
+    this.about = null; // the person's answer, while the right answer is shown
     $("go-on").addEventListener("click", () => {
       const { about } = this;
       this.hide();

@@ -1,4 +1,4 @@
-// What the pixels of a pair suggest: before the vote beside the pair, or after it on the next card.
+// Hints from the pixels of a pair: next to the pair before the vote, or on the next card after it.
 
 import { $ } from "./api.js";
 
@@ -11,12 +11,12 @@ export function suggestBefore(card) {
   draw(card.hints.length ? `The pixels suggest: ${card.hints.join(", ")}.` : "");
 }
 
-// Only what was called similar is worth a second look.
+// Hints are shown only for pairs that were voted similar.
 export function suggestAfter(card, body) {
   const said = (one) => (card.members ? body.votes[one.task] : body)?.decision;
   const words = (card.members || [card]).flatMap((one, place) =>
-    one.hints.length && said(one) === "similar" ? [`${card.members ? `picture ${place + 1} ` : ""}${one.hints.join(", ")}`] : [],
+    one.hints.length && said(one) === "similar" ? [`${card.members ? `image ${place + 1} ` : ""}${one.hints.join(", ")}`] : [],
   );
   const more = words.length > 2 ? ` and ${words.length - 2} more` : "";
-  draw(words.length ? `Called similar just now, but the pixels say: ${words.slice(0, 2).join("; ")}${more}.` : "");
+  draw(words.length ? `You just voted similar, but the pixels suggest: ${words.slice(0, 2).join("; ")}${more}.` : "");
 }

@@ -1,10 +1,10 @@
-// Deciding together: a group looks at one screen, each member's vote is recorded under their own name.
+// Decide together: a group looks at one screen, and each member's vote is recorded under their own name.
 
 import { $, element, get, newId } from "./api.js";
 import { Past } from "./past.js";
 
 export class JointPanel {
-  // `turn` is called with the vote of the member whose turn it is, where there is one already.
+  // `turn` is called with the vote of the current member, or undefined if there is none yet.
   constructor(turn) {
     this.turn = turn;
     this.members = [];
@@ -13,7 +13,7 @@ export class JointPanel {
     this.current = -1; // −1: everyone
   }
 
-  // The members are chosen on the admin page and come in the address, as ?joint=Ann&joint=Bo.
+  // The admin page passes the chosen members in the address: ?joint=Ann&joint=Bo.
   static asked() {
     return new URLSearchParams(location.search).getAll("joint");
   }
@@ -36,7 +36,7 @@ export class JointPanel {
     this.draw();
   }
 
-  // A decision key sets the vote of the current member and goes on to the next, or of everyone.
+  // A decision key sets the vote of everyone, or of the current member and then moves to the next.
   vote(fields) {
     if (this.current < 0) for (const name of this.members) this.votes.set(name, fields);
     else this.votes.set(this.members[this.current], fields);

@@ -1,4 +1,4 @@
-// Which key does what: shown on every button, listed on the page, changeable, kept in this browser.
+// Keyboard shortcuts: shown on every button and in a list. Changed keys are stored in this browser.
 
 import { $, element } from "./api.js";
 import { keep, kept } from "./storage.js";
@@ -6,7 +6,7 @@ import { keep, kept } from "./storage.js";
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
 const STORED = "strobe:keys";
 
-let defaults = {}; // action → [key, what it does]: those of the question that is asked
+let defaults = {}; // action → [key, description], from the question module
 let own = {};
 try {
   own = JSON.parse(kept(STORED)) || {};
@@ -22,7 +22,7 @@ export function actionOf(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const actionFor = (key) => Object.keys(defaults).find((action) => keyOf(action) === key);
-  // "=" is "+" without Shift on most keyboards, unless someone gave it a meaning of its own.
+  // "=" is "+" without Shift on most keyboards, unless it was assigned to another action.
   return actionFor(pressed) || (pressed === "=" && actionFor("+")) || null;
 }
 
@@ -68,7 +68,7 @@ export function setUpKeys(keys) {
     const done = waitingFor;
     if (event.key !== "Escape") {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-      // Whoever had this key gets the one that is given up, so that no action is left without a key.
+      // The action that had this key gets the old one, so that every action keeps a key.
       const other = Object.keys(defaults).find((action) => action !== waitingFor && keyOf(action) === key);
       const next = { ...own, [waitingFor]: key };
       if (other) next[other] = keyOf(waitingFor);

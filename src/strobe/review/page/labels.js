@@ -1,4 +1,4 @@
-// The label stage: one anchor alone; classes are added or removed from a searchable list by keyboard.
+// The label stage shows one anchor alone. The person adds or removes its classes from a searchable list.
 
 import { $, element } from "./api.js";
 import { Picker } from "./picker.js";

@@ -1,9 +1,9 @@
-// Coming in: by name, with the token where there is one, or by a personal link.
+// Log-in by name, with a token if the review has one, or by a personal link.
 
 import { $, post } from "./api.js";
 import { say } from "./draw.js";
 
-// Take the key out of the address and log in with it; why it did not let us in comes back, or nothing.
+// Take the key from the address and log in with it. Returns the reason if that fails, else an empty text.
 export async function useLink() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return "";
@@ -19,7 +19,7 @@ export async function useLink() {
 
 export function drawLogin(needs, problem) {
   $("login-error").textContent = problem;
-  if (problem) say(`This link did not let you in: ${problem}`);
+  if (problem) say(`This link does not work: ${problem}`);
   $("token-row").hidden = needs !== "token";
   $("login-form").hidden = needs === "key";
   if (needs === "key") $("login-hint").textContent = "Open the personal link you were sent.";

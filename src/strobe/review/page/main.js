@@ -1,5 +1,5 @@
-// The review page: one card at a time, a key for everything, nothing lost. What is asked, and how its card looks, is a
-// question of its own (pairs.js, name.js, …); who is here, the queue, the outbox and undo are the same for all.
+// The review page: one card at a time, with a key for every action. Each kind of question has its own module (pairs.js,
+// name.js, box.js). Login, queue, outbox and undo are shared by all of them.
 
 import { $, get, newId, post } from "./api.js";
 import { Clock } from "./clock.js";
@@ -19,13 +19,13 @@ let asked = ""; // the name of the question
 let outbox = null;
 let ownPast = new Past();
 let card = null;
-let seen = false; // the images of this card stand there: nobody decides what they have not seen
+let seen = false; // whether the images of this card are visible; no decision is possible before
 let pace = new Pace();
 
 const clock = new Clock();
 const past = () => question?.past || ownPast;
 
-// What a question may ask of the page, and do with it.
+// The interface of the page for the question modules.
 const host = {
   say,
   get session() { return session; },
@@ -37,40 +37,40 @@ const host = {
     if (!$("idle").hidden) look();
     showProgress();
   },
-  // Whether what stands there may be decided now.
+  // Whether a decision on this card is possible now.
   get ready() { return Boolean(card) && seen && !stepping; },
   get seconds() { return clock.seconds; },
   note: () => $("note").value.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, " ").trim(),
-  // Decide this card: `fields` is the question's own part of the answer.
+  // Decide this card; `fields` are the fields that the question adds.
   decide(fields) {
-    // Who decided travels along: someone else may have logged in meanwhile in another tab of this browser.
+    // The name is sent along, because someone else may have logged in in another tab of this browser.
     const id = { [question.id]: newId(), who: session.person.name, task: card.task, stage: card.stage };
     host.put("/api/decisions", { ...id, seconds: clock.seconds, page_version: session.page_version, ...fields }, { decision: fields });
   },
-  // Send this and go on; `step` is what undo shows of it.
+  // Send this and continue; `step` is what undo shows.
   put(path, body, step) {
     outbox.add(path, body);
     remember(step);
   },
-  next, // go on without a word
+  next, // continue without a decision
   forward,
 };
 const queue = new Queue(host);
 
-// -- coming in ------------------------------------------------------------------------------------------------------
+// -- log-in ---------------------------------------------------------------------------------------------------------
 
 async function start() {
   setUp();
   await enter(await useLink());
 }
 
-// `problem`: why the link did not let us in. Who was here before must not be taken for who holds the link.
+// `problem`: why the personal link failed. The previous person in this browser must not be taken for its owner.
 async function enter(problem = "") {
   try {
     session = await get("/api/session");
     if (session.ask && !question) await load(session.ask);
   } catch {
-    say("The server cannot be reached. Trying again; what you decided is kept in this browser.");
+    say("The server cannot be reached. The page tries again. Your decisions are stored in this browser.");
     setTimeout(() => enter(problem), 3000);
     return;
   }
@@ -80,13 +80,13 @@ async function enter(problem = "") {
     return drawLogin(session.needs, problem);
   }
   if (session.person.role === "observer") return void (location.href = "/admin");
-  if (session.ask !== asked) return location.reload(); // another question is asked here now
+  if (session.ask !== asked) return location.reload(); // the server now asks another kind of question
   $("dataset").textContent = session.dataset;
   $("person-button").textContent = session.person.name;
   $("menu").hidden = $("meter").hidden = $("saved").hidden = false;
   $("admin-link").hidden = !session.is_admin;
   if (outbox?.who !== session.person.name || outbox.store !== session.store) {
-    // Someone new, another review, or the first here: nothing of who was here before may go on.
+    // Another person or another review: nothing of the previous one may be used.
     outbox?.stop();
     outbox = new Outbox(session.store, session.person.name, showSaved);
     [ownPast, card, pace] = [new Past(), null, new Pace()];
@@ -95,10 +95,10 @@ async function enter(problem = "") {
   }
   if (card && past().atEnd) queue.putBack([card]);
   card = null;
-  queue.unreachable = false; // we are in: what the last try met is past
+  queue.unreachable = false; // the log-in worked, so the server can be reached
   outbox.tell("saving");
   outbox.send();
-  for (const [name, count] of othersWaiting(session.store, session.person.name)) say(`${count} answers of ${name} wait in this browser: log in as ${name} to send them.`);
+  for (const [name, count] of othersWaiting(session.store, session.person.name)) say(`This browser holds ${count} unsent answers of ${name}. Log in as ${name} to send them.`);
   await question.enter(session);
   queue.putBack(question.practice?.() || []);
   showGuide(session.guidelines, session.store, session.person.name);
@@ -119,7 +119,7 @@ async function loggedOut() {
   show("login");
   $("name").value = "";
   $("name").focus();
-  say("You were logged out. What you decided is kept in this browser and goes out when you are back.");
+  say("You were logged out. Your decisions are stored in this browser and are sent when you log in again.");
 }
 
 // -- the next card --------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ function idle() {
   idleTimer = setTimeout(() => $("idle").hidden || !session?.person || queue.refill(), 3000);
 }
 
-// A claim came while nothing stood there.
+// New cards arrived while no card was shown.
 function look() {
   if (queue.cards.length && past().atEnd) return next();
   if (queue.overtaken) queue.refill();
@@ -159,7 +159,7 @@ function showIdle() {
 
 // -- one card -------------------------------------------------------------------------------------------------------
 
-// `step`: what was decided of it before, where we are walking back.
+// `step`: the earlier decision on this card, when the person goes back.
 async function showCard(one, step) {
   card = one;
   show("review");
@@ -170,7 +170,7 @@ async function showCard(one, step) {
   let late = false;
   const patience = setTimeout(() => {
     late = true;
-    say("The images have not come yet. Trying again; what you decided is kept.");
+    say("The images have not loaded yet. The page tries again. Your decisions are stored.");
   }, 4000);
   const done = await question.show(one, step);
   clearTimeout(patience);
@@ -197,7 +197,7 @@ function remember(step) {
   showProgress();
 }
 
-// One step after the other: a second press waits for what the first one fetches, and nothing is decided meanwhile.
+// Steps run one after the other: a second press waits until the first is loaded, and no decision is possible meanwhile.
 let steps = Promise.resolve();
 let stepping = 0;
 function undo() {
@@ -217,7 +217,7 @@ async function stepBack() {
       return say(`Earlier decisions cannot be shown: ${error.message}`);
     }
   }
-  if (walk.at === 0) return say("There is no decision before this one.");
+  if (walk.at === 0) return say("There is no earlier decision.");
   if (walk.atEnd && card) queue.putBack([card]);
   walk.at -= 1;
   return showStep();
@@ -231,7 +231,7 @@ function forward() {
   else showStep();
 }
 
-// Not waited for: the images may take their time, and another step may come before they are there.
+// Not awaited: another step may come before the images are loaded.
 const showStep = () => void showCard(past().here.card, past().here);
 
 // -- what is shown at the top ---------------------------------------------------------------------------------------
@@ -240,13 +240,13 @@ let wasHeld = false;
 function showSaved(box) {
   const [waiting, refused] = [box.waiting().length, box.refused()];
   drawSaved(box, waiting, refused.length);
-  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}. They are kept: see under your name, above.`);
-  if (box.state === "held") say(`The server does not take ${waiting} decision(s) now: ${box.why}. They are kept here and sent again.`);
+  if (refused.length) say(`The server rejected ${refused.length} decision(s): ${refused[0].why}. They are stored in this browser: click your name at the top.`);
+  if (box.state === "held") say(`The server cannot take ${waiting} decision(s) now: ${box.why}. They are stored in this browser and sent again.`);
   else if (wasHeld) hush();
   wasHeld = box.state === "held";
   if (box.state === "login" && !$("review").hidden) loggedOut();
   if ($("idle").hidden) return;
-  // The counts came before the last decisions were in.
+  // The counts do not include the last decisions.
   if (box.state === "saved" && queue.since) queue.refill();
   showIdle();
 }
@@ -264,7 +264,7 @@ function show(section) {
   if (section === "idle") card = null;
 }
 
-// -- what is done with it -------------------------------------------------------------------------------------------
+// -- actions --------------------------------------------------------------------------------------------------------
 
 function act(action) {
   if (action === "help") return openKeys();

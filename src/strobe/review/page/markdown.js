@@ -1,11 +1,11 @@
-// Markdown as elements. Text only ever becomes text: whatever stands in the file, no HTML is made of it, no address but
-// a web page's is linked, and no image is fetched.
+// Converts Markdown to elements. Text always stays text: HTML in the file is not interpreted, only http(s) addresses
+// are linked, and no image is loaded.
 
 import { element } from "./api.js";
 
 const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|__(.+?)__|\*(.+?)\*|\[([^\]]*)\]\(([^)\s]*)\)|\\([\\`*_[\]()#>-])/;
 
-// The text of a line with what is strong, slanted, code or a link.
+// Adds the text of a line to an element, with strong text, emphasis, code and links.
 export function inline(parent, text) {
   for (let rest = text; rest; ) {
     const found = INLINE.exec(rest);

@@ -1,4 +1,4 @@
-// Images by name, fetched once and ahead of their turn.
+// Images by name, loaded once and in advance.
 
 const pictures = new Map(); // media name → {image, ready}
 
@@ -20,8 +20,8 @@ export function fetchPicture(name) {
   return entry;
 }
 
-// Until the image is there. A server that is busy, restarts or cannot be reached is asked again; only one that says no,
-// or that sends bytes which are no image, makes it unreadable.
+// Wait for the image. Retry if the server is busy, restarts or cannot be reached. An image is unreadable only if the
+// server refuses it or sends bytes that are not an image.
 async function arrival({ image }, address, wanted) {
   let broken = 0;
   for (let pause = 250; ; pause = Math.min(2 * pause, 4000)) {
@@ -29,7 +29,7 @@ async function arrival({ image }, address, wanted) {
     try {
       return await image.decode();
     } catch {
-      if (image.complete && image.naturalWidth) return undefined; // the image is there, the browser was short of room
+      if (image.complete && image.naturalWidth) return undefined; // the image is loaded; the browser was short of memory
     }
     const status = await fetch(address, { credentials: "same-origin", signal: AbortSignal.timeout(15000) }).then(
       (answer) => answer.status,
@@ -39,6 +39,6 @@ async function arrival({ image }, address, wanted) {
     const refused = status >= 400 && status < 500 && status !== 401 && status !== 429;
     if (refused || broken > 1 || !wanted()) throw new Error("unreadable");
     await new Promise((resolve) => setTimeout(resolve, pause));
-    image.removeAttribute("src"); // or the browser would not ask again
+    image.removeAttribute("src"); // otherwise the browser would not request it again
   }
 }

@@ -1,4 +1,4 @@
-// The admin page's figures of names; `head` and `rows` are its columns of the table of people.
+// The admin page's figures of names; `head` and `rows` are the question's columns in the table of people.
 
 import { $ } from "./api.js";
 import { figure, moment, pace, right, table, tiles } from "./admin-draw.js";
@@ -6,8 +6,8 @@ import { figure, moment, pace, right, table, tiles } from "./admin-draw.js";
 export function draw(summary) {
   const { pictures, said, controls, seconds } = summary;
   tiles("tiles", [
-    [`${pictures.answered} / ${pictures.asked}`, "pictures with an answer"],
-    [pictures.waiting, "pictures wait for answers"],
+    [`${pictures.answered} / ${pictures.asked}`, "images with an answer"],
+    [pictures.waiting, "images waiting for answers"],
     [said.none, "none of these"],
     [said.unsure, "cannot tell"],
     [said.late, "too late"],
@@ -19,7 +19,7 @@ export function draw(summary) {
     [figure(one.fleiss_kappa), `Fleiss' κ, ${one.name}`],
   ]));
   $("classes-title").textContent = "Conditions";
-  table("class-table", ["Condition", "Pictures", "Answers"], summary.conditions.map((one) => [one.name, one.pictures, one.answers]));
+  table("class-table", ["Condition", "Images", "Answers"], summary.conditions.map((one) => [one.name, one.pictures, one.answers]));
   const row = (one) => [
     one.answers, one.said.class, one.said.none, one.said.unsure, one.said.late, right(one.controls), pace(one.seconds), moment(one.last_at),
   ];

@@ -8,23 +8,23 @@ import { Picker } from "./picker.js";
 import { forget, keep, kept } from "./storage.js";
 
 const RECENT = 8; // classes chosen last, which come first in the list
-const LEFT = "strobe:looked"; // how long the image that stands there has been looked at, should the page be loaded anew
+const LEFT = "strobe:looked"; // seconds spent on the current image, in case the page is reloaded
 
 export default class Name {
   static keys = {
     none: ["-", "None of these"],
     unsure: ["?", "Cannot tell"],
-    undo: ["Backspace", "Undo: back to the answer before (nothing typed)"],
-    forward: ["ArrowRight", "Keep it, go on (nothing typed)"],
-    late: ["Enter", "Too late, go on (nothing chosen)"],
+    undo: ["Backspace", "Undo: back to the previous answer (if nothing is typed)"],
+    forward: ["ArrowRight", "Keep and continue (if nothing is typed)"],
+    late: ["Enter", "Too late, continue (if nothing is chosen)"],
     help: ["F1", "This list"],
   };
 
   many = "images";
   id = "answer_id";
-  unreadable = "This picture cannot be read. Choose “cannot tell”, and say so in the note.";
+  unreadable = "This image cannot be read. Choose “cannot tell” and add a note.";
 
-  // `host` is the page: what is shared by all questions.
+  // `host` is the page, which all questions share.
   constructor(host) {
     this.host = host;
     this.recent = [];
@@ -44,7 +44,7 @@ export default class Name {
     return [card.picture];
   }
 
-  // What is left is counted for this person: nobody sees all images.
+  // The open images of this person; no person sees all images.
   left(progress) {
     return { left: progress.open_for_me, total: progress.mine + progress.open_for_me };
   }
@@ -57,7 +57,7 @@ export default class Name {
     this.draw(card, step?.decision);
     const frame = document.querySelector("#pane-a .zoom");
     const entry = fetchPicture(card.picture);
-    frame.replaceChildren(); // the image before must never stand there for the next
+    frame.replaceChildren(); // the previous image must not be shown for the next card
     $("panes").classList.toggle("loading", !entry.there);
     let done = true;
     try {
@@ -81,7 +81,7 @@ export default class Name {
     $("review").className = "anchor-stage name";
     $("question").textContent = card.stage === "practice" ? "Practice: what is this?" : "What is this?";
     $("hint").textContent = "Type to search, Enter to choose.";
-    if (this.limit) $("hint").textContent += ` You have ${this.limit} seconds for each picture.`;
+    if (this.limit) $("hint").textContent += ` You have ${this.limit} seconds for each image.`;
     $("note").value = earlier?.note || "";
     this.feedback.hide();
     $("mask").hidden = $("late-button").hidden = true;
@@ -95,12 +95,12 @@ export default class Name {
   said({ decision }) {
     const words = { none: "none of these", unsure: "cannot tell", late: "too late" };
     const name = decision.label && this.picker.nameOf(decision.label);
-    return `You said: ${[words[decision.said], name].filter(Boolean).join(", ")}. Answer again, or keep it.`;
+    return `Your answer: ${[words[decision.said], name].filter(Boolean).join(", ")}. Answer again or keep it.`;
   }
 
-  // -- the time limit: it runs on where one comes back to an image -------------------------------------------------
+  // -- the time limit: it continues when a person returns to an image ----------------------------------------------
 
-  // Seconds this image was looked at already, before an undo or before the page was loaded anew.
+  // Seconds already spent on this image, before an undo or a reload of the page.
   spent(card, step) {
     if (!this.limit) return 0;
     const left = JSON.parse(kept(LEFT) || "{}");
@@ -127,7 +127,7 @@ export default class Name {
     if (this.isOver(seconds)) this.cover();
   }
 
-  // The mask: noise in place of the image, so that nothing of it lingers.
+  // Cover the image with noise, so that no afterimage remains.
   cover() {
     clearInterval(this.timer);
     document.querySelector("#pane-a .zoom").replaceChildren();
@@ -143,7 +143,7 @@ export default class Name {
     $("time").textContent = "Time is up";
   }
 
-  // This card stands there no more.
+  // This card is no longer shown.
   leave() {
     clearInterval(this.timer);
     this.feedback.hide();
@@ -155,7 +155,7 @@ export default class Name {
   answer(said, label = "") {
     if (!this.host.ready || this.feedback.about) return;
     const { seconds, card } = this.host;
-    // What comes after the limit is no answer; the server would say the same.
+    // After the limit no answer counts; the server applies the same rule.
     const fields = { said: this.isOver(seconds) ? "late" : said, label, note: this.host.note(), seconds };
     if (label) this.recent = [label, ...this.recent.filter((one) => one !== label)].slice(0, RECENT);
     keep(this.recentKey, JSON.stringify(this.recent));
@@ -165,22 +165,22 @@ export default class Name {
     else this.host.decide(fields);
   }
 
-  // A practice image: what is right stands there before one goes on.
+  // A practice image: show the right answer before the next card.
   teach(card, fields) {
     const right = fields.said === "class" && card.right.some((one) => one.id === fields.label);
     const names = card.right.map((one) => one.name).join(" or ") || "none of these";
-    const text = fields.said === "late" ? "Too late; this is: " : right ? "Right: " : "Not quite; this is: ";
+    const text = fields.said === "late" ? "Too late. This is: " : right ? "Right: " : "Not quite. This is: ";
     $("search").disabled = true;
     this.feedback.tell(fields, right, text, element("b", names));
   }
 
   act(action) {
     if (action === "none" || action === "unsure") this.answer(action);
-    // Only once the time is up: until then Enter chooses what is gone to in the list.
+    // Only after the time is up: before that, Enter chooses the selected class in the list.
     if (action === "late" && !$("late-button").hidden) this.answer("late");
   }
 
-  // While nothing is typed, the search field leaves keys that mean something to the page; letters go to the field.
+  // If nothing is typed, keys with an action go to the page and letters go to the search field.
   key(event, act) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.id === "note") return false;
     const inSearch = event.target === $("search");

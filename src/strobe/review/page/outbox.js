@@ -1,12 +1,12 @@
-// Decisions on their way to the server. Each is kept in this browser until the server has said that it is saved, so
-// that a closed tab, a server that restarts or a lost network lose nothing. One key per decision: tabs never overwrite
-// each other, and sending one twice is harmless because the server knows it by its id.
+// Decisions on their way to the server. Each stays in this browser until the server confirms that it is saved. So a closed
+// tab, a restarted server or a lost network loses nothing. Each decision has its own key: tabs never overwrite each
+// other, and sending one twice is harmless because the server knows its id.
 
 import { newId, post } from "./api.js";
 import { forget, inMemoryOnly, keep, keysWith, kept } from "./storage.js";
 
-// What the server says of one decision and will say again: its content is wrong, or it contradicts one already there.
-// Any other refusal may be the fault of the way (another server at this address, a proxy, a host name): it waits.
+// Status codes that a retry cannot change: the decision is invalid, or contradicts a stored one. Any other rejection may
+// be caused by a proxy, a host name or another server at this address, so the decision stays in the outbox.
 const FINAL = [409, 422];
 
 export class Outbox {
@@ -14,19 +14,19 @@ export class Outbox {
     [this.store, this.who, this.changed] = [store, who, changed];
     this.prefix = `strobe:${store}:out:${who}:`;
     this.refusedPrefix = `strobe:${store}:refused:${who}:`;
-    this.sending = null; // the promise of what is under way
+    this.sending = null; // the promise of the current transfer
     this.delay = 500;
     this.state = "saved";
-    this.why = ""; // why what waits was not taken
+    this.why = ""; // why the server did not take the waiting decisions
     this.timer = 0;
     window.addEventListener("online", () => this.send());
-    // Another tab of the same person may have left something, or may have sent what we see.
+    // Another tab of the same person may have added or sent decisions.
     window.addEventListener("storage", () => this.tell(this.state));
     window.addEventListener("beforeunload", (event) => this.fragile && event.preventDefault());
   }
 
   add(path, body) {
-    // Never before what already waits, whatever the clock does: the later decision on a pair is the one that counts.
+    // Always after the waiting decisions, even if the clock jumps: the last decision on a pair counts.
     const last = Number(this.waiting().at(-1)?.slice(this.prefix.length).split("-")[0] || 0);
     const order = String(Math.max(Date.now(), last + 1)).padStart(15, "0");
     keep(`${this.prefix}${order}-${newId().slice(0, 12)}`, JSON.stringify({ path, body }));
@@ -38,7 +38,7 @@ export class Outbox {
     return keysWith(this.prefix);
   }
 
-  // What waits, as it will be sent.
+  // The waiting decisions, as they will be sent.
   bodies() {
     return this.waiting().map((key) => JSON.parse(kept(key) || '{"body": {}}').body);
   }
@@ -67,13 +67,13 @@ export class Outbox {
     return !this.stopped && inMemoryOnly(this.prefix);
   }
 
-  // Whoever comes next in this tab has an outbox of their own; what waits here stays in the browser.
+  // The next person in this tab gets another outbox. The waiting decisions stay in the browser.
   stop() {
     this.stopped = true;
     clearTimeout(this.timer);
   }
 
-  // Done when nothing waits any more, or when the server does not take it now.
+  // Resolves when nothing waits any more, or when the server cannot take more now.
   send() {
     if (this.stopped) return Promise.resolve();
     this.sending ||= this.sendAll().finally(() => (this.sending = null));
@@ -97,7 +97,7 @@ export class Outbox {
           held.add(key);
           continue;
         }
-        // The server understood and said no. Kept apart and shown; the rest goes on.
+        // The server rejected the decision for good. It is stored separately and shown; the others continue.
         keep(this.refusedPrefix + key.slice(this.prefix.length), JSON.stringify({ path, body, why: error.message }));
       }
       forget(key);
@@ -121,7 +121,7 @@ export class Outbox {
   }
 }
 
-// Decisions of other people that still wait in this browser, by name.
+// The number of unsent decisions of other people in this browser, by name.
 export function othersWaiting(store, who) {
   const start = `strobe:${store}:out:`;
   const names = new Map();

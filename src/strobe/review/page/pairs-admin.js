@@ -1,4 +1,4 @@
-// The admin page's figures of pairs; `head` and `rows` are its columns of the table of people.
+// The admin page's figures of pairs; `head` and `rows` are the question's columns in the table of people.
 
 import { $ } from "./api.js";
 import { figure, moment, pace, right, table, tiles } from "./admin-draw.js";
@@ -9,15 +9,15 @@ export function draw(summary) {
     [`${counts.pairs_reviewed} / ${counts.pairs}`, "pairs with a vote"],
     [counts.pairs_accepted, "pairs accepted so far"],
     [`${counts.anchors_accepted} / ${counts.anchors_reviewed}`, "anchors accepted / reviewed"],
-    [summary.waiting.round_one.pairs, "pairs wait for a vote of round one"],
-    [summary.waiting.round_two.pairs, "pairs wait for votes of round two"],
+    [summary.waiting.round_one.pairs, "pairs waiting for a vote in round one"],
+    [summary.waiting.round_two.pairs, "pairs waiting for votes in round two"],
     [figure(summary.controls.all, 100, 0), `% of ${summary.controls.all.n} control pairs right`],
     [summary.seconds.median === null ? "—" : `${pace(summary.seconds)} s`, "median time per decision"],
   ]);
   const { agreement } = summary;
   $("agreement-note").textContent = agreement.raw.reason || "";
   tiles("agreement", [
-    [agreement.pairs_with_two_votes, "pairs with two votes or more"],
+    [agreement.pairs_with_two_votes, "pairs with at least two votes"],
     [figure(agreement.raw, 100, 1), "% raw agreement"],
     [figure(agreement.fleiss_kappa), "Fleiss' κ"],
     [figure(agreement.krippendorff_alpha), "Krippendorff's α"],
@@ -25,7 +25,7 @@ export function draw(summary) {
   ]);
   table(
     "class-table",
-    ["Class", "Anchors", "accepted", "Pairs", "reviewed", "accepted"],
+    ["Class", "Anchors", "Accepted anchors", "Pairs", "Reviewed pairs", "Accepted pairs"],
     summary.classes.map((one) => [one.name, one.anchors, one.anchors_accepted, one.pairs, one.pairs_reviewed, one.pairs_accepted]),
   );
   const row = ({ votes, decisions, controls, seconds, last_at }) => [

@@ -28,30 +28,30 @@ export default class Pairs {
     wrong: ["w", "Label is wrong"],
     bad: ["b", "Bad anchor"],
     note: ["n", "Write a note"],
-    undo: ["z", "Undo: back to the decision before"],
-    forward: ["y", "Keep it, go on"],
+    undo: ["z", "Undo: back to the previous decision"],
+    forward: ["y", "Keep and continue"],
     view: ["v", "Side by side or in place"],
     flip: [" ", "Flip between anchor and neighbour"],
-    auto: ["f", "Alternate by itself"],
+    auto: ["f", "Alternate automatically"],
     diff: ["x", "Pixel difference"],
     "zoom-in": ["+", "Zoom in"],
     "zoom-out": ["-", "Zoom out"],
     "zoom-reset": ["0", "Fit"],
-    left: ["ArrowLeft", "Picture before (of a set); move the view left (zoomed in)"],
-    right: ["ArrowRight", "Next picture; move the view right"],
-    up: ["ArrowUp", "First picture; move the view up"],
-    down: ["ArrowDown", "Last picture; move the view down"],
-    search: ["/", "Search a class (label stage)"],
-    "member-next": ["]", "Next picture of a set; next member (deciding together)"],
-    "member-before": ["[", "Picture before; member before"],
-    save: ["Enter", "Save a set: the rest is similar; save all votes (deciding together)"],
+    left: ["ArrowLeft", "Previous image of a set; when zoomed in: move the view left"],
+    right: ["ArrowRight", "Next image; when zoomed in: move the view right"],
+    up: ["ArrowUp", "First image; when zoomed in: move the view up"],
+    down: ["ArrowDown", "Last image; when zoomed in: move the view down"],
+    search: ["/", "Search for a class (label stage)"],
+    "member-next": ["]", "Next image of a set; in a group: next member"],
+    "member-before": ["[", "Previous image of a set; in a group: previous member"],
+    save: ["Enter", "Save a set, all unmarked images as similar; in a group: save all votes"],
     help: ["?", "This list"],
   };
 
   many = "pairs";
   id = "verdict_id";
 
-  // `host` is the page: what is shared by all questions.
+  // `host` is the page, which all questions share.
   constructor(host) {
     this.host = host;
     this.viewer = new Viewer();
@@ -60,7 +60,7 @@ export default class Pairs {
     this.strip = new Strip((member) => this.look(member, this.strip.said(member)));
     this.feedback = new Feedback(() => this.host.next());
     this.wrong = false;
-    this.dropped = new Set(); // anchors called bad here: a claim may still list their pairs
+    this.dropped = new Set(); // anchors marked bad on this page: a claim may still list their pairs
     this.drop = new Drop(host, () => this.decide({ decision: "dissimilar", bad_anchor: true }));
   }
 
@@ -73,21 +73,21 @@ export default class Pairs {
     if (this.joint || !names.length || !session.is_admin) return;
     const joint = new JointPanel((vote) => this.turn(vote));
     if (await joint.start(names)) this.joint = joint;
-    else this.host.say("None of these names takes part in this review.");
+    else this.host.say("None of these people takes part in this review.");
   }
 
-  // Someone new is here: nothing of who was here before may go on.
+  // Another person logged in: nothing of the previous one may be used.
   forget() {
     this.dropped = new Set();
     $("suggested").hidden = true;
   }
 
-  // What this person has not practised on yet; no answer to it is a vote.
+  // Examples that this person has not practised on yet. Answers to them are not votes.
   practice() {
     return this.joint ? [] : this.examples.slice(Number(kept(this.practised) || 0));
   }
 
-  // A group claims together, walks back through what it decided together, and its decisions are kept as one.
+  // A group has its own claims and its own history of decisions.
   get past() {
     return this.joint?.past;
   }
@@ -107,7 +107,7 @@ export default class Pairs {
 
   // -- one card -----------------------------------------------------------------------------------------------------
 
-  // `step` is what was decided before, where we are walking back.
+  // `step` is the earlier decision, when the person goes back.
   show(card, step) {
     this.strip.leave();
     this.feedback.hide();
@@ -127,19 +127,19 @@ export default class Pairs {
   }
 
   said(step) {
-    if (this.joint) return "Decided together. Change a vote and save all again, or keep it.";
-    if (step.card.members) return `You said: ${describeSet(step.decision)}. Change what you like and save it, or keep it.`;
-    return `You said: ${describe(step.decision)}. Decide again, or keep it.`;
+    if (this.joint) return "The group decided this pair. Change votes and save them all again, or keep them.";
+    if (step.card.members) return `Your decision: ${describeSet(step.decision)}. Change it and save it, or keep it.`;
+    return `Your decision: ${describe(step.decision)}. Decide again or keep it.`;
   }
 
-  unreadable = "An image cannot be read. Choose unsure for it, and say so in the note.";
+  unreadable = "An image cannot be read. Choose “unsure” for it and add a note.";
 
   draw(card, earlier) {
     const anchorStage = card.stage === "anchor";
     $("review").className = anchorStage ? "anchor-stage" : this.strip.isOn ? "pair set" : card.stage;
     $("question").textContent = this.ask(card);
     $("hint").textContent = anchorStage
-      ? "Add what is missing, remove what is not there."
+      ? "Add missing classes and remove wrong ones."
       : "If something distinctive is visible in one frame only, choose dissimilar.";
     if (this.hints === "before") suggestBefore(card);
     const text = (list) => list.map((label) => label.name).join(", ") || "no label";
@@ -159,7 +159,7 @@ export default class Pairs {
   ask(card) {
     if (card.stage === "anchor") return "Which of these classes are in the image?";
     if (this.joint) return "Together: do these two look the same?";
-    if (this.strip.isOn) return "All similar to the anchor, except …";
+    if (this.strip.isOn) return "Which images do not look like the anchor?";
     if (card.stage === "practice") return `Practice ${Number(card.task.slice(8)) + 1} of ${this.examples.length}: do these two look the same?`;
     return card.stage === "verify" ? "Second look: do these two look the same?" : "Do these two look the same?";
   }
@@ -175,7 +175,7 @@ export default class Pairs {
     );
   }
 
-  // Deciding together: what the member whose turn it is said, or nothing yet.
+  // In a group: show the vote of the current member, if there is one.
   turn(vote) {
     this.wrong = vote?.label_right === false;
     $("note").value = vote?.note || "";
@@ -206,12 +206,12 @@ export default class Pairs {
     return this.joint ? this.joint.vote(body) : this.host.decide(body);
   }
 
-  // A practice pair: what is right, and why, stands there before one goes on.
+  // A practice pair: show the right answer and the reason before the next card.
   teach(card, body) {
     const { decision, reason, note } = card.right;
     const right = body.decision === decision;
     keep(this.practised, String(Number(card.task.slice(8)) + 1));
-    const text = [right ? "Right: " : "Not quite. The project calls this ", element("b", describe({ decision, reason }))];
+    const text = [right ? "Right: " : "Not quite. The guidelines call this ", element("b", describe({ decision, reason }))];
     this.feedback.tell(body, right, ...text, note ? `. ${note}` : ".");
   }
 
@@ -232,7 +232,7 @@ export default class Pairs {
     this.host.put("/api/decisions/set", { who: this.host.session.person.name, votes }, { decision });
   }
 
-  // A note belongs to the image it was written beside.
+  // A note belongs to the image that was shown when it was written.
   keepNote() {
     if (this.strip.isOn && this.host.note() !== this.strip.said().note) this.strip.mark({ note: this.host.note() }, { stay: true });
   }
@@ -247,7 +247,7 @@ export default class Pairs {
     this.host.put("/api/joint/decisions", { votes }, { votes: this.joint.votes });
   }
 
-  // The other pairs of a dropped set need no answer any more.
+  // The other pairs of a dropped set no longer need an answer.
   decided(card, body) {
     const bad = body.votes ? Object.values(body.votes).some((one) => one.bad_anchor) : body.bad_anchor;
     if (!bad && (card.stage !== "anchor" || body.decision === "similar")) this.dropped.delete(card.anchor);

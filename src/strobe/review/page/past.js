@@ -1,10 +1,10 @@
-// What was decided, oldest first, and where in it we stand; at its end a fresh card is shown.
+// Earlier decisions, oldest first, and the position in them. At the end a new card is shown.
 
 import { get } from "./api.js";
 
 export const nameOf = (card) => card.task + card.stage;
 
-// The tasks on a card: itself, or the pairs of a set; of a decision on a set those it says something of.
+// The tasks on a card: the card itself, or the pairs of a set. With a decision, only the pairs that it covers.
 export const partsOf = (card, decision) => card.members?.filter((one) => !decision?.votes || one.task in decision.votes) || [card];
 
 export class Past {
@@ -12,7 +12,7 @@ export class Past {
   constructor({ complete = false } = {}) {
     this.steps = [];
     this.at = 0;
-    this.before = null; // the oldest row the server has told us of
+    this.before = null; // the oldest row that the server has sent
     this.complete = complete;
   }
 
@@ -24,7 +24,7 @@ export class Past {
     return this.steps[this.at];
   }
 
-  // A fresh decision, or another one where we stand; whether it was fresh.
+  // Add a new decision, or replace the one at the current position. Returns whether it was new.
   put(step) {
     const fresh = this.atEnd;
     if (fresh) this.steps.push(step);
@@ -36,8 +36,8 @@ export class Past {
     this.at = this.steps.length;
   }
 
-  // Older decisions, made before this page was opened or on another machine. Pages of the log may hold nothing new: what
-  // was decided here is in it too, and a corrected decision is one step, not two.
+  // Load older decisions, made before this page was opened or on another device. A page of the log may hold nothing new:
+  // it also lists decisions made here, and a corrected decision is one step, not two.
   async fetchOlder() {
     const known = new Set(this.steps.map((one) => nameOf(one.card)));
     while (!this.complete && this.at === 0) {

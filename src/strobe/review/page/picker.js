@@ -1,12 +1,12 @@
-// A searchable list of classes, by keyboard, mouse or touch: what fits best comes first, also by another name.
+// A searchable list of classes for keyboard, mouse and touch. The best matches come first; other names also match.
 
 import { $, element } from "./api.js";
 
-const MOST = 300; // lines drawn at once; whoever types sees the best of all
+const MOST = 300; // the most lines shown; a search covers all classes
 
 export class Picker {
-  // `choose` is called with an id. `isMarked` says which lines are ticked; `first` gives ids that come first while
-  // nothing is typed; `start` is the line that Enter takes then (−1: none, until one is gone to).
+  // `choose` is called with an id. `isMarked` tells which lines are ticked. `first` returns ids that come first while
+  // nothing is typed. `start` is the line that Enter chooses then (−1: none until one is selected).
   constructor({ choose, isMarked = () => false, first = () => [], start = 0 }) {
     Object.assign(this, { choose, isMarked, first, start });
     this.classes = [];
@@ -24,7 +24,7 @@ export class Picker {
     return this.classes.find((one) => one.id === id)?.name || id;
   }
 
-  // How well a class fits what is typed: the whole name, its beginning, that of a word in it, anywhere; or not at all.
+  // How well a class matches the typed text, best first: full name, start of the name, start of a word, anywhere, none.
   static fit(one, wanted) {
     if (one.words.includes(wanted)) return 0;
     if (one.words.some((word) => word.startsWith(wanted))) return 1;
@@ -55,7 +55,7 @@ export class Picker {
     $("classes").replaceChildren(
       ...found.map((one, place) => {
         const line = element("li", one.name, { role: "option", id: `class-${place}`, "aria-selected": String(this.isMarked(one.id)) });
-        // Which of its other names was meant, where its first is not what was typed.
+        // Show the other name that matches, if the first name does not.
         const also = wanted && !one.words[0].includes(wanted) && (one.also || []).find((name) => name.toLowerCase().includes(wanted));
         if (also) line.append(element("span", ` ${also}`, { class: "also" }));
         line.classList.toggle("active", place === this.active);
@@ -63,7 +63,7 @@ export class Picker {
         return line;
       }),
     );
-    if (!found.length) $("classes").append(element("li", "No class is called that", { class: "empty", role: "option", "aria-disabled": "true" }));
+    if (!found.length) $("classes").append(element("li", "No matching class", { class: "empty", role: "option", "aria-disabled": "true" }));
     $("search").setAttribute("aria-activedescendant", this.active >= 0 && found.length ? `class-${this.active}` : "");
     if (this.active >= 0) $("classes").children[this.active]?.scrollIntoView({ block: "nearest" });
   }

@@ -1,29 +1,29 @@
-// The cards that come next: claimed a few ahead, so that a decision shows the next one at once.
+// The next cards, claimed in advance, so that the next one appears at once after a decision.
 
 import { newId, post } from "./api.js";
 import { fetchPicture } from "./media.js";
 import { dayBegan } from "./pace.js";
 import { nameOf, partsOf } from "./past.js";
 
-const AHEAD = 6; // where a card is one task
+const AHEAD = 6; // if a card is one task
 
 export class Queue {
   // `page`: { session, question, outbox, card, say, loggedOut, refilled }, as they are now.
   constructor(page) {
     this.page = page;
-    this.tab = newId(); // leases belong to a tab; one that is closed or loaded anew gives them back
-    this.claiming = null; // the promise of a claim under way
-    this.overtaken = false; // something was decided after the last claim went out: its answer may not know of it
+    this.tab = newId(); // leases belong to a tab; closing or reloading it returns them
+    this.claiming = null; // the promise of the current claim
+    this.overtaken = false; // a decision was made after the last claim was sent, so its response may be outdated
     this.claimedAt = 0;
     this.unreachable = false;
     this.startAfresh([]);
   }
 
-  // What still waits in the outbox was decided, perhaps in a tab that is closed: it is not asked again.
+  // Decisions in the outbox, perhaps from a closed tab, are not asked again.
   startAfresh(waiting) {
     this.cards = [];
     this.progress = null;
-    this.since = 0; // decisions since the counts came
+    this.since = 0; // decisions since the server counted
     this.paused = false;
     const votes = waiting.flatMap((body) => body.votes || [body]).filter((one) => one.task && !one.member);
     this.decided = new Set(votes.map(nameOf)); // a claim may still list them
@@ -37,7 +37,7 @@ export class Queue {
     return this.cards.length < this.ahead - Math.ceil(this.ahead / 3);
   }
 
-  // Whether our leases may have run out meanwhile.
+  // Whether the leases of this tab may have expired.
   get isLate() {
     const { question, session } = this.page;
     return !question.past && this.claimedAt > 0 && performance.now() - this.claimedAt > session.lease_s * 500;
@@ -53,7 +53,7 @@ export class Queue {
     return this.page.question.isWanted?.(card) ?? true;
   }
 
-  // This card is decided; others may need no answer any more because of it.
+  // These tasks are decided; other cards may no longer need an answer because of it.
   done(parts) {
     this.overtaken = true;
     for (const one of parts) this.decided.add(nameOf(one));
@@ -61,7 +61,7 @@ export class Queue {
   }
 
   refill() {
-    // What was decided goes first: it may close what a claim would list, or open what it would not.
+    // Send decisions first, because they change which tasks are open.
     this.claiming ||= Promise.resolve()
       .then(() => this.page.outbox.send())
       .then(() => this.claim())
@@ -82,14 +82,14 @@ export class Queue {
       this.paused = Boolean(answer.paused);
       this.unreachable = false;
       if (answer.progress) [this.progress, this.since] = [answer.progress, outbox.bodies().reduce((sum, body) => sum + (body.votes?.length || 1), 0)];
-      // After a long break others may have got what we held; a paused person holds nothing.
+      // After a long break others may have these tasks; a paused person has none.
       if (this.paused || late) this.cards = this.cards.filter((one) => one.stage === "practice");
       const have = new Set([...this.cards, this.page.card].filter(Boolean).flatMap(partsOf).map(nameOf));
       const isNew = (one) => !have.has(nameOf(one)) && !this.decided.has(nameOf(one)) && this.isWanted(one);
       const fresh = answer.tasks.map((one) => (one.members ? { ...one, members: one.members.filter(isNew) } : one));
       this.cards.push(...fresh.filter((one) => partsOf(one).some(isNew)));
       for (const one of this.cards) question.pictures(one).forEach(fetchPicture);
-      if (answer.page_version && answer.page_version !== session.page_version) this.page.say("A newer page is out: reload when you like.");
+      if (answer.page_version && answer.page_version !== session.page_version) this.page.say("A newer version of this page is available. Reload it when you like.");
     } catch (error) {
       if (error.status === 401) await this.page.loggedOut();
       else if (!error.mayPass) this.page.say(error.message);

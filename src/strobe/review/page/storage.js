@@ -1,4 +1,4 @@
-// The browser's own storage, and memory where that is full or switched off: what is kept there goes with the tab.
+// The browser's storage, or memory if that is full or switched off. Memory is lost when the tab closes.
 
 const memory = new Map();
 
@@ -25,7 +25,7 @@ export function forget(key) {
   try {
     localStorage.removeItem(key);
   } catch {
-    // Nothing is kept there either.
+    // Storage is switched off, so nothing is stored there.
   }
 }
 
@@ -34,7 +34,7 @@ export function keysWith(prefix) {
   try {
     for (let place = 0; place < localStorage.length; place += 1) found.push(localStorage.key(place));
   } catch {
-    // Switched off: memory is all there is.
+    // Storage is switched off, so only memory is used.
   }
   return [...new Set(found)].filter((key) => key.startsWith(prefix)).sort();
 }

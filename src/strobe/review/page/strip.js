@@ -1,10 +1,10 @@
-// A set at a time: all its images in a strip, one of them large beside the anchor. What is not marked is similar.
+// One set at a time: all its images in a strip, one of them large next to the anchor. Unmarked images are similar.
 
 import { $, element, newId } from "./api.js";
 import { fetchPicture } from "./media.js";
 import { forget, keep, kept } from "./storage.js";
 
-const DRAFT = "strobe:draft"; // marks that are not saved yet, should the page be loaded anew
+const DRAFT = "strobe:draft"; // marks that are not saved yet, in case the page is reloaded
 const PLAIN = { decision: "similar", reason: "", bad_anchor: false, label_right: true, labels: [], note: "" };
 const same = (a, b) => Object.keys(PLAIN).every((name) => String(a[name] ?? PLAIN[name]) === String(b[name] ?? PLAIN[name]));
 
@@ -16,7 +16,7 @@ export class Strip {
     $("film").addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
-      if (event.detail) button.blur(); // or Enter would press it again
+      if (event.detail) button.blur(); // otherwise Enter would press it again
       this.goTo([...$("film").children].indexOf(button.parentElement));
     });
   }
@@ -24,10 +24,10 @@ export class Strip {
   leave() {
     this.members = [];
     this.at = 0;
-    this.along = 1; // where the next image is: forwards, or backwards from the end
-    this.marks = new Map(); // task → what was said of it; what is not in it is similar
-    this.before = null; // the same as it was saved, where we are walking back
-    this.taken = []; // marks in the order they were made: [task, what it was before]
+    this.along = 1; // the direction of the next image: 1 forwards, −1 backwards
+    this.marks = new Map(); // task → decision; tasks without an entry are similar
+    this.before = null; // the saved marks, when the person goes back to a set
+    this.taken = []; // marks in the order they were made: [task, previous mark, position]
     $("strip").hidden = $("save-set").hidden = true;
   }
 
@@ -43,7 +43,7 @@ export class Strip {
     return this.marks.get(member.task) || PLAIN;
   }
 
-  // `votes`: what was saved of this set, by task; `who` and `card` name the draft. Done when every image is there.
+  // `votes`: the saved votes of this set, by task. `who` and `card` identify the draft. Resolves when all images are loaded.
   async show(card, votes, who) {
     this.leave();
     [this.card, this.who, this.members] = [card.task, who, card.members];
@@ -72,7 +72,7 @@ export class Strip {
 
   fill(place) {
     const image = fetchPicture(this.members[place].neighbour).image.cloneNode();
-    image.alt = `Picture ${place + 1} of ${this.members.length}`;
+    image.alt = `Image ${place + 1} of ${this.members.length}`;
     $("strip").style.setProperty("--ratio", `${image.naturalWidth || 4} / ${image.naturalHeight || 3}`);
     $("film").children[place].querySelector(".thumb").replaceChildren(image);
   }
@@ -89,7 +89,7 @@ export class Strip {
     });
     const others = this.members.filter((member) => this.said(member).decision === "similar").length;
     const rest = others === this.members.length ? `All ${others} similar` : others ? `The other ${others} similar` : "Save this set";
-    $("save-set").firstChild.textContent = this.before ? "Save what changed" : rest;
+    $("save-set").firstChild.textContent = this.before ? "Save changes" : rest;
     $("save-set").hidden = !this.isOn;
   }
 
@@ -106,13 +106,13 @@ export class Strip {
     return this.goTo(this.at + by);
   }
 
-  // The first or the last image; from there on towards the others.
+  // Go to the first or the last image, and continue from there towards the others.
   end(place) {
     this.along = place ? -1 : 1;
     return this.goTo(place);
   }
 
-  // Say something of this image; a decision goes on to the next.
+  // Mark this image; a decision moves to the next one.
   mark(fields, { stay = false } = {}) {
     this.taken.push([this.member.task, this.marks.get(this.member.task), this.at]);
     this.put(this.member.task, { ...this.said(), ...fields });
@@ -126,7 +126,7 @@ export class Strip {
     if (!this.before) keep(DRAFT, JSON.stringify({ card: this.card, who: this.who, marks: [...this.marks] }));
   }
 
-  // Take back the mark made last; whether there was one.
+  // Undo the last mark. Returns whether there was one.
   takeBack() {
     const last = this.taken.pop();
     if (!last) return false;
@@ -135,7 +135,7 @@ export class Strip {
     return true;
   }
 
-  // What is to be saved: of a new set all its images, of one that was saved before what changed.
+  // The votes to save: all images of a new set, or the changed ones of a set that was saved before.
   votes(version, seconds) {
     const n = this.members.length;
     const page = { page_version: `${version}.set${n}`, seconds: Math.round((1000 * seconds) / n) / 1000 };
@@ -143,7 +143,7 @@ export class Strip {
     return this.members.filter(isNew).map((member) => ({ verdict_id: newId(), task: member.task, stage: member.stage, ...this.said(member), ...page }));
   }
 
-  // Its anchor is bad: said of two images, since one may be a hidden control that decides nothing.
+  // A bad anchor is recorded on two images, because one may be a hidden control, which decides nothing.
   bad(version, seconds) {
     const votes = this.members.slice(0, 2);
     const page = { page_version: `${version}.set${this.members.length}`, seconds: Math.round((1000 * seconds) / votes.length) / 1000 };
@@ -161,7 +161,7 @@ export class Strip {
   }
 }
 
-// What was said of a set, in words.
+// The decision on a set, in words.
 export function describeSet({ votes }) {
   const said = Object.values(votes);
   if (said.some((one) => one.bad_anchor)) return "bad anchor";

@@ -1,4 +1,4 @@
-// The pair: side by side or flickered in place, zoom and pan locked together, pixel difference on demand.
+// Shows a pair side by side or alternating in place, with shared zoom and pan, and the pixel difference.
 
 import { $ } from "./api.js";
 import { fetchPicture } from "./media.js";
@@ -27,7 +27,7 @@ export class Viewer {
     this.reset();
     this.panes.classList.toggle("single", names.length === 1);
     const entries = names.map(fetchPicture);
-    // The image of the pair before must never stand beside a new one.
+    // An image of the previous pair must never be shown next to a new one.
     const waiting = entries.some((entry) => !entry.there);
     if (waiting) this.clear();
     this.panes.classList.toggle("loading", waiting);

@@ -1,0 +1,142 @@
+"""The declarations of import and export formats: descriptions, options, and the functions that do the work."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strobe.core.errors import InvalidValue, expect, printable
+
+if TYPE_CHECKING:
+    from strobe.datasets.export_media import Outgoing
+    from strobe.datasets.sampled import ImportedDataset
+
+__all__ = [
+    "LABEL_SPACE",
+    "MAX_IMAGES",
+    "SEED",
+    "ExportFormat",
+    "FormatOption",
+    "ImportFormat",
+    "K",
+    "several_names",
+    "severities",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOption:
+    """An option of an import format. `name` is the reader's keyword; the flag is `--name` unless `flag` differs.
+
+    `kind` is str, int, bool (a flag), Path, a tuple of choices, or a function that parses the text. `several` means
+    that the option may be repeated. `renamed` is an old flag that works for one more release.
+    """
+
+    name: str
+    help: str
+    kind: type | tuple[str, ...] | Callable[[str], Any] = str
+    default: Any = None
+    required: bool = False
+    several: bool = False
+    flag: str = ""
+    renamed: str = ""
+
+    @property
+    def option(self) -> str:
+        """The flag on the command line."""
+        return self.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def value(self) -> Any:
+        """The value if the option is not given."""
+        if self.several:
+            return ()
+        if self.kind is bool:
+            return bool(self.default)
+        parses = not isinstance(self.kind, type | tuple) and self.default is not None
+        return self.kind(self.default) if parses else self.default  # type: ignore[operator]  # a function here
+
+
+LABEL_SPACE = FormatOption(name="label_space", help="A shipped label space that has the classes, e.g. imagenet-vid.")
+K = FormatOption(name="k", kind=int, default=10, help="Frames before and after the anchor.")
+SEED = FormatOption(name="seed", kind=int, default=0, help="Seed of all random choices.")
+MAX_IMAGES = FormatOption(
+    name="max_images", kind=int, renamed="--pictures", help="Largest number of images, chosen by --seed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportFormat:
+    """A format that `strobe import` reads.
+
+    `about` is the help text, `example` holds example arguments, and `what` is the line in the list of formats.
+
+    For strobe's own formats, that line is in the list itself, so that the help of all formats imports no format.
+
+    `read(source, target, how=…, …)` returns the dataset; the options are its keywords, or the fields of `record`,
+    passed as `files`. With `draw`, the format chooses anchors and receives an ImportSampling. `media` means that the
+    format copies or links images, so the media options apply. A `fetched` format has no source. `outside` names the
+    images of the source, which may not contain the target. Strobe checks the target and writes the tables, unless the
+    format is `whole`; such a format does this itself.
+    """
+
+    read: "Callable[..., ImportedDataset]"
+    about: str
+    example: str
+    what: str = ""
+    options: tuple[FormatOption, ...] = ()
+    record: type[Any] | None = None
+    draw: bool = False
+    media: bool = True
+    fetched: bool = False
+    outside: str = ""
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        expect(callable(self.read), "ImportFormat.read", "a function (source, target, how=…)", self.read)
+        expect(bool(self.about and self.example), "ImportFormat", "about and example", (self.about, self.example))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFormat:
+    """A format that `strobe export` writes.
+
+    `what` is its line in the help; for strobe's own formats, this line is in the list.
+
+    `make(dataset, media=…)` returns the content of the files and the images to copy or link. `write_frames` writes the
+    frames instead, for a format that stores frames in its own files. `no_media` is the reason why --media is refused.
+    `into_its_own` means that the export is one file, which may be written into the dataset's own folder.
+    """
+
+    make: "Callable[..., Outgoing]"
+    what: str = ""
+    write_frames: Callable[..., Any] | None = None
+    no_media: str = ""
+    into_its_own: bool = False
+
+    def __post_init__(self) -> None:
+        expect(callable(self.make), "ExportFormat.make", "a function (dataset, media=…)", self.make)
+
+
+def several_names(text: str) -> tuple[str, ...]:
+    """Parse names separated by commas.
+
+    >>> several_names("cat, dog")
+    ('cat', 'dog')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def severities(text: str) -> tuple[int, ...]:
+    """Parse severities from 1 to 5.
+
+    >>> severities("1-3"), severities("1,5")
+    ((1, 2, 3), (1, 5))
+    """
+    try:
+        parts = [part.partition("-") for part in text.split(",")]
+        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
+    except ValueError as error:
+        raise InvalidValue(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
+    if not all(1 <= low <= high <= 5 for low, high in ends):
+        raise InvalidValue(f"expected severities from 1 to 5, e.g. 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
+    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))

@@ -1,0 +1,115 @@
+"""A study answers one question about a run. The report calls every study in turn and knows none by name.
+
+`score` calls `collector`, which adds to the results. The writers of tables, terminal and page call the other methods.
+Every method has a default that adds nothing, so a study defines only the parts it has. docs/plugins.md has an example.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from strobe.analyses.model_results import ModelResult
+from strobe.core.answers import Answers
+from strobe.core.dataset import Dataset
+from strobe.core.ports import FrameSource
+from strobe.core.tasks import Task
+from strobe.report.view import Lines, View
+
+if TYPE_CHECKING:
+    from strobe.analyses.scoring import Collector, Scoring
+    from strobe.report.drawing import Figure, FigureSpec
+    from strobe.report.rows import Table
+
+__all__ = ["Chapter", "PageInput", "SectionFigures", "Study"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageInput:
+    """The input of a chapter: the view, the dataset with its images and answers, and the figures of each section."""
+
+    view: View
+    dataset: Dataset
+    source: FrameSource | None
+    answers: Mapping[str, Answers]
+    figures: Mapping[str, "list[list[Figure]]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionFigures:
+    """Figures for one section of the page. With `lists_missing`, the page explains why a figure could not be drawn."""
+
+    section: str
+    figures: "Sequence[FigureSpec]"
+    lists_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """A chapter of the page: its anchor, its title, its template, and the content that the template shows.
+
+    `nav` is a shorter title for the navigation, if there is one. The default template shows `content["intro"]`, the
+    figures of the section with the chapter's name, and the tables in `content["tables"]`, each a `Lines`. `terms` are
+    added to the page's glossary. `data` is passed to the page's scripts as JSON, by the id of its element.
+    """
+
+    name: str
+    title: str
+    nav: str = ""
+    template: str = "study.html.j2"
+    content: Mapping[str, object] = field(default_factory=dict)
+    terms: Sequence[tuple[str, str]] = ()
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+class Study:
+    """One question about a run: its part of the results, and its display in tables, terminal and page."""
+
+    name: ClassVar[str]
+    task: ClassVar[Task | None] = None
+    """The task whose models this study scores, or None if the study only adds to the results of other studies."""
+    decides: ClassVar[int] = 0
+    """The precedence: the study with the highest number gives the page's title, first sentence and terms."""
+    tables: "ClassVar[Mapping[str, Callable[[View], Table]]]" = MappingProxyType({})
+    """The tables by the name of their file. A table without rows is not written."""
+    drawings: "ClassVar[Sequence[FigureSpec]]" = ()
+    """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
+
+    def collector(self, scoring: "Scoring") -> "Collector | None":
+        """Return the object that collects the study's results during scoring, or None if the study does not apply."""
+        return None
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return the study's terminal tables."""
+        return ()
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return the first and second sentence of the page, or None if the study does not decide them.
+
+        `models` are the scored models, the most robust first, or empty.
+        """
+        return None
+
+    def question(self, view: View) -> str | None:
+        """Return the question in the page's title."""
+        return None
+
+    def explanation(self, view: View) -> tuple[str, list[str]] | None:
+        """Return the title and the paragraphs that explain the measurement."""
+        return None
+
+    def terms(self, view: View) -> list[tuple[str, str]] | None:
+        """Return the terms of the page with their meaning, if the study decides what is measured."""
+        return None
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures for this data, by section of the page."""
+        return ()
+
+    def chapter(self, page: PageInput) -> Chapter | None:
+        """Return the study's own chapter of the page, or None if it has none for this data."""
+        return None
+
+    def content(self, view: View) -> Mapping[str, object]:
+        """Return further variables for the page's shared sections."""
+        return {}

@@ -1,0 +1,64 @@
+"""The questions that people can be asked: one list, read without importing the server or its packages.
+
+Packages cannot add a question: its answers need a table in the dataset folder, whose format is strobe's own.
+"""
+
+from dataclasses import dataclass
+
+from strobe.core.errors import expect
+from strobe.core.people import PEOPLE
+from strobe.core.registry import Registry
+
+__all__ = ["BOX", "NAME", "PAIRS", "QUESTIONS", "QuestionEntry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionEntry:
+    """A question as `--ask` names it. `question` is its class as "module:Class", `asks` its wording in the help.
+
+    `table` has its answers, in the store and in the dataset folder. `settings` has the review options that apply only
+    to some questions, and `takes` has such options of serve and export: examples, suggest, out, crops, unreviewed.
+    """
+
+    question: str
+    asks: str
+    table: str
+    settings: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect(self.table in PEOPLE, "QuestionEntry.table", f"one of {', '.join(PEOPLE)}", self.table)
+
+
+PAIRS = QuestionEntry(
+    question="strobe.review.pairs:PairQuestion",
+    asks="do two frames look the same?",
+    table="verdicts",
+    settings=("practice", "at_once", "hints", "labels", "show_votes"),
+    takes=("examples", "out", "unreviewed"),
+)
+NAME = QuestionEntry(
+    question="strobe.review.naming:NameQuestion",
+    asks="what does the image show?",
+    table="names",
+    settings=("limit_s", "practice"),
+)
+BOX = QuestionEntry(
+    question="strobe.review.boxing:BoxQuestion",
+    asks="where is its object?",
+    table="drawn",
+    settings=("show_votes", "agree"),
+    takes=("suggest", "out", "crops"),
+)
+
+QUESTIONS = Registry(
+    None,
+    QuestionEntry,
+    "question",
+    {
+        "pairs": "strobe.review.questions:PAIRS",
+        "name": "strobe.review.questions:NAME",
+        "box": "strobe.review.questions:BOX",
+    },
+)
+"""Every question by the name that `--ask` takes. The first is the default."""

@@ -1,0 +1,63 @@
+"""A ladder of backgrounds: how much do models rely on the background?"""
+
+from collections.abc import Mapping, Sequence
+
+from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.report import figures_background
+from strobe.report.story_background import background_lead, ladder
+from strobe.report.strips_background import background_chapter
+from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.terminal_more import ladder_lines
+from strobe.report.view import Lines, View
+from strobe.studies.background.tables import TABLES
+
+__all__ = ["BACKGROUND", "Background"]
+
+FIGURES = (
+    figures_background.background_contrasts,
+    figures_background.background_rungs,
+    figures_background.background_context,
+    figures_background.background_models,
+    figures_background.background_area,
+)
+
+
+class Background(Study):
+    """Accuracy on every rung of the ladder, and the effects isolated by two rungs that differ in one respect."""
+
+    name = "background"
+    decides = 3
+    tables = TABLES
+    drawings = FIGURES
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return accuracy by rung, and the isolated effects."""
+        return ladder_lines(view)
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return how much the models depend on the background."""
+        found = ladder(view) if _has_classifiers(models) else None
+        return None if found is None else background_lead(found, view)
+
+    def question(self, view: View) -> str | None:
+        """Return the page's question."""
+        return None if ladder(view) is None else "how much do models rely on the background?"
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures of the ladder."""
+        applies = view.results.models and ladder(view) is not None
+        return [SectionFigures(section="background", figures=FIGURES)] if applies else ()
+
+    def chapter(self, page: PageInput) -> Chapter | None:
+        """Return the chapter on the ladder, with images."""
+        content = background_chapter(page.dataset, ladder(page.view), page.source, page.answers)
+        if content is None:
+            return None
+        return Chapter(name="background", title="Background", template="background.html.j2", content=content)
+
+
+def _has_classifiers(models: Mapping[str, ModelResult]) -> bool:
+    return any(isinstance(one, ClassificationResult) for one in models.values())
+
+
+BACKGROUND = Background()

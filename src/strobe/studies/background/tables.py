@@ -1,0 +1,54 @@
+"""The tables of a ladder of backgrounds."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from strobe.analyses.background_records import Isolated
+from strobe.analyses.model_results import ClassificationResult
+from strobe.core.estimate import Missing
+from strobe.report.rows import Row, Table, as_row, each, spread
+from strobe.report.view import View
+from strobe.studies.variants.tables import with_estimated
+
+__all__ = ["TABLES"]
+
+
+def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
+    """Return a list of a model's results on a ladder of backgrounds; it is empty if there are none."""
+    return () if model.background is None else getattr(model.background, part) or ()
+
+
+def _isolated(rows: Iterable[Isolated]) -> Row:
+    out: Row = {}
+    for one in rows:
+        out |= spread(one.isolates.replace("-", "_"), one.value)
+    return out
+
+
+def _background(model: ClassificationResult) -> Iterator[Row]:
+    if (found := model.background) is not None:
+        out = {f"{key}_sensitivity": cell for key, cell in as_row(found.sensitivity).items()}
+        for name, best in (("zoom", found.zoom), ("zoom_wrong", found.zoom_wrong)):
+            out |= {} if isinstance(best, Missing) else {f"{name}_{key}": cell for key, cell in as_row(best).items()}
+        yield out
+
+
+def _by_area(model: ClassificationResult) -> Iterator[Row]:
+    """Return a row for every bin and rung; every row repeats the isolated effects of the bin."""
+    for one in _ground(model, "by_area"):
+        yield from (as_row(one) | as_row(rung) | _isolated(one.isolated) for rung in one.rungs)
+
+
+TABLES: Mapping[str, Callable[[View], Table]] = with_estimated(
+    {
+        "background": lambda view: each(view.classifiers, _background),
+        "background_coverage": lambda view: each(
+            view.classifiers, lambda model: map(as_row, _ground(model, "covered"))
+        ),
+        "background_area": lambda view: each(view.classifiers, _by_area),
+        "background_classes": lambda view: each(
+            view.classifiers,
+            lambda model: (as_row(one) | _isolated(one.isolated) for one in _ground(model, "per_class")),
+        ),
+    }
+)

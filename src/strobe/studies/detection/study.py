@@ -1,0 +1,124 @@
+"""Detectors on sets of frames: mAP on anchors and on the worst frames, and why mAP falls."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from strobe.analyses.answer_patterns import with_twins
+from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.detection import DetectionScore, has_boxes, score
+from strobe.analyses.model_classes import Ceilings
+from strobe.analyses.model_results import DetectionResult, ModelResult
+from strobe.analyses.per_set import SetFacts, box_sets, set_facts
+from strobe.analyses.results import Results
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.variants_view import overall
+from strobe.core.answers import Answers, BoxAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import printable
+from strobe.core.tasks import Task
+from strobe.report import figures_classes, figures_detection
+from strobe.report.published import detection_rows
+from strobe.report.story import detection_lead
+from strobe.report.study import SectionFigures, Study
+from strobe.report.view import View
+from strobe.studies.detection.tables import TABLES
+
+__all__ = ["DETECTION", "Detection", "DetectorScores"]
+
+MAIN = (
+    figures_detection.overview,
+    figures_detection.curve,
+    figures_classes.detection_class,
+    figures_detection.errors,
+    figures_detection.temporal,
+)
+
+
+class Detection(Study):
+    """Detection and localization pm-k mAP, causes of errors, and tracks."""
+
+    name = "detection"
+    task = Task.DETECTION
+    decides = -1
+    tables = TABLES
+    drawings = MAIN
+
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the scores of detectors."""
+        return DetectorScores(scoring)
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return mAP of the most robust detector on anchors and on the worst frames."""
+        scored = {name: one for name, one in models.items() if isinstance(one, DetectionResult)}
+        return detection_lead(view, scored) if scored else None
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures of detectors on sets of frames."""
+        if not view.is_temporal or not view.detectors:
+            return ()
+        return [SectionFigures(section="main", figures=MAIN, lists_missing=True)]
+
+    def content(self, view: View) -> Mapping[str, object]:
+        """Return the papers' table of detectors."""
+        return {"published": list(detection_rows()) if view.detectors else []}
+
+
+class DetectorScores(Collector):
+    """Scores detectors one at a time. The request gives k, interval, seed and draws."""
+
+    doing = "scoring detectors"
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        options = scoring.options
+        self._scoring = scoring
+        self._options = replace(
+            scoring.detection,
+            k=options.k,
+            interval=options.interval,
+            seed=options.seed,
+            bootstrap=options.bootstrap,
+            replicates=options.replicates,
+        )
+
+    @cached_property
+    def _dataset(self) -> Dataset:
+        return overall(self._scoring.dataset)
+
+    @cached_property
+    def _facts(self) -> SetFacts:
+        return set_facts(self._dataset)
+
+    @cached_property
+    def _ceilings(self) -> Ceilings:
+        return Ceilings(self._dataset)
+
+    def excludes(self, model: ScorableModel) -> str | None:
+        """Return why detection cannot be scored; the run may have boxes only for the models boxes: and crop:."""
+        if has_boxes(self._dataset):
+            return None
+        name = printable(self._dataset.name)
+        why = f"detection cannot be scored: {name} has no boxes; boxes:NAME scores it by its classes"
+        return f"{printable(model.name)}: {why}"
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Score one detector."""
+        if not isinstance(answers, BoxAnswers) or result is not None:
+            return result
+        one = score(self._dataset, answers, model=model.name, options=self._options)
+        one = replace(one, ceiling=self._ceilings.of_detector(model.facts))
+        self.sets.append(box_sets(self._dataset, self._facts, answers, one))
+        return one
+
+    def into(self, results: Results) -> Results:
+        """Return the results with agreement and comparison of the detectors."""
+        scores = [one for one in results.models.values() if isinstance(one, DetectionScore)]
+        if not scores:
+            return results
+        models = {**results.models, **{one.model: one for one in with_twins(scores)}}
+        comparison = (*results.comparison, *compare_detectors(self._dataset, scores))
+        return replace(results, models=models, comparison=comparison)
+
+
+DETECTION = Detection()

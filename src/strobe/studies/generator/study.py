@@ -1,0 +1,63 @@
+"""Searches in the activations of a generator, from coarse to fine features."""
+
+from collections.abc import Mapping, Sequence
+
+from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.report import figures_generator, story_generator
+from strobe.report.story_generator import granular
+from strobe.report.strips import build_strips
+from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.terminal_more import granular_lines
+from strobe.report.view import Lines, View
+
+__all__ = ["GENERATOR", "Generator"]
+
+FIGURES = (
+    figures_generator.granularity_ratio,
+    figures_generator.granularity_curves,
+    figures_generator.granularity_kept,
+)
+
+
+class Generator(Study):
+    """The magnitudes at which searches in early and late layers change a model's answer."""
+
+    name = "generator"
+    decides = 4
+    drawings = FIGURES
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return the median magnitudes from coarse to fine."""
+        return granular_lines(view)
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return the granularity at which the smallest change breaks the model."""
+        scored = any(isinstance(one, ClassificationResult) for one in models.values())
+        found = granular(view) if scored else None
+        return None if found is None else story_generator.generator_lead(found)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures of the granularities."""
+        applies = view.results.models and granular(view) is not None
+        return [SectionFigures(section="granularity", figures=FIGURES)] if applies else ()
+
+    def chapter(self, page: PageInput) -> Chapter | None:
+        """Return the chapter on the granularities, with short films of the findings."""
+        found = granular(page.view)
+        if found is None:
+            return None
+        strips = build_strips(page.dataset, found, page.source, page.answers)
+        content = {
+            "strips": strips is not None,
+            "accepted": story_generator.accepted_text(page.dataset.info.provenance),
+            "medians": story_generator.medians(page.view, found),
+            "by_class": story_generator.by_class(found),
+            "kept": found.preserved,
+        }
+        data = {} if strips is None else {"strips-data": strips}
+        return Chapter(
+            name="granularity", title="Coarse to fine", template="generator.html.j2", content=content, data=data
+        )
+
+
+GENERATOR = Generator()

@@ -1,0 +1,98 @@
+"""People who named images or drew boxes: how often are they right, and how similar are they to the models?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from strobe.analyses.drawn_results import drawn_results
+from strobe.analyses.model_results import ModelResult
+from strobe.analyses.people import BesidePeople
+from strobe.analyses.results import Results
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.core.answers import Answers, State
+from strobe.report import figures_boxes, figures_people
+from strobe.report.story_people import people_chapter, people_lead
+from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.terminal_more import box_lines, people_lines
+from strobe.report.view import Lines, View
+from strobe.studies.people.tables import TABLES
+
+__all__ = ["PEOPLE", "People", "PeopleScores"]
+
+NAMES = (
+    figures_people.people_accuracy,
+    figures_people.people_preservation,
+    figures_people.people_consistency,
+    figures_people.people_confusion,
+    figures_people.people_times,
+)
+BOXES = (figures_boxes.people_boxes,)
+
+
+class People(Study):
+    """Accuracy, agreement and response times of people, compared with the models on the same images."""
+
+    name = "people"
+    decides = -2
+    tables = TABLES
+    drawings = (*NAMES, *BOXES)
+
+    def collector(self, scoring: Scoring) -> Collector | None:
+        """Return the results of people, if they named images or drew boxes."""
+        return PeopleScores(scoring) if scoring.dataset.names or scoring.dataset.drawn else None
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return people's answers, the models for comparison, and people's boxes."""
+        return [*people_lines(view), *box_lines(view)]
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return how often people are right, if no model has a score."""
+        return None if models else people_lead(view)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures on the names and boxes that people gave."""
+        names = NAMES if view.results.people else ()
+        boxes = BOXES if view.results.drawn else ()
+        return [SectionFigures(section="people", figures=(*names, *boxes))]
+
+    def chapter(self, page: PageInput) -> Chapter | None:
+        """Return the chapter on people."""
+        people, boxes = people_chapter(page.view), figures_boxes.boxes_quality(page.view)
+        if people is None and not boxes:
+            return None
+        return Chapter(
+            name="people",
+            title="People",
+            template="people.html.j2",
+            content={"people": people, "boxes": boxes},
+            terms=() if people is None else people.words,
+        )
+
+    def content(self, view: View) -> Mapping[str, object]:
+        """Return the number of people who named images."""
+        return {"n_people": 0 if view.results.people is None else view.results.people.n_people}
+
+
+class PeopleScores(Collector):
+    """Adds people's names and boxes to the results, and the models' results on the same images."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        dataset = scoring.dataset
+        self._scoring = scoring
+        self._people = BesidePeople(dataset.labelled_sets() if dataset.names else dataset, scoring.options)
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Score a model on the images that people named, unless some of its answers were skipped."""
+        if not (answers.state == State.SKIPPED).any():
+            self._people.add(model.name, answers.as_classes())
+        return result
+
+    def into(self, results: Results) -> Results:
+        """Return the results with people's names and boxes."""
+        results = self._people.into(results)
+        if not self._scoring.dataset.drawn:
+            return results
+        return replace(results, drawn=drawn_results(self._scoring.dataset, seed=self._scoring.options.seed))
+
+
+PEOPLE = People()

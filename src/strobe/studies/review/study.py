@@ -1,0 +1,77 @@
+"""Reviewed sets: the votes of people, and the effect of their review."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.early import STOPPED
+from strobe.analyses.model_results import ModelResult
+from strobe.analyses.results import Results
+from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.voting import is_alone, review_results
+from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.derivation import review_views
+from strobe.report import figures_review
+from strobe.report.study import SectionFigures, Study
+from strobe.report.view import View
+from strobe.review.conduct import exported_conduct
+from strobe.studies.review.tables import TABLES
+
+__all__ = ["REVIEW", "Review", "ReviewScores"]
+
+FIGURES = (figures_review.review_impact, figures_review.review_offsets)
+
+
+class Review(Study):
+    """Votes, agreement and attention of the people who reviewed the sets, and accuracy before and after review."""
+
+    name = "review"
+    tables = TABLES
+    drawings = FIGURES
+
+    def collector(self, scoring: Scoring) -> Collector | None:
+        """Return the results of the review, if people voted."""
+        return ReviewScores(scoring) if scoring.candidates.verdicts else None
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the effect of review on classifiers."""
+        if not view.is_temporal or (view.detectors and not view.classifiers) or view.only_people:
+            return ()
+        return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
+
+
+class ReviewScores(Collector):
+    """Adds the votes to the results and, if requested, the effect of review on every classifier."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        self._scoring = scoring
+        self._stages: ReviewStages | None = None
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Return the result with the effect of review, if requested."""
+        scoring = self._scoring
+        if not (isinstance(result, ClassificationScore) and isinstance(answers, ClassAnswers)):
+            return result
+        if not scoring.compare_review:
+            return result
+        if result.stopped_early is not None:
+            return replace(result, reasons={**result.reasons, "review_impact": STOPPED})
+        if self._stages is None:
+            candidates = scoring.candidates
+            candidates = candidates if scoring.videos is None else candidates.only_videos(scoring.videos)
+            self._stages = ReviewStages.of(*review_views(candidates), options=scoring.options)
+        options = scoring.options
+        found = impact(self._stages, answers, seed=options.seed, replicates=options.draws)
+        return replace(result, review_impact=found)
+
+    def into(self, results: Results) -> Results:
+        """Return the results with the votes."""
+        scoring = self._scoring
+        conduct = exported_conduct(scoring.path)
+        alone = is_alone if conduct is None else conduct.is_alone
+        return replace(results, review=review_results(scoring.candidates, alone=alone, seed=scoring.options.seed))
+
+
+REVIEW = Review()

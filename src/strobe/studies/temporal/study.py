@@ -1,0 +1,173 @@
+"""Classifiers on sets of frames: how often is a model right on every frame of a set?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from strobe.analyses.all_classes import all_classes
+from strobe.analyses.answer_patterns import with_twins
+from strobe.analyses.classification import ClassificationScore, Prepared, score
+from strobe.analyses.comparison import compare
+from strobe.analyses.model_classes import Ceilings, classes_of
+from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.per_set import SetFacts, class_sets, set_facts
+from strobe.analyses.results import Results, dataset_facts
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.trend import fit
+from strobe.analyses.variants_view import overall
+from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.tasks import Task
+from strobe.report import change, figures_accuracy, figures_classes, figures_slices, figures_smoothing, figures_trend
+from strobe.report.drawing import FigureSpec
+from strobe.report.explain import set_terms
+from strobe.report.story import off_the_line, temporal_lead
+from strobe.report.study import SectionFigures, Study
+from strobe.report.terminal_classes import all_class_lines
+from strobe.report.view import Lines, View
+from strobe.studies.temporal.tables import TABLES
+
+__all__ = ["COMPARE", "TEMPORAL", "ClassifierScores", "Temporal"]
+
+MAIN = (
+    figures_trend.trend,
+    figures_accuracy.curve,
+    figures_accuracy.time_curve,
+    figures_classes.per_class,
+    figures_slices.per_offset,
+    figures_accuracy.first_failure,
+    figures_smoothing.smoothing,
+)
+COMPARE = (figures_accuracy.comparison,)
+SLICES = (figures_slices.frame_types, figures_slices.by_fps, figures_slices.by_hint)
+CHANGE = (change.before_after, change.before_after_curve)
+
+ALONE = {"trend": "How does it compare with published models?"}
+"""Questions about several models, reworded for one."""
+
+
+class Temporal(Study):
+    """Accuracy on anchors and on whole sets, curves, flips, offsets, smoothing, the trend and comparisons."""
+
+    name = "temporal"
+    task = Task.CLASSIFICATION
+    tables = TABLES
+    drawings = (*MAIN, *COMPARE, *SLICES, *CHANGE)
+
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the scores of classifiers."""
+        return ClassifierScores(scoring)
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return accuracy among the dataset's classes, and among all of a model's own classes."""
+        return all_class_lines(view)
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return how often the most robust model is right on anchors and on whole sets."""
+        scored = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
+        return temporal_lead(view, scored) if scored else None
+
+    def question(self, view: View) -> str:
+        """Return the page's question, unless a study of higher precedence has one."""
+        return "do models flicker?"
+
+    def terms(self, view: View) -> list[tuple[str, str]]:
+        """Return the terms for sets around an anchor."""
+        return set_terms(view)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figures of classifiers; with single images or variants, only their comparison."""
+        out = [SectionFigures(section="change", figures=CHANGE if view.change and not view.words.is_still else ())]
+        if not view.is_temporal:
+            compare = COMPARE if len(view.classifiers) > 1 else ()
+            return [*out, SectionFigures(section="compare", figures=compare)]
+        if (view.detectors and not view.classifiers) or view.only_people:
+            return out
+        alone = len(view.results.models) == 1
+        main: Sequence[FigureSpec] = (
+            [replace(one, title=ALONE.get(one.name, one.title)) for one in MAIN] if alone else MAIN
+        )
+        return [
+            *out,
+            SectionFigures(section="main", figures=main, lists_missing=True),
+            SectionFigures(section="compare", figures=() if alone else COMPARE, lists_missing=True),
+            SectionFigures(section="slices", figures=SLICES, lists_missing=True),
+        ]
+
+    def content(self, view: View) -> Mapping[str, object]:
+        """Return the table of a change (before and after), and the models above and below the trend."""
+        return {"change": change.change_table(view), "off_the_line": off_the_line(view)}
+
+
+class ClassifierScores(Collector):
+    """Scores classifiers one at a time, and keeps the data that their comparison and the trend need."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        self._scoring = scoring
+
+    @cached_property
+    def _dataset(self) -> Dataset:
+        return self._scoring.dataset.labelled_sets()
+
+    @cached_property
+    def _whole(self) -> Dataset:
+        return overall(self._scoring.dataset).labelled_sets()
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return Prepared(self._whole, self._scoring.options)
+
+    @cached_property
+    def _facts(self) -> SetFacts:
+        return set_facts(self._dataset)
+
+    @cached_property
+    def _ceilings(self) -> Ceilings:
+        return Ceilings(self._whole)
+
+    @cached_property
+    def _pool(self) -> OffsetPool:
+        return OffsetPool(self._prepared.plan)
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Score one classifier."""
+        if not isinstance(answers, ClassAnswers) or result is not None:
+            return result
+        facts, options = model.facts, self._scoring.options
+        known = (facts.get("model_type"), bool(facts.get("standard", False)))
+        model_type, standard = self._scoring.types.get(model.name, known)
+        one = score(
+            self._whole,
+            answers,
+            prepared=self._prepared,
+            pool=self._pool,
+            model_type=model_type,
+            standard=standard,
+            with_coverage="view" in facts,
+        )
+        one = replace(one, ceiling=self._ceilings.of(facts))
+        if (source := classes_of(facts)) is not None and one.stopped_early is None:
+            one = replace(one, all_classes=all_classes(self._dataset, answers, source, interval=options.interval))
+        self.sets.append(class_sets(self._dataset, self._facts, answers, k=options.k))
+        return one
+
+    def into(self, results: Results) -> Results:
+        """Return the results with agreement, comparison and trend of the classifiers."""
+        scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
+        if not scores:
+            return results
+        options = self._scoring.options
+        scores = with_twins(scores)
+        return replace(
+            results,
+            dataset=dataset_facts(self._scoring.dataset, k=self._prepared.plan.k),
+            models={**results.models, **{one.model: one for one in scores}},
+            offset_error_all_models=self._pool.estimates() if self._pool.n_models else (),
+            comparison=compare(self._whole, scores),
+            trend=fit(self._whole, scores, seed=options.seed, replicates=options.draws),
+        )
+
+
+TEMPORAL = Temporal()

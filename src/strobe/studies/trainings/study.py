@@ -1,0 +1,58 @@
+"""Recipes that were trained several times: means over trainings, and their spread over seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.results import Results
+from strobe.analyses.scoring import Collector, Scoring
+from strobe.analyses.trainings import trainings
+from strobe.analyses.variants_view import overall
+from strobe.report import trainings as figures
+from strobe.report.study import SectionFigures, Study
+from strobe.report.view import View
+from strobe.studies.trainings.tables import TABLES
+
+__all__ = ["TRAININGS", "TrainingScores", "TrainingSeries"]
+
+FIGURES = (figures.trainings,)
+
+
+class TrainingSeries(Study):
+    """The figures of each recipe over its trainings; models of one recipe are called NAME~SEED."""
+
+    name = "trainings"
+    tables = TABLES
+    drawings = FIGURES
+
+    def collector(self, scoring: Scoring) -> Collector:
+        """Return the means over trainings."""
+        return TrainingScores(scoring)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the figure that compares the recipes."""
+        shown = view.results.trainings and not view.words.is_still
+        return [SectionFigures(section="trainings", figures=FIGURES)] if shown else ()
+
+    def content(self, view: View) -> Mapping[str, object]:
+        """Return the rows of the recipes."""
+        return {"trainings": () if view.words.is_still else view.results.trainings or ()}
+
+
+class TrainingScores(Collector):
+    """Adds the means over the trainings of each recipe."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        self._scoring = scoring
+
+    def into(self, results: Results) -> Results:
+        """Return the results with the means over trainings."""
+        scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
+        if not scores:
+            return results
+        whole, options = overall(self._scoring.dataset).labelled_sets(), self._scoring.options
+        return replace(results, trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws))
+
+
+TRAININGS = TrainingSeries()

@@ -1,0 +1,201 @@
+"""Packages that add to strobe's lists: one is installed with pip and used, broken ones are a line each."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from strobe.core.errors import StrobeError, UnknownName
+from strobe.core.registry import Registry
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = ROOT / "tests" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which pip has put the plugin."""
+    place = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, place / "source")
+    words = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(place / "site")]
+    subprocess.run(
+        [sys.executable, "-m", "pip", *words, str(place / "source")], check=True, capture_output=True, text=True
+    )
+    return place / "site"
+
+
+def strobe(*words: object, path: Path, code: int = 0) -> tuple[str, str]:
+    """Run the command line with another folder of packages, and return what it prints."""
+    paths = os.pathsep.join([str(path), str(ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-m", "strobe", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def test_an_installed_plugin_is_in_every_list_and_works(installed: Path, tmp_path: Path) -> None:
+    out, err = strobe("models", path=installed)
+    assert f"{'colours:mean':<32} the strongest colour of an image" in out
+    assert not err
+    assert strobe("models", "colours:*", path=installed)[0].split() == ["colours:mean"]
+    assert "colour-table         Images with a table of labels." in strobe("import", "--help", path=installed)[0]
+    assert "--table TEXT" in strobe("import", "colour-table", "--help", path=installed)[0]
+    assert "key-list             the keys of all frames" in strobe("export", "--help", path=installed)[0]
+    out, _ = strobe("doctor", "--no-speed", path=installed)
+    assert "+ colours of strobe-colours 0.1 (strobe.providers)" in out
+
+    source, data, run = tmp_path / "colours", tmp_path / "data", tmp_path / "run"
+    source.mkdir()
+    rows = {"a.png": "red", "b.png": "green", "c.png": "blue", "d.png": "blue"}
+    for name, colour in rows.items():
+        shown = "red" if name == "d.png" else colour  # one label is wrong
+        pixels = np.zeros((8, 8, 3), dtype=np.uint8)
+        pixels[..., ["red", "green", "blue"].index(shown)] = 200
+        Image.fromarray(pixels).save(source / name)
+    (source / "mine.csv").write_text("".join(f"{name},{colour}\n" for name, colour in rows.items()))
+    out, _ = strobe("import", "colour-table", source, data, "--table", "mine.csv", path=installed)
+    assert "4 photos, 3 classes" in out
+    strobe("export", data, "key-list", tmp_path / "keys", path=installed)
+    assert (tmp_path / "keys" / "keys.txt").read_text() == "a.png\nb.png\nc.png\nd.png\n"
+    (tmp_path / "mine.toml").write_text(
+        '[[model]]\nmodel = "colours:mean"\nbatch = 3\n[[model]]\nmodel = "again=colours:mean"\n'
+    )
+    strobe("eval", data, "-m", f"@{tmp_path}/mine.toml", "-o", run, "-q", path=installed)
+    results = json.loads((run / "results.json").read_text())
+    assert {name: one["acc_orig"]["value"] for name, one in results["models"].items()} == {
+        "colours:mean": 0.75,
+        "again": 0.75,
+    }
+    assert json.loads((run / "run.json").read_text())["models"]["again"]["preprocessing"]["plugin"] == (
+        "strobe-colours 0.1"
+    )
+    page = (run / "report.html").read_text()
+    assert "colours:mean" in page
+    assert results["studies"]["answer-shares"]["again"] == {"blue": 0.25, "green": 0.25, "red": 0.5}
+    assert '<section id="answer-shares" class="block">' in page
+    assert '<a href="#answer-shares">Answers by class</a>' in page
+    assert (run / "tables" / "answer_shares.csv").read_text().splitlines()[:2] == [
+        "model,class,share",
+        "again,blue,0.25",
+    ]
+    out, _ = strobe("score", run, path=installed)
+    assert "Answers by class" in out
+    assert "Answers by class" not in strobe("score", run, path=ROOT / "src")[0]
+    (tmp_path / "mine.toml").write_text('[[model]]\nmodel = "colours:mean"\nprecision = "float16"\n')
+    _, err = strobe("predict", data, "-m", f"@{tmp_path}/mine.toml", "-o", tmp_path / "no", path=installed, code=2)
+    assert "colours:mean does not take precision; it takes batch_size" in err
+    out, _ = strobe("predict", data, "-m", "colours:maen", "-o", tmp_path / "no", path=installed, code=2)
+    assert "did you mean mean?" in out
+    out, _ = strobe("predict", data, "-m", "colours:mean", "-o", run, path=ROOT / "src", code=2)
+    assert "unknown provider 'colours'" in out
+
+
+def test_the_page_on_plugins_shows_this_plugin() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    files = ["pyproject.toml", *(f"strobe_colours/{name}.py" for name in ("provider", "importer", "exporter", "study"))]
+    for name in files:
+        assert (PLUGIN / name).read_text(encoding="utf-8").rstrip() in page, name
+
+
+def package(site: Path, name: str, points: str, **modules: str) -> None:
+    """Write an installed package by hand: its metadata and its modules."""
+    facts = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(points)
+    for module, content in modules.items():
+        (site / f"{module}.py").write_text(content)
+
+
+def test_a_broken_plugin_is_one_line_and_everything_else_works(installed: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(installed, site)
+    package(
+        site,
+        "bad-one",
+        "[strobe.providers]\nnoimport = bad_one_gone:PROVIDER\nraises = bad_one:PROVIDER\ntimm = bad_two:PROVIDER\n"
+        "wrong = bad_two:PROVIDER\nexits = bad_three:PROVIDER\npreds = bad_two:PROVIDER\n"
+        "[strobe.import_formats]\nphotos = bad_two:FORMAT\nnothing = bad_two:NOTHING\n",
+        bad_one="raise RuntimeError('two\\nlines')\n",
+        bad_two="PROVIDER = 3\n",
+        bad_three="import sys\nsys.exit('gone')\n",
+    )
+    package(site, "zoo-one", "[strobe.providers]\ncolours = bad_two:PROVIDER\n")
+    out, err = strobe("models", path=site)
+    lines = err.splitlines()
+    for name, says in {
+        "noimport = bad_one_gone:PROVIDER": "ModuleNotFoundError: No module named 'bad_one_gone'",
+        "raises = bad_one:PROVIDER": "RuntimeError: two lines",
+        "wrong = bad_two:PROVIDER": "bad_two:PROVIDER is a int, expected a strobe.models.provider.Provider",
+        "exits = bad_three:PROVIDER": "SystemExit: gone",
+        "timm = bad_two:PROVIDER": "the name timm is taken by strobe itself",
+        "preds = bad_two:PROVIDER": "the name preds is taken by strobe itself",
+    }.items():
+        (line,) = [one for one in lines if f"bad-one 1.0: entry point {name} of strobe.providers" in one]
+        assert says in line
+        assert line.endswith("update or uninstall bad-one")
+    (line,) = [one for one in lines if "zoo-one 1.0" in one]
+    assert "the name colours is taken by strobe-colours 0.1" in line
+    assert len(lines) == 7
+    assert "colours:mean" in out
+    assert "timm:resnet50.a1_in1k" in out
+    out, err = strobe("import", "--help", path=site)
+    assert len(err.splitlines()) == 2, "the name photos, and an object that is not there"
+    assert "colour-table" in out
+    assert "photos " in out
+    _, err = strobe("import", "nothing", "a", "b", path=site, code=2)
+    assert "bad-one 1.0: entry point nothing = bad_two:NOTHING of strobe.import_formats: cannot be loaded" in err
+    from strobe.api.making import synthesize
+
+    synthesize(tmp_path / "world", videos=1, k=1, size=32)
+    words = ("predict", tmp_path / "world", "-m", "strobe-world", "-m", "raises:x", "-o", tmp_path / "run", "-q")
+    out, err = strobe(*words, "--device", "cpu", path=site, code=2)
+    assert "strobe-world" in out + err
+    assert "bad-one 1.0: entry point raises = bad_one:PROVIDER of strobe.providers" in out + err
+
+
+def test_nothing_of_a_plugin_is_imported_before_it_is_used(tmp_path: Path) -> None:
+    package(
+        tmp_path,
+        "loud-one",
+        "[strobe.providers]\nloud = loud_one:PROVIDER\n[strobe.import_formats]\nloud = loud_one:FORMAT\n",
+        loud_one="raise SystemExit('imported')\n",
+    )
+    for words in (["--help"], ["eval", "--help"], ["models", "efficientnet-lite?"]):
+        assert "loud" not in "".join(strobe(*words, path=tmp_path)), words
+    script = "import sys, strobe; assert 'importlib.metadata' not in sys.modules; assert 'loud_one' not in sys.modules"
+    paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": paths}, check=True)
+
+
+def test_a_list_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package(
+        tmp_path,
+        "numbers",
+        "[strobe.numbers]\nfour = numbers_four:FOUR\nbad name! = numbers_four:FOUR\nthree = numbers_four:FOUR\n",
+        numbers_four="FOUR = 4\n",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    numbers = Registry("strobe.numbers", int, "number", {"three": "sys:maxsize"}, reserved=("five",))
+    assert list(numbers) == ["three", "four"]
+    assert numbers["four"] == 4
+    assert numbers.working() == {"three": sys.maxsize, "four": 4}
+    taken, bad = sorted(numbers.problems(), key=len, reverse=True)
+    assert "expected a name of letters, digits, dots and dashes" in taken + bad
+    assert "the name three is taken by strobe itself" in taken + bad
+    with pytest.raises(UnknownName, match=r"unknown number 'fuor'; did you mean four\? \(known: three, four\)"):
+        numbers["fuor"]
+    closed = Registry(None, int, "number", {"three": "sys:maxsize"})
+    assert (list(closed), closed.problems()) == (["three"], [])
+    with pytest.raises(TypeError):  # a list of strobe's own that is wrong is a fault of strobe
+        Registry(None, str, "text", {"three": "sys:maxsize"})["three"]
+    assert issubclass(UnknownName, StrobeError)
