@@ -132,6 +132,40 @@ def test_a_video_that_workers_die_over_is_left_out(cluster: Any, tmp_path: Path)
         pool.close()
 
 
+class InPieces:
+    """A result whose pieces belong to the worker: they are fetched after the worker had 5 s to die."""
+
+    def __init__(self, piece: Any) -> None:
+        self.pid, self.piece = os.getpid(), piece
+
+    def fetched(self, get: Any) -> int:
+        end = time.monotonic() + 5
+        while Path(f"/proc/{self.pid}/cmdline").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(2)  # until the node removed what the worker owned
+        return int(get(self.piece))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_a_result_that_dies_with_its_worker_is_not_blamed(cluster: Any) -> None:
+    """The item after it kills the worker each time, before the pieces of the finished result are fetched."""
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    driver = os.getpid()
+
+    def work(number: int) -> Any:
+        if number == 1 and os.getpid() != driver:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return InPieces(ray.put(10 + number))
+
+    pool = RayPool(ray, actors=1, cores=1, gpus=0, say=Silent())
+    try:
+        assert sorted(pool.map(work, [0, 1, 2], given_up=lambda number, why: -number)) == [-1, 10, 12]
+    finally:
+        pool.close()
+
+
 def test_two_workers_share_a_gpu(cluster: Any, tmp_path: Path, heard: Any) -> None:
     """Where they are put, and what they are given: Ray counts GPUs that its node only says it has."""
 

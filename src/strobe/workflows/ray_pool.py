@@ -91,10 +91,15 @@ class _Actor:
 
 @dataclass(slots=True, eq=False)
 class _PendingItem:
-    """An item in progress, and the number of workers that died while processing it."""
+    """An item in progress, and the number of workers that died while processing it.
+
+    A `retried` item was with a worker that died. No second item waits behind it, because that item could be the one
+    that kills workers, and a result that lies in pieces is lost with its worker.
+    """
 
     value: Any
     deaths: int = 0
+    retried: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -203,6 +208,8 @@ class RayPool:
             for actor in self._hired:
                 if actor.holds is not self._sent[0] or len(actor.items) >= depth:
                     continue
+                if any(item.retried for item in actor.items.values()):
+                    continue
                 item = again.popleft() if again else next(fresh, None)
                 if item is None:
                     return any(actor.items for actor in self._hired)
@@ -258,6 +265,8 @@ class RayPool:
             del actor.items[reference]
             yield answer
         items = list(actor.items.values())
+        for item in items:
+            item.retried = True
         self._died_early += actor.holds is None
         if self._died_early >= _TRIES:
             raise StrobeError(f"{_TRIES} Ray workers died before they were ready ({why}); finished work is kept")
