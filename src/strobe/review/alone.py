@@ -1,7 +1,7 @@
 """Questions about one image: which images a person may get, and which tasks an answer closes or reopens.
 
-A person gets at most one image of each kin, whatever the outcome, and about the same number of images of each
-condition.
+A kin is a group of related images. A person gets at most one image of each kin, even if it stays unanswered. A person
+gets about the same number of images of each condition.
 """
 
 from collections import Counter
@@ -31,9 +31,9 @@ class SingleImageQuestion:
     """The kinds that every person gets first."""
     together = False
     twice = False
-    """Whether doubtful tasks are shown again, in round two."""
+    """Whether doubtful tasks go to round two."""
     mixed = True
-    """Whether images have several conditions or kins, which must be separated."""
+    """Whether images differ in condition or kin, so that assignment must balance conditions and separate kins."""
 
     # -- methods that a question may override
     # -------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class SingleImageQuestion:
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
         """Return how many more images, one per kin, this person can get."""
-        del own  # a person's answers do not show all kins that they were given
+        del own  # the person's answers do not include kins that were given but not answered
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
@@ -216,4 +216,7 @@ _OPEN_AND_SEEN = f"""SELECT count(*) FROM (
     UNION SELECT g.kin FROM given g WHERE g.annotator = :who
     AND NOT EXISTS (SELECT 1 FROM tasks o WHERE o.task_id = g.task_id AND o.open1 = 1)) seen
     WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""
-"""The person's own tasks are subtracted, so that both counts use an index."""
+"""Counts the kins that are open for others but not for this person.
+
+The caller subtracts it, so both counts use an index.
+"""

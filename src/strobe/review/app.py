@@ -62,7 +62,7 @@ def _handle_errors(app: FastAPI) -> None:
         if isinstance(error, HTTPException):
             return answer(error.status_code, str(error.detail))
         if isinstance(error, RequestValidationError | ValidationError):
-            # Return field names only, never the submitted values.
+            # The response names the invalid fields and never repeats the submitted values.
             skip = isinstance(error, RequestValidationError)
             fields = sorted({".".join(str(part) for part in one["loc"][skip:]) or "body" for one in error.errors()})
             return answer(422, f"invalid fields: {', '.join(fields)}")
@@ -70,7 +70,7 @@ def _handle_errors(app: FastAPI) -> None:
             return answer(409, str(error))
         if isinstance(error, InvalidValue | UnknownName):
             return answer(422, str(error))
-        # A problem of this machine (the database, the disk): the page keeps the decision and tries again.
+        # The database or the disk failed, not the request. The page keeps the decision and tries again.
         _LOG.error("a request failed: %s", error)
         return answer(503, "the server could not do this now; the page keeps your decision and sends it again")
 
@@ -93,7 +93,7 @@ def _add_page(app: FastAPI, server: Service) -> None:
         try:
             picture = await server.picture(request, name)
         except StrobeError as error:
-            # The reason names files of this machine, so it is only for the operator.
+            # The error names files of this machine, so it is logged and not sent.
             _LOG.warning("an image cannot be read: %s", error)
             raise HTTPException(422, "this image cannot be read") from error
         if picture is None:
@@ -156,7 +156,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
 
 
 def _admit(server: Service, body: Login) -> Person:
-    """Return the person who logs in, or raise 403. All failures look the same, so that a guess reveals nothing."""
+    """Return the person who logs in, or raise 403. All failures look the same, so that guessing reveals nothing."""
     access, people = server.access, server.people
     if body.key:
         if access.admin_key and hmac.compare_digest(body.key.encode(), access.admin_key.encode()):

@@ -11,15 +11,16 @@ from starlette.exceptions import HTTPException
 __all__ = ["Attempts"]
 
 FREE, LONGEST_S = 5, 60.0
-"""The number of consecutive failures of one account from one address without a wait, and the longest wait after further
-failures.
+"""The number of consecutive failures without a wait, per account and address, and the longest wait in seconds.
 
-The first wait is one second; each failure doubles it.
+The first wait is one second. Each further failure doubles it.
 """
 
 GUESSES, GUESSES_PER_S, QUEUE_S = 60, 5.0, 10.0
-"""Limits for all accounts of one address: failures at once, then failures per second, and the longest time that other
-log-ins may queue.
+"""Limits for one address, over all its accounts.
+
+These are the failures allowed at once, the failures allowed per second after that, and the longest time in seconds that
+a log-in waits.
 """
 
 _MOST = 20_000
@@ -45,9 +46,9 @@ class Attempts:
         if now < last + pause or wait > QUEUE_S:
             raise HTTPException(429, "too many attempts; wait a minute and try again")
         for kept in (self._failed, self._line):
-            if len(kept) > _MOST:  # memory is bounded; a forgotten caller starts again
+            if len(kept) > _MOST:  # bounds memory: all callers start again at zero
                 kept.clear()
-        # Counted as failed until it succeeds, so that many simultaneous guesses are not free.
+        # An attempt counts as failed until it succeeds. Otherwise many simultaneous guesses would cause no wait.
         self._failed[address, account] = (count + 1, now)
         self._line[address] = max(now, self._line.get(address, now)) + 1 / GUESSES_PER_S
         failed = False

@@ -1,4 +1,4 @@
-"""Images as the page shows them for drawing boxes, and the page's input as answers."""
+"""Make the page's cards for drawing boxes, and turn the page's input into answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ __all__ = ["BoxDeck"]
 
 
 class BoxDeck(Deck):
-    """Makes the cards of a dataset's images, and answers from the page's input."""
+    """Makes cards from a dataset's images, and answers from the page's input."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Compute the figures of box answers: progress, kept images, agreement, pace. A pure function of the answers."""
+"""Compute the figures of box answers: progress, kept images, agreement and pace."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ __all__ = ["asked_pictures", "summarise_boxes"]
 
 
 def asked_pictures(dataset: Dataset) -> dict[str, str]:
-    """Return the images of the question: the labelled anchors, each with one of its sets."""
+    """Return the images that people are asked about: each labelled anchor, with the id of one of its sets."""
     ids, labelled = dataset.frame_ids(), set(dataset.labels.frame.tolist())
     anchors = zip(dataset.sets.anchor_frame.tolist(), dataset.sets.set_id.tolist(), strict=True)
     return {ids[frame]: str(set_id) for frame, set_id in anchors if frame in labelled}
@@ -25,7 +25,7 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
     """Return the figures of `strobe review status --ask box`, each estimate with its n and interval."""
     from strobe.analyses.drawn_results import (
         drawn_results,
-    )  # late, because of SciPy
+    )  # imported late because it imports SciPy
 
     dataset = replace(dataset, drawn=tuple(answers))
     agree = AGREE if conduct is None or conduct.settings.agree is None else conduct.settings.agree
@@ -50,8 +50,9 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
 def _waiting(
     asked: Sequence[str], answers: Sequence[BoxAnswer], conduct: Conduct | None, agree: float
 ) -> dict[str, Any]:
-    """Return the number of waiting images, the number of missing answers, and the people who must answer, by the rules
-    of the queue.
+    """Count the waiting images, the missing answers, and the answers that each person owes.
+
+    The rules are the same as in the queue.
     """
     first = latest_answers(answer for answer in answers if answer.stage == "draw")
     second = latest_answers(answer for answer in answers if answer.stage == "verify")

@@ -21,10 +21,11 @@ _COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage
 def read_boxes(
     path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]
 ) -> ImportedAnswers:
-    """Read the answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the image.
+    """Read the answers of a .csv file.
 
-    A box is x0, y0, x1, y1, or `xyxy` separated by |. Lines on images that are not in `asked` are counted separately.
-    Another spelling of a `known` name is refused.
+    A line has a `frame` (id or key), a `label`, and either a box or a `reason` to discard the image. A box is in the
+    columns x0, y0, x1, y1, or in `xyxy` with four numbers separated by |. Lines about images that are not in `asked`
+    are counted separately. Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, set(asked)):
@@ -56,7 +57,7 @@ def _answer(row: dict[str, str], dataset: Dataset, frame: int, frame_id: str, wh
         "seconds": seconds_of(row.get("seconds", "").strip()),
         "note": checked_note(row.get("note", "")),
     }
-    # Without an id in the file, the id is made of the content, so that reading the same file again adds nothing.
+    # If the file has no id, the id is a digest of the content, so that reading the file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
     given = row.get("answer_id", "").strip()
     return BoxAnswer(answer_id=given or digest, page_version=row.get("page_version", "").strip(), **fields)

@@ -1,6 +1,6 @@
 """The question of where the object is: a person draws one box on an image, or discards the image.
 
-Everyone sees disagreements again.
+Everyone sees images with disagreements again, in round two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ class BoxQuestion(SingleImageQuestion):
         ]  # fmt: skip
 
     def stage(self, _task: ReviewTask) -> str:
-        """Return the stage of round one: boxes are drawn."""
+        """Return `draw`, the stage of round one."""
         return "draw"
 
     def is_doubtful(self, answers: Sequence[BoxAnswer], settings: ReviewOptions) -> bool:

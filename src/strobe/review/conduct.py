@@ -13,7 +13,7 @@ from strobe.core.records import Verdict
 __all__ = ["AT_ONCE", "HINTS", "Conduct", "Example", "ReviewOptions", "exported_conduct"]
 
 AT_ONCE = ("pair", "set")
-"""The possible contents of one page of pairs."""
+"""What one page of pairs can show: one pair, or all pairs of a set."""
 
 HINTS = ("after", "before", "never")
 """When people see the hints of a pair: after their vote, before it, or never."""
@@ -36,10 +36,10 @@ class ReviewOptions:
 
     `votes` is the number of annotators per task in round one. `controls` is the share of hidden controls. `labels` adds
     a label stage before the pairs. `verify` adds round two, with earlier votes shown or hidden. For names only:
-    `limit_s` is how long an image is shown and can be answered, and `practice` is the number of practice images for
-    each person. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once` is
-    what a page of round one shows, `hints` is when people see hints, and `examples` are the pairs that people practise
-    on first. `goal` is each person's daily number of answers, and `guidelines` is the project's text.
+    `limit_s` is the time in which a person sees and answers an image, and `practice` is the number of practice images
+    for each person. For boxes only: `agree` is the IoU below which two boxes need round two. For pairs only: `at_once`
+    is what a page of round one shows, `hints` is when people see hints, and `examples` are the pairs that people
+    practise on first. `goal` is each person's daily number of answers, and `guidelines` is the project's text.
     """
 
     votes: int = 1
@@ -72,10 +72,10 @@ class ReviewOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """How a review is run, as recorded in its store: facts that the votes alone do not show.
+    """How a review is run, as recorded in its store. The votes alone do not show these facts.
 
-    `people` are the annotators that round two waits for. `shown` records the times from which earlier votes were shown
-    or hidden in round two, oldest first. A vote's `at` is compared with these times.
+    `people` are the annotators that round two waits for. `shown` records since when round two shows or hides earlier
+    votes, oldest first. A vote's `at` is compared with these times.
     """
 
     settings: ReviewOptions
@@ -83,7 +83,7 @@ class Conduct:
     shown: tuple[tuple[str, bool], ...] = ()
 
     def showed_votes(self, at: str) -> bool:
-        """Whether earlier votes were shown in round two at that time.
+        """Whether round two showed earlier votes at that time.
 
         >>> conduct = Conduct(settings=ReviewOptions(), shown=(("", True), ("2026-02", False)))
         >>> conduct.showed_votes("2026-01-31"), conduct.showed_votes("2026-02-01")
@@ -99,7 +99,7 @@ class Conduct:
 
     @classmethod
     def from_json(cls, data: object) -> "Conduct | None":
-        """Read the record in review.json, for folders without their store. Return None if it is not understood."""
+        """Read the record from review.json, for folders without a store. Return None if the record is invalid."""
         try:
             return decode(cls, data)
         except InvalidValue:
@@ -107,7 +107,7 @@ class Conduct:
 
 
 def exported_conduct(folder: Path, name: str = "review.json") -> Conduct | None:
-    """Return how a review was run, from the figures of its last export, or None."""
+    """Return how a review was run, as recorded by its last export, or None if there is no record."""
     path = inside(folder, name)
     figures = read_json(path) if path.is_file() else None
     return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)

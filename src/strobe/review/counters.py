@@ -1,6 +1,6 @@
-"""The state of the pair queue that follows from votes: latest votes, counts per task, open and held tasks.
+"""Counters of the pair queue: latest votes, votes per task, open and held tasks.
 
-The counters can always be computed again from the votes (`rebuild`).
+They can always be computed again from the votes (`rebuild`).
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ VERDICTS = AnswerLog(
     key="verdict_id",
     own_task="question = 'pairs' AND set_id = :set_id AND frame_id = :frame_id "
     "AND (kind = 'anchor') = (:stage = 'anchor')",
-    # A joint decision is undone as a whole.
+    # Undo does not offer single votes of a joint decision.
     shown="v.stage <> 'joint'",
 )
 """The votes on pairs."""
@@ -67,7 +67,7 @@ def rebuild(connection: Connection, settings: ReviewOptions) -> None:
         latest[row["task_id"], verdict.annotator, row["round"]] = row
     say_latest(connection, list(latest.values()))
     voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"
-    # Without the label stage, only votes on an anchor hold a set back, and most anchors have no votes.
+    # Without the label stage, only votes against an anchor hold a set back, and few anchors have votes.
     hold = _EVERY + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
     execute_all(connection, [_recounted({}, voted), *_reopened(settings, {}, _EVERY, hold=hold)])
     tally.renew(connection, settings, "pairs")
@@ -80,8 +80,7 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
         "round": round_of(verdict),
         "at": verdict.at,
         "verdict_id": verdict.verdict_id,
-        # Only a vote on the quality of an anchor holds its pairs back. A vote on labels lists the labels and marks none
-        # as wrong.
+        # Only a vote on the quality of an anchor holds its pairs back. A vote on labels only lists labels.
         "clean": int(is_clean(replace(verdict, label_right=None) if verdict.stage == "anchor" else verdict)),
         "bad": int(verdict.bad_anchor),
         "kin": "",
@@ -103,7 +102,7 @@ def _recounted(values: dict[str, Any], where: str) -> Statement:
 
 
 def _reopened(settings: ReviewOptions, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
-    """Return the statements that recompute which of `hold` are held, and then which tasks are open in each round."""
+    """Return the statements that recompute `held` where `hold` matches, then which tasks are open in each round."""
     values = {**values, "labels": int(settings.labels)}
     held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)
     opened = (
@@ -123,7 +122,7 @@ _OPEN2 = """CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes 
     AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END"""
 
 _EVERY = "question || '' = 'pairs'"
-"""Selects all tasks in storage order. An index would cause random reads, which take ten times as long."""
+"""Matches all tasks without an index. An index would cause random reads, which take ten times as long."""
 
 _ACCUSED = f"SELECT set_id FROM tasks WHERE {_EVERY} AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"
 

@@ -54,7 +54,7 @@ class Database:
             self._quick.row_factory = sqlite3.Row
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
-            # Begin and lock in one message: a round trip costs more than the query.
+            # BEGIN and the lock go in one message, because a round trip costs more than the query.
             begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # this transaction sees commits made while it waited
             self._writer = _postgres(self._url, f"{begin}; {_LOCK}")
             self._passing = _postgres(self._url, f"{begin}; SET LOCAL synchronous_commit = off; {_LOCK}")
@@ -69,9 +69,9 @@ class Database:
             raise
 
     def tidy(self) -> None:
-        """Vacuum and analyse PostgreSQL after work on all tasks.
+        """Vacuum and analyse PostgreSQL after a change to all tasks.
 
-        Otherwise every claim would have to skip a million dead rows until autovacuum runs.
+        Otherwise every claim skips up to a million dead rows until autovacuum runs.
         """
         if self._file is None:
             with self.read() as connection:  # VACUUM does not run in transactions
@@ -82,9 +82,7 @@ class Database:
         """Yield a transaction that may write: committed on exit, rolled back on an error. Writers queue.
 
         Writes that are not `durable` (a lease) survive a crash of the server but perhaps not a power cut. Votes survive
-        both. If the database was replaced since it was opened, the write is refused, because the data could not be
-        found
-        again.
+        both. If the database was replaced after it was opened, the write is refused, because its data would be lost.
         """
         self._expect_in_place()
         with self._transaction(self._writer if durable else self._passing) as connection:
@@ -93,7 +91,7 @@ class Database:
             if found != self._store:
                 raise self._gone()
             yield connection
-        # Checked again after the commit: an acknowledged vote must be found at the address.
+        # Checked again after the commit, so that an acknowledged vote is in the file that others open.
         self._expect_in_place()
 
     @contextmanager
@@ -120,7 +118,7 @@ class Database:
     def row(self, statement: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
         """Return the single row of a statement in the current state. Every request starts with it.
 
-        SQLite uses a separate connection without pool and transaction, because these take four fifths of the time.
+        On SQLite it uses its own connection without a pool or transaction, which would take four fifths of the time.
         """
         found: Any
         if self._quick is None:
@@ -163,7 +161,7 @@ def _checked(url: str) -> URL:
 
 
 def _place(file: Path) -> tuple[int, int] | None:
-    """Return the identity of a file regardless of its name. It changes if the file is removed or replaced."""
+    """Return the identity of a file, or None if it is missing. The identity changes if the file is replaced."""
     try:
         found = file.stat()
     except OSError:
@@ -172,7 +170,7 @@ def _place(file: Path) -> tuple[int, int] | None:
 
 
 def _made(file: Path, shown: str) -> tuple[int, int] | None:
-    """Return the identity of the database file, created if missing."""
+    """Return the identity of the database file. Create the file if it is missing."""
     try:
         if not file.exists():
             file.touch()
@@ -194,7 +192,7 @@ def _refuse_code(connection: Connection) -> None:
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    # rw: a connection that opens after the file was removed must not create an empty one.
+    # mode=rw: a connection that opens after the file was removed must not create an empty file.
     return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=20.0, check_same_thread=False)
 
 
@@ -231,7 +229,8 @@ def _postgres(url: URL, begin: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         connection.autocommit = True
-        # Temporary tables in memory: otherwise a few hundred leases are scanned once for each held task.
+        # Prefer indexes, because the tables are in memory. Otherwise a few hundred leases are scanned once for each
+        # held task.
         connection.execute("SET random_page_cost = 1.1")
 
     @event.listens_for(engine, "begin")
@@ -274,7 +273,7 @@ class StatementResult:
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        result = getattr(self._cursor, "pgresult", None)  # psycopg is slow to describe all attributes of a column
+        result = getattr(self._cursor, "pgresult", None)  # psycopg's `description` is slow
         names = [column[0] for column in self._cursor.description] if result is None else _names(result)
         return (dict(zip(names, row, strict=True)) for row in self._cursor)
 
@@ -286,7 +285,7 @@ class StatementResult:
     def first(self) -> dict[str, Any] | None:
         """Return the first row, or None."""
         row = next(iter(self), None)
-        self._cursor.close()  # closes SQLite's cursor on the remaining rows
+        self._cursor.close()  # frees SQLite's cursor, which may have more rows
         return row
 
     def values(self) -> Iterator[Any]:
@@ -336,7 +335,7 @@ def _run(cursor: Any, is_sqlite: bool, statement: str, values: Mapping[str, Any]
 
 @lru_cache(maxsize=500)
 def _spelled(statement: str, lists: tuple[tuple[str, int], ...], is_sqlite: bool) -> str:
-    """Return a statement in the driver's syntax: lists expanded, and PostgreSQL's placeholders."""
+    """Return a statement in the driver's syntax, with lists expanded and PostgreSQL's placeholders."""
     for name, n in lists:
         listed = ", ".join(f":{name}_{place}" for place in range(n)) or "SELECT '' WHERE 1 = 0"
         statement = re.sub(rf":{name}\b", f"({listed})", statement)
@@ -353,7 +352,7 @@ def _raw(connection: Connection) -> Any:
 
 @contextmanager
 def roomy(connection: Connection) -> Iterator[None]:
-    """Let SQLite cache much of the file in memory for a while, because work on all tasks reads it in random order."""
+    """Give SQLite a large cache inside the block, because work on all tasks reads the file in random order."""
     if connection.dialect.name != "sqlite":
         yield
         return
@@ -391,7 +390,7 @@ _INDEXES = {
     "postgresql": "SELECT indexname AS name, indexdef AS made FROM pg_indexes WHERE tablename = :table "
     "AND schemaname = current_schema() AND indexname <> :table || '_pkey'",
 }
-"""The indexes of a table except its primary key, and how to create them."""
+"""Select the indexes of a table except its primary key, with the statements that create them."""
 
 
 def meta(connection: Connection, name: str) -> str | None:

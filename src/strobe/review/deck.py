@@ -1,4 +1,4 @@
-"""Pairs as the page shows them, and the page's input as votes. Control pairs cannot be recognised."""
+"""Make the page's cards of pairs, and turn the page's input into votes. Cards do not reveal controls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,14 +20,14 @@ __all__ = ["PairDeck"]
 
 
 class PairDeck(Deck):
-    """Makes the cards of a dataset's pairs or of whole sets, and votes from the page's input."""
+    """Makes cards from a dataset's pairs or sets, and votes from the page's input."""
 
     def __init__(self, dataset: Dataset, store: Store, places: TableLookup, pictures: FrameImages) -> None:
         self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
         self._secret = store.secret()
 
     def told(self) -> dict[str, Any]:
-        """Return the classes for the label stage, the content of one page, and the practice pairs."""
+        """Return the classes for the label stage, what one page shows, and the practice pairs."""
         space, settings = self._dataset.info.label_space, self._store.settings
         classes = [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)]
         return {
@@ -77,8 +77,8 @@ class PairDeck(Deck):
             "task": task.task_id,
             "stage": claimed.stage,
             "anchor": self._pictures.name(anchor),
-            # The address has the task's name, because a frame's name would reveal a control, whose anchor is on other
-            # cards.
+            # The address contains the task's name. A frame's name would reveal a control, because its anchor is on
+            # other cards.
             "neighbour": None if task.kind == "anchor" else task.task_id,
             "labels": self._named(labels),
             "neighbour_labels": self._named(labels),
@@ -112,7 +112,7 @@ class PairDeck(Deck):
     def _set_card(
         self, of_set: Sequence[Claimed], annotator: str | None, labels_of: Mapping[int, list[int]]
     ) -> dict[str, Any]:
-        """Return the pairs of one set on one page.
+        """Return the card of one set, with all its pairs.
 
         A control has no distance, so its opaque name decides its position.
         """
@@ -160,7 +160,7 @@ class PairDeck(Deck):
         return Decision.model_validate_json(content)
 
     def answer(self, body: Decision, task: ReviewTask, annotator: str) -> Verdict:
-        """Turn a checked decision into a vote. In a joint decision, each member's vote has the stage `joint`."""
+        """Turn a checked decision into a vote. A vote in a joint decision has the stage `joint`."""
         if (task.kind == "anchor") != (body.stage == "anchor"):
             raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
         if body.reason and body.decision != "dissimilar":
@@ -186,10 +186,9 @@ class PairDeck(Deck):
         return [] if row is None else hints_of(hints, row)
 
     def _labels_now(self, rows: Iterable[int]) -> dict[int, list[int]]:
-        """Return the frames' labels as an export would write them now, including changes by votes on the anchors of
-        their sets.
+        """Return the labels of these frames as an export would write them now. Votes on anchors can change them.
 
-        A vote on a label is about the exported label, so both follow the same rule (`core.derivation`).
+        People vote on the label that is exported, so cards and exports follow the same rule (`core.derivation`).
         """
         places = self._places
         sets = {row: places.sets_of(row) for row in rows}

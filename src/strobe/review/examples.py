@@ -17,7 +17,10 @@ MOST = 40
 
 
 def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
-    """Read practice pairs and their answers from a file of votes (CSV or the papers' JSON). Its notes explain them."""
+    """Read practice pairs and their answers from a file of votes (CSV or the papers' JSON).
+
+    A vote's note explains the answer.
+    """
     found = read_votes(path, dataset, annotator="examples", known=())
     if found.elsewhere or not found.answers or any(vote.stage == "anchor" for vote in found.answers):
         raise InvalidFile(
@@ -32,8 +35,9 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
 
 
 def plain_examples(dataset: Dataset, n: int, *, seed: int) -> tuple[Example, ...]:
-    """Return up to `n` pairs to learn the keys. In turn, an anchor is paired with itself and with an image of another
-    video.
+    """Return up to `n` pairs for learning the keys.
+
+    They alternate: an anchor with itself, and an anchor with an image of another video.
     """
     if not n:
         return ()

@@ -16,10 +16,10 @@ from strobe.core.errors import StrobeError, printable
 __all__ = ["Guard", "RateLimit", "ServerAddress"]
 
 MAX_BODY = 256 * 1024
-"""The largest request body: a decision is well under a kilobyte."""
+"""The largest request body in bytes. A decision is well under a kilobyte."""
 
 BODY_S = 30.0
-"""How long a request body may take to arrive."""
+"""The longest time in seconds for a request body to arrive."""
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,7 +37,7 @@ _HEADERS = [
 
 
 _HOST_NAME = re.compile(r"[a-z0-9._-]+|[0-9a-f.]*:[0-9a-f:.]+")
-"""A host as browsers send it: ASCII (xn-- for other letters), or an IPv6 address."""
+"""Matches a host as browsers send it: ASCII (xn-- for other letters), or an IPv6 address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class ServerAddress:
 
     @classmethod
     def of(cls, host: str, port: int, public_url: str | None = None) -> "ServerAddress":
-        """Return the names of a bind address, and of the public address if there is a proxy."""
+        """Return the accepted names for a bind address, and for the public address if there is one."""
         urls = []
         if public_url is not None:
             urls.append(_checked_url(public_url))
@@ -89,7 +89,7 @@ def _checked_url(public_url: str) -> str:
         and not parts.fragment
     )
     if not lawful:
-        # There may be a password before the @, so it is not repeated.
+        # The part before the @ may contain a password, so it is not shown.
         shown = printable(public_url.rsplit("@", 1)[-1])
         raise StrobeError(
             "--public-url: expected https://name[:port] with a port from 1 to 65535, without user, path or query, "
@@ -132,7 +132,7 @@ class RateLimit:
         now = self.clock()
         level, then = self._buckets.get(caller, (self.burst, now))
         level = min(self.burst, level + (now - then) * self.per_s)
-        if len(self._buckets) > 20_000:  # memory is bounded; a new caller gets a full bucket
+        if len(self._buckets) > 20_000:  # bounds memory: every caller starts again with a full bucket
             self._buckets.clear()
         self._buckets[caller] = (level - 1 if level >= 1 else level, now)
         return level >= 1
@@ -148,7 +148,7 @@ class Guard:
         self._rates = {
             "media": RateLimit(per_s=200, burst=2000),
             "other": RateLimit(per_s=60, burst=600),
-            # Per address, whatever cookie is sent, so that invented sessions do not get a bucket each.
+            # Limits each address regardless of cookies. Otherwise each invented session would get its own bucket.
             "address": RateLimit(per_s=1500, burst=3000),
         }
 
@@ -175,7 +175,7 @@ class Guard:
                 receive = _after(body, receive)
             await self._app(scope, receive, sending)
         except asyncio.CancelledError:
-            # The server stops while this request is open, because its body never arrived: the page tries again.
+            # The server stops before the body of this request has arrived. The page tries again.
             if not sending.started:
                 await _answer(send, 503, "the server is being stopped")
 
@@ -187,7 +187,7 @@ class Guard:
             return (
                 400,
                 "a request must have exactly one length",
-            )  # a proxy that reads the other header sees another request
+            )  # a proxy may follow the other header and see a different request
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._address.hosts:
             return 421, "this server does not answer to that host name"
@@ -214,9 +214,9 @@ class Guard:
         if not self._rates["address"].allows(caller):
             return 429, "too many requests; wait a moment"
         if path == "/api/login":
-            return None  # `Attempts` limits log-ins by account and address, where failures are known
+            return None  # `Attempts` limits log-ins, because it knows which ones fail
         kind = "media" if path.startswith(("/media/", "/static/")) else "other"
-        # By session if there is one: a whole team may share one address.
+        # Limits each session if there is one, because a team may share one address.
         for part in b";".join(headers.get(b"cookie", [])).split(b";"):
             if part.strip().startswith(self._cookie):
                 caller = part.strip().decode("latin-1")[:200]
@@ -224,7 +224,7 @@ class Guard:
 
 
 async def _body(receive: Receive) -> bytes:
-    """Read the request's body to its end or past the limit. A truncated body is returned as received."""
+    """Read the body of a request, but stop once it exceeds the limit."""
     body, more = b"", True
     while more and len(body) <= MAX_BODY:
         message = await receive()
@@ -234,7 +234,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """Return the receive channel of a request whose body was read."""
+    """Return a receive channel that delivers this body again."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -244,7 +244,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
 
 
 class _HeaderSender:
-    """Sends the answer with the headers that every answer has."""
+    """Sends a response and adds the headers that every response has."""
 
     def __init__(self, send: Send, path: str) -> None:
         self._send = send
@@ -267,7 +267,7 @@ async def _answer(send: Send, status: int, error: str) -> None:
     if status == 429:
         headers.append((b"retry-after", b"2"))
     if status in (400, 408, 413):
-        headers.append((b"connection", b"close"))  # ignore anything else on the channel
+        headers.append((b"connection", b"close"))  # the rest of the connection is not read
     headers.append((b"cache-control", b"no-store"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -5,13 +5,15 @@ from strobe.core.tables import Hints
 __all__ = ["hints_of"]
 
 CUT, BLUR, MOTION, EXPOSURE = 0.35, 1.0, 3.0, 0.1
-"""The smallest notable values: the cut score of `build --drop-cuts`, half or twice the sharpness (log2), motion in per
-cent of the diagonal, and a tenth of the range of luma.
+"""The smallest values worth a hint.
+
+These are the cut score of `build --drop-cuts`, half or twice the sharpness (log2), motion in per cent of the diagonal,
+and a tenth of the luma range.
 """
 
 
 def hints_of(hints: Hints, row: int) -> list[str]:
-    """Return the words for one pair.
+    """Return the hints of one pair, in words.
 
     >>> import numpy as np
     >>> one = Hints(cut=np.array([0.5]), blur=np.array([-1.2]), motion=np.array([0.4]), exposure=np.array([0.0]),

@@ -1,8 +1,8 @@
 """Leases: a task given to a person is reserved for them for a while.
 
-A lease belongs to an annotator and one of their tabs, and a person holds a few at a time. The assignment itself is
-recorded permanently (`asked`): the person may answer the task, even after the lease, and may change the answer. Nobody
-else may answer it.
+A lease belongs to an annotator and one of their tabs, and a person holds a few at a time. The assignment is recorded
+permanently (`asked`). The person may answer the task even after the lease has ended, and may change the answer. People
+without an assignment cannot answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from strobe.review.store import Store
 __all__ = ["MOST_HELD", "ask", "expect_asked", "expire", "held", "hold", "release"]
 
 MOST_HELD = {"pair": 24, "set": 6}
-"""How many pages one person may hold over all their tabs, by the content of a page (`ReviewOptions.at_once`)."""
+"""How many pages one person may hold in all their tabs, for each value of `ReviewOptions.at_once`."""
 
 
 def expire(connection: Connection, now: float) -> None:
@@ -49,7 +49,7 @@ def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Revi
     lease = {name: values[name] for name in ("who", "tab", "expires")}
     execute_all(connection, [(_LEASE, {**lease, "given": given}), *ask([values["who"]], given, round_number=1)])
     akin = [task.task_id for task in tasks if task.kin not in ("", task.task_id)]
-    if akin:  # permanent: a lease ends, but a seen image stays seen
+    if akin:  # permanent: after the lease ends, the person has still seen the image
         execute(
             connection,
             "INSERT INTO given (annotator, kin, task_id) SELECT :who, kin, task_id FROM tasks WHERE task_id IN :akin "
@@ -91,4 +91,4 @@ _OWN = "task_id = t.task_id AND annotator = :who AND round = :round"
 
 _MAY_ANSWER = f"""SELECT 1 FROM (SELECT task_id FROM tasks WHERE {{own_task}}) t
     WHERE EXISTS (SELECT 1 FROM asked WHERE {_OWN}) OR EXISTS (SELECT 1 FROM latest WHERE {_OWN})"""
-"""Whether a person may answer. Earlier answers count too, because they may have been imported."""
+"""Selects a row if a person may answer. An earlier answer is enough, because it may have been imported."""

@@ -23,7 +23,7 @@ class NotAsked(Conflict):
 
 
 def round_of(answer: Any) -> int:
-    """Return the round of an answer: 2 for a second look by one person or by a group, otherwise 1."""
+    """Return the round of an answer: 2 if its stage is `verify` or `joint`, otherwise 1."""
     return 2 if getattr(answer, "stage", "") in ("verify", "joint") else 1
 
 
@@ -83,7 +83,7 @@ class AnswerLog:
         return sorted(found, key=lambda answer: (answer.at, self.id_of(answer)))
 
     def find_tasks(self, connection: Connection) -> None:
-        """Find the task of each answer that arrived before its task was planned (an import, an empty store)."""
+        """Link answers to their tasks if they arrived before the tasks were planned (an import, an empty store)."""
         own = self.own_task
         for name in ("set_id", "frame_id", "stage"):
             own = own.replace(f":{name}", f"{self.table}.{name}")

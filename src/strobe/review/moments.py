@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 __all__ = ["NO_TIME", "just_after", "moment_text", "timestamp"]
 
 NO_TIME = "1970-01-01T00:00:00.000000Z"
-"""The time of a vote whose file has none: earlier than any vote from the page, so that those count."""
+"""The time of an imported vote without one.
+
+It is earlier than any vote from the page, so that votes from the page count.
+"""
 
 
 def moment_text(moment: datetime) -> str:
@@ -14,7 +17,7 @@ def moment_text(moment: datetime) -> str:
 
 
 def timestamp(seconds: float) -> str:
-    """Return a time of the clock as text.
+    """Return a Unix time as text.
 
     >>> timestamp(0.25)
     '1970-01-01T00:00:00.250000Z'

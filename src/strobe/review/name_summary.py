@@ -1,4 +1,4 @@
-"""Compute the figures of naming: progress, attention, people, pace. A pure function of the answers."""
+"""Compute the figures of naming from the answers: progress, attention, people and pace."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from strobe.review.conduct import Conduct
 __all__ = ["summarise"]
 
 ASIDE = (PRACTICE, CONTROL)
-"""The conditions of practice and control images, which are in no result."""
+"""The conditions of practice and control images. Results exclude these images."""
 
 
 def summarise(
@@ -28,7 +28,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the figures of `strobe review status --ask name`, from each person's latest answer to an image.
 
-    `shown` is the condition of every image of the study, without practice and controls.
+    `shown` maps every image of the study to its condition. It has no practice or control images.
     """
     latest = [answer for of_frame in latest_answers(answers).values() for answer in of_frame.values()]
     real = [answer for answer in latest if answer.condition not in ASIDE]
@@ -59,7 +59,7 @@ def summarise(
 
 
 def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
-    """Return how often people are right and agree, by condition. The results have the overall figures."""
+    """Return how often people are right and how often they agree, by condition. Results have the overall figures."""
     found = people_results(NamingTable.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
     return [
         {
@@ -92,7 +92,7 @@ def _against(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> list[
 
 def _said(answers: Iterable[NameAnswer]) -> dict[str, int]:
     found = Counter(answer.said for answer in answers)
-    return {word: found[word] for word in SAID}  # type: ignore[index]  # the words are those of the record
+    return {word: found[word] for word in SAID}  # type: ignore[index]  # the keys are the values that the record allows
 
 
 def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:

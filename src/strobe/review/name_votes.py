@@ -19,9 +19,10 @@ _COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note
 def read_names(
     path: Path, dataset: Dataset, conditions: Mapping[str, str], annotator: str, known: Iterable[str]
 ) -> ImportedAnswers:
-    """Read the answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for any other name.
+    """Read the answers of a .csv file.
 
-    `conditions` gives the condition of an image if the file does not. Another spelling of a `known` name is refused.
+    A line has a `frame` (id or key), and a `label` (a class) or `said` for an answer without a class. `conditions`
+    gives the condition of an image if the file does not. Another spelling of a `known` name is refused.
     """
     places, spellings, turns, elsewhere = NameLookup(dataset), Spellings(known), Turns("answer_id"), 0
     for place, row, frame in picture_rows(path, _COLUMNS, places, conditions):
@@ -56,7 +57,7 @@ def _answer(
         "seconds": seconds_of(row.get("seconds", "").strip()),
         "note": checked_note(row.get("note", "")),
     }
-    # Without an id in the file, the id is made of the content, so that reading the same file again adds nothing.
+    # If the file has no id, the id is a digest of the content, so that reading the file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
     given = row.get("answer_id", "").strip()
     return NameAnswer(answer_id=given or digest, page_version=row.get("page_version", "").strip(), **fields)

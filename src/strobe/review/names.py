@@ -1,4 +1,4 @@
-"""Check the names and notes that people write, and which names belong to one person."""
+"""Check the names and notes that people write, and recognise different spellings of one person's name."""
 
 import re
 import unicodedata
@@ -52,7 +52,7 @@ class Spellings:
             self._add(name)
 
     def known(self, name: str) -> str:
-        """Return the name as it is in use, or unchanged if it is new."""
+        """Return the name in the spelling that is in use, or unchanged if it is new."""
         return name if name in self._exact else self._folded.get(_fold(name), name)
 
     def checked(self, name: str) -> str:
@@ -74,6 +74,6 @@ class Spellings:
 
 
 def _fold(name: str) -> str:
-    # Composed again after case folding, which can undo the composition (ΐ).
+    # Normalised again, because case folding can decompose a letter (ΐ).
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())

@@ -1,9 +1,7 @@
-"""The question about the content of an image: a person sees one image and chooses a class.
+"""The question of what an image shows: a person sees one image and chooses a class.
 
-Nobody sees two images of one group.
-
-A few groups are reserved. The anchors of some reserved groups are for practice. The anchors of the other reserved
-groups are controls that everyone gets.
+Nobody sees two images of one group. A few groups are reserved: only their anchors are shown, either for practice or as
+controls that everyone gets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +38,7 @@ N_PRACTICE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownImage:
-    """An image as people see it: its kin (no person sees two of one kin) and its condition."""
+    """An image that people may see, with its condition and its kin. Nobody sees two images of one kin."""
 
     frame_id: str
     kin: str
@@ -50,7 +48,7 @@ class ShownImage:
 def shown(dataset: Dataset) -> list[ShownImage]:
     """Return the images of a dataset's sets, each once. Groups that share an image are one kin.
 
-    Some members repeat their anchor's image for models with other preprocessing. They do not count as further images.
+    Members that only repeat their anchor's image, for models with other preprocessing, are left out.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
     parent: dict[str, str] = {}
@@ -64,7 +62,7 @@ def shown(dataset: Dataset) -> list[ShownImage]:
     condition: dict[int, str] = {}
     passed = np.zeros(len(sets), dtype=bool) if dataset.variants is None else dataset.variants.is_shown[sets.variant]
     for number, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
-        if passed[number]:  # only for display in a report
+        if passed[number]:  # shown only in reports
             continue
         own = str(sets.group[number])
         first, second = sorted((root(group.setdefault(row, own)), root(own)))
@@ -85,7 +83,7 @@ def shown(dataset: Dataset) -> list[ShownImage]:
 
 
 def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
-    """Return the kins that are not part of the study, and the use of their anchors: practice or control."""
+    """Return the reserved kins, which are not part of the study, and the use of each anchor: practice or control."""
     kins = sorted({one.kin for one in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
     n_practice = min(N_PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
@@ -95,7 +93,7 @@ def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[s
 
 
 class NameQuestion(SingleImageQuestion):
-    """What an image shows."""
+    """The question of what an image shows."""
 
     name = "name"
     log = AnswerLog(
@@ -109,7 +107,7 @@ class NameQuestion(SingleImageQuestion):
     first = (PRACTICE,)
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
-        """Return every image. Reserved groups only have their anchor."""
+        """Return a task for every image. From reserved groups, only the anchor gets a task."""
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
         aside = set_aside(pictures, settings)
         rng = np.random.Generator(np.random.PCG64([settings.seed, 1]))
@@ -138,7 +136,7 @@ class NameQuestion(SingleImageQuestion):
         return "practice" if task.kind == PRACTICE else "name"
 
     def counts(self, answer: NameAnswer) -> bool:
-        """A late answer is stored but does not count. The image goes to another person."""
+        """Whether an answer counts. A late answer does not: it is stored, and the image goes to another person."""
         return answer.said != "late"
 
     def deck(self, dataset: Dataset, store: Store, places: TableLookup, _pictures: FrameImages) -> "NameDeck":
@@ -160,7 +158,7 @@ class NameQuestion(SingleImageQuestion):
 
 
 class NameDeck(Deck):
-    """Makes the cards of a dataset's images, and answers from the page's input."""
+    """Makes cards from a dataset's images, and answers from the page's input."""
 
     def __init__(self, dataset: Dataset, store: Store, places: TableLookup) -> None:
         self._dataset, self._store, self._places = dataset, store, places
@@ -170,7 +168,7 @@ class NameDeck(Deck):
         return {"classes": classes(self._dataset), "limit_s": self._store.settings.limit_s}
 
     def card(self, claimed: Claimed, _annotator: str | None) -> dict[str, Any]:
-        """Return an image by its task's name. A practice image also has its answer."""
+        """Return the card of an image, which is named by its task. A practice card includes the answer."""
         card: dict[str, Any] = {"task": claimed.task.task_id, "stage": claimed.stage, "picture": claimed.task.task_id}
         if claimed.stage == "practice":
             space = self._dataset.info.label_space
@@ -179,7 +177,7 @@ class NameDeck(Deck):
         return card
 
     def past(self, answer: NameAnswer, task: ReviewTask) -> dict[str, Any]:
-        """Return an earlier answer for undo, with the seconds already used, because the time limit continues."""
+        """Return an earlier answer for undo, with the seconds already used: the time limit does not start again."""
         decision = {name: getattr(answer, name) for name in ("said", "label", "note", "seconds")}
         return {"card": self.card(Claimed(task=task, stage="name"), answer.annotator), "decision": decision}
 
@@ -188,7 +186,7 @@ class NameDeck(Deck):
         return NameDecision.model_validate_json(content)
 
     def answer(self, body: NameDecision, task: ReviewTask, annotator: str) -> NameAnswer:
-        """Return a checked answer. An answer after the time limit is stored as late, whatever its content."""
+        """Turn a checked body into an answer. An answer after the time limit becomes `late`, whatever its content."""
         limit, space = self._store.settings.limit_s, self._dataset.info.label_space
         label = space.ids[space.index(body.label)] if body.label else ""
         late = limit is not None and body.seconds is not None and body.seconds > limit

@@ -106,4 +106,4 @@ _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kin
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
     AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) {where}
     ORDER BY t.position LIMIT :want"""
-"""Tasks that other people hold come first in the queue, so the query checks leases first."""
+"""The query checks leases first, because the tasks at the front of the queue are usually leased to other people."""

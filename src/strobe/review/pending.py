@@ -1,7 +1,4 @@
-"""Compute the pending work of a review: votes of round one, labels of anchors, round two.
-
-A pure function of the votes.
-"""
+"""Compute the pending work of a review: votes of round one, labels of anchors, and votes of round two."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,12 +15,11 @@ __all__ = ["pending"]
 def pending(
     dataset: Dataset, verdicts: Sequence[Verdict], derivation: Derivation | None, conduct: Conduct | None
 ) -> dict[str, Any]:
-    """Return the number of waiting pairs, the number of missing votes, and the people who must vote, by the rules of
-    the queue.
+    """Count the waiting pairs, the missing votes, and the votes that each person owes.
 
-    Without a conduct, the requested number of votes is unknown. Then pairs without any vote wait for round one,
-    doubtful pairs without any vote of round two wait for round two, and the number of votes is null. The same holds if
-    round two is off.
+    The rules are the same as in the queue. Without a conduct, the requested number of votes is unknown. Then pairs
+    without any vote wait for round one, doubtful pairs without any vote of round two wait for round two, and the number
+    of votes is null. Round two is counted in the same way if it is off.
     """
     ids, sets = dataset.frame_ids(), dataset.sets
     names = [str(name) for name in sets.set_id]
@@ -54,7 +50,7 @@ def pending(
                 one["pairs"] += 1
                 one["votes"] += missing
             continue
-        # Everyone is asked about a bad anchor, although its set is dropped for now.
+        # Everyone votes again on a pair with a bad anchor, although its set is dropped for now.
         accused = any(vote.bad_anchor for vote in _last_words(first, second))
         if all(map(is_clean, first.values())) or ((name in dropped or name in unlabelled) and not accused):
             continue

@@ -49,7 +49,7 @@ class People:
         return None if row is None else _person(row)
 
     def known_name(self, name: str) -> str:
-        """Return the name as it is in use by people or on votes (see `Spellings`), or unchanged if it is new."""
+        """Return the name in the spelling that is in use (see `Spellings`), or unchanged if it is new."""
         return Spellings(self.store.names()).known(checked_name(name))
 
     def add(self, name: str, role: Role = "annotator") -> Person:

@@ -17,10 +17,9 @@ __all__ = ["EncodedImage", "FrameImages"]
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 _TURNS = 4
-"""The rounds of a Feistel cipher over two halves of 64 bits.
+"""The number of rounds of a Feistel cipher over two halves of 64 bits. Four or more make the names look random.
 
-With four or more, its names look random. The right half of the plain text is zero, so only one of 2⁶⁴ invented names is
-accepted.
+The right half of the plain text is zero, so only one in 2⁶⁴ invented names is accepted.
 """
 
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
@@ -39,7 +38,8 @@ class FrameImages:
 
     def __init__(self, dataset: Dataset, source: FrameSource, *, secret: bytes) -> None:
         self._source, self._n = source, len(dataset.frames)
-        # Names encode rows, and browsers cache images by name, so other frames need other names.
+        # A name encodes a row, and browsers cache images by name. The key includes the frames, so other frames get
+        # other names.
         self._key = hmac.digest(secret, b"media\n" + dataset.frames_digest().encode(), "sha256")
         self._decoding = threading.Lock()
 
@@ -63,7 +63,7 @@ class FrameImages:
         return int.from_bytes(hmac.digest(self._key, bytes([turn]) + half.to_bytes(8, "big"), "sha256")[:8], "big")
 
     def size_wh(self, row: int) -> tuple[int, int]:
-        """Return the width and height of a frame in upright position."""
+        """Return the width and height of a frame after its orientation is applied."""
         with self._decoding:
             height, width = self._source.read(row).shape[:2]
         return width, height
@@ -79,7 +79,7 @@ class FrameImages:
             for magic, media_type in _MAGIC:
                 if encoded.startswith(magic):
                     return EncodedImage(content=encoded, media_type=media_type)
-        # One at a time: a source that decodes a video has one position in it.
+        # One frame at a time, because a source decodes a video from a single position.
         with self._decoding:
             pixels = self._source.read(row)
         return EncodedImage(content=png_bytes(pixels, compress_level=1), media_type="image/png")

@@ -14,7 +14,7 @@ __all__ = ["TableLookup"]
 
 
 class TableLookup:
-    """Finds rows of frames, sets, labels and members by name, with a search in the columns of the tables."""
+    """Finds the rows of frames, sets, labels and members by name, by searching the columns of the tables."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -34,7 +34,7 @@ class TableLookup:
             return None
         wanted = row * self._span + int(index)
         found = self._frames.of(wanted)
-        # Only our own spelling is accepted: "a:07" is not a frame.
+        # Only the exact spelling that strobe writes is accepted: "a:07" is not a frame.
         return found[0] if found and self.frame_id(found[0]) == name else None
 
     def frame_id(self, row: int) -> str:
@@ -47,7 +47,7 @@ class TableLookup:
         return int(self._anchors[self._sets[set_id]])
 
     def member(self, set_id: str, frame: str) -> int | None:
-        """Return the row in `sets` of a candidate of a set, or None for its anchor and for other frames."""
+        """Return the row in `sets` of a set's candidate, or None for the anchor and for frames outside the set."""
         number, row = self._sets.get(set_id), self.find(frame)
         if number is None or row is None:
             return None
@@ -105,6 +105,6 @@ class _Sorted:
 
     def of(self, value: int) -> list[int]:
         """Return the positions of a value, ascending."""
-        wanted = self._column.dtype.type(value)  # a value of another type would convert the whole column
+        wanted = self._column.dtype.type(value)  # a search value of another type would convert the column
         begin, end = (int(np.searchsorted(self._column, wanted, side=s, sorter=self._order)) for s in ("left", "right"))
         return list(range(begin, end)) if self._order is None else sorted(self._order[begin:end].tolist())

@@ -22,8 +22,8 @@ video's frame).
 class ReviewTask:
     """One task. `frame_id` is the neighbour's id in a pair, and the anchor's id for the kinds `anchor` and `same`.
 
-    `kind` is one of its question's kinds. A person gets at most one task of each `kin` (empty: the task is its only
-    member). `condition` is the condition of its image.
+    `kind` is one of its question's kinds. A person gets at most one task of each `kin`. A task with an empty `kin` is
+    related to no other task. `condition` is the condition of its image.
     """
 
     task_id: str
@@ -50,10 +50,7 @@ def task_name(secret: bytes, *parts: str) -> str:
 
 
 def candidates_digest(dataset: Dataset) -> str:
-    """Return a digest of the candidates.
-
-    A store belongs to one list of candidates. Votes and labels may change.
-    """
+    """Return a digest of the candidates, to which a store is bound. Votes and labels do not change it."""
     sets, ids = dataset.sets, dataset.frame_ids()
     rows = sorted(
         f"{sets.set_id[s]}\t{ids[f]}\t{a}\n"
@@ -63,7 +60,7 @@ def candidates_digest(dataset: Dataset) -> str:
 
 
 def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list[ReviewTask]:
-    """Return every task of a dataset. Names are opaque, so that a control pair looks like any other.
+    """Return every task of a dataset. Names are opaque, so that a control pair looks like any other pair.
 
     The order depends only on the seed and the candidates, not on the order of rows in a file.
     """
@@ -93,7 +90,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
 
 
 def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
-    """Pair anchors with a frame of another video, of another class if possible, so that they clearly differ."""
+    """Pair anchors with frames of another video and, if possible, of another class, so that they clearly differ."""
     order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
     anchor, video = dataset.sets.anchor_frame, dataset.video_of_set
     labels: dict[int, set[int]] = {}

@@ -1,7 +1,8 @@
-"""The interface of a question: everything about a question that the store, the server and the page need.
+"""The interface of a question: what the store, the server and the page need from it.
 
-People, leases, the guard, the outbox, undo and export are shared. A question supplies its plan, its cards, the check of
-an answer, the tasks that an answer opens or closes, and its figures. Its page is `page/NAME.js` and `page/NAME.html`.
+All questions share people, leases, the guard, the outbox, undo and export. A question plans its tasks, makes its cards,
+checks answers, decides which tasks an answer opens or closes, and computes its figures. Its page is `page/NAME.js` and
+`page/NAME.html`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ class Deck(Protocol):
     """The cards of one question on one dataset, and answers from the page's input."""
 
     def told(self) -> dict[str, Any]:
-        """Return the facts that the page gets at the start."""
+        """Return the settings that the page loads when it starts."""
         ...
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class Deck(Protocol):
         ...
 
     def pasts(self, answers: Sequence[tuple[Any, ReviewTask]]) -> list[dict[str, Any]]:
-        """Return earlier answers in order, as the page steps back through them."""
+        """Return earlier answers in the order in which undo steps back through them."""
         return [self.past(answer, task) for answer, task in answers]
 
     def body(self, content: bytes) -> Any:
@@ -76,11 +77,11 @@ class Question(Protocol):
         ...
 
     def stage(self, task: ReviewTask) -> str:
-        """Return the stage of an answer in round one. In round two it is `verify`."""
+        """Return the stage of an answer in round one. In round two, the stage is always `verify`."""
         ...
 
     def page_of(self, task: ReviewTask, settings: ReviewOptions) -> str:
-        """Return the page of a task in round one. Tasks with the same page are shown together."""
+        """Return the id of a task's page in round one. Tasks with the same page are shown together."""
         ...
 
     def fresh(

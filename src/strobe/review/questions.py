@@ -16,8 +16,9 @@ __all__ = ["BOX", "NAME", "PAIRS", "QUESTIONS", "QuestionEntry"]
 class QuestionEntry:
     """A question as `--ask` names it. `question` is its class as "module:Class", `asks` its wording in the help.
 
-    `table` has its answers, in the store and in the dataset folder. `settings` has the review options that apply only
-    to some questions, and `takes` has such options of serve and export: examples, suggest, out, crops, unreviewed.
+    `table` stores its answers, in the review store and in the dataset folder. `settings` lists the review options that
+    the question supports beyond the common ones. `takes` lists the same for options of serve and export: examples,
+    suggest, out, crops, unreviewed.
     """
 
     question: str

@@ -30,11 +30,11 @@ _CONTROL = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewProgress:
-    """The progress of a question, and one annotator's part in it.
+    """The progress of a question, overall and for one annotator.
 
-    `open_for_me` counts the tasks that this annotator could still get, now or when a lease ends: tasks of both rounds
-    that this annotator has not answered. It is zero if only others can do the rest. `tasks_waiting` of the `tasks_open`
-    wait for their anchor's labels.
+    `open_for_me` counts the tasks of both rounds that this annotator has not answered and could still get, now or when
+    a lease ends. It is zero if only other people can do the rest. Of the `tasks_open`, `tasks_waiting` wait for the
+    labels of their anchor.
     """
 
     tasks: int = 0
@@ -50,8 +50,9 @@ class ReviewProgress:
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
-    """Return up to `want` pages of tasks for this tab, beginning with the tasks that it already holds. Their leases
-    start again.
+    """Return up to `want` pages of tasks for this tab, beginning with the tasks that it already holds.
+
+    All their leases are renewed.
     """
     now, question = store.clock(), store.question
 
@@ -92,7 +93,7 @@ def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Clai
 
 
 def progress(store: Store, annotator: str, *, since: str = "") -> ReviewProgress:
-    """Return the counts for the page, with one annotator's part. `since` is the start of their day.
+    """Return the counts for the page, overall and for one annotator. `since` is the start of the annotator's day.
 
     All counts except those of the day are stored (`tally`), so that the cost does not grow with the work done.
     """
@@ -146,9 +147,9 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
 def _control(
     connection: Connection, store: Store, values: dict[str, Any], tasks: list[ReviewTask], set_id: str | None = None
 ) -> ReviewTask | None:
-    """Return the control that is due to this annotator with these tasks, or None.
+    """Return the control that is due with these tasks, or None.
 
-    If a set is named, the control is from this set.
+    With a `set_id`, only controls of that set are considered.
     """
     hidden, real, share = store.question.controls, store.question.real, store.settings.controls
     n_real = sum(task.kind == real for task in tasks)
@@ -161,7 +162,7 @@ def _control(
         return None
     of_set, named = ("AND t.set_id = :set", {"set": set_id}) if set_id else ("", {})
     first = []
-    for kind in hidden:  # one kind at a time: no index has the order over several kinds, so all rows would be sorted
+    for kind in hidden:  # one kind at a time: no index orders rows of several kinds, so all rows would be sorted
         rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named})
         first += [record_of(ReviewTask, row) for row in rows]
     return min(first, key=lambda task: (task.position, task.kind), default=None)
@@ -180,7 +181,7 @@ def _with_control(
     control = _control(connection, store, values, tasks)
     if control is None:
         return tasks
-    # The control's opaque name decides its position, which looks random and needs no state.
+    # The position follows from the control's opaque name, so it looks random but is not stored.
     place = len(tasks) - n_real + 1 + int(control.task_id[:8], 16) % (n_real - 1)
     return [*tasks[:place], control, *tasks[place:-1]]
 

@@ -32,7 +32,7 @@ class _Body(BaseModel):
 
 
 class Login(_Body):
-    """A log-in by name (with the shared token if there is one), or by a personal key."""
+    """A log-in by name (and token, if the review has one), or by a personal key."""
 
     name: Annotated[str, Field(max_length=200)] = ""
     token: ShortText = ""

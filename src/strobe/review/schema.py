@@ -42,7 +42,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             PRIMARY KEY (task_id, annotator))""",
         "CREATE INDEX leases_of_annotator ON leases (annotator, expires)",
     ),
-    # From here on, the server seals sessions and keys. Earlier ones cannot be verified.
+    # From this version on, the server seals sessions and keys. Earlier sessions and keys cannot be verified.
     2: (
         "DELETE FROM sessions",
         "DELETE FROM access_keys",
@@ -84,7 +84,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
         ),
     ),
-    # The image of a kin that a person was given, permanently: a lease ends, but a seen image stays seen.
+    # Which image of a kin a person was given. The row is permanent: after the lease ends, the person has still seen it.
     4: (
         """CREATE TABLE given (
             annotator TEXT NOT NULL, kin TEXT NOT NULL, task_id TEXT NOT NULL, PRIMARY KEY (annotator, kin))""",
@@ -105,8 +105,8 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX latest_by_time ON latest (annotator, at)",
         "CREATE INDEX leases_by_end ON leases (expires)",
     ),
-    # Permanent assignments of tasks to people by round: only they may answer. Tasks that an older page may still hold
-    # count as assigned: its leases, and round two, which everyone gets.
+    # Which tasks a person was assigned in each round, permanently. Only these people may answer. A page from before the
+    # upgrade may hold leased tasks or tasks of round two, so these count as assigned.
     6: (
         """CREATE TABLE asked (
             task_id TEXT NOT NULL, annotator TEXT NOT NULL, round INTEGER NOT NULL,
@@ -116,7 +116,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "AND a.role <> 'observer'",
     ),
 }
-"""The statements of each version, in order. They are never edited later, because a schema change gets a new number."""
+"""The statements of each version, in order. They are never edited: a schema change adds a new version."""
 
 _SERIAL = {
     "sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -1,4 +1,4 @@
-"""The secret of this machine's review servers, stored with the user's state and never in a dataset folder."""
+"""The secret of this user's review servers, stored in the user's state folder and never in a dataset folder."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ __all__ = ["server_secret"]
 
 
 def server_secret() -> bytes:
-    """Return the key for sessions and personal keys. The first call creates it, readable only for this user."""
+    """Return the secret for sessions and personal keys. The first call creates it, readable only by this user."""
     path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "strobe" / "review.secret"
     make_folder(path.parent)
     try:
@@ -34,7 +34,7 @@ def server_secret() -> bytes:
 
 def _make(path: Path) -> None:
     """Create the file atomically. If another server was faster, its file stays."""
-    handle, name = tempfile.mkstemp(dir=path.parent)  # readable only for this user
+    handle, name = tempfile.mkstemp(dir=path.parent)  # readable only by this user
     try:
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(32))

@@ -18,11 +18,11 @@ from strobe.review.guard import Guard
 __all__ = ["ThrottledLog", "bind", "config_of", "run"]
 
 HEAD_S = 20.0
-"""How long the head of a request may take to arrive."""
+"""The longest time in seconds for the head of a request to arrive."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or raise a one-line error. Port 0 chooses a free one."""
+    """Return a listening socket, or raise a one-line error. Port 0 chooses a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only with a named protocol does asyncio disable Nagle's delay (40 ms per answer).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -40,11 +40,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _InTime(H11Protocol):
-    """Closes a connection if the head of a request does not arrive in time. uvicorn would wait."""
+    """Closes a connection if the head of a request does not arrive in time. uvicorn itself would wait forever."""
 
     _late: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # like uvicorn's
         super().connection_made(transport)
         self._watch()
 
@@ -57,9 +57,7 @@ class _InTime(H11Protocol):
         self._stop()
 
     def _watch(self) -> None:
-        """Run the timer from the connection, or from the first byte of a request's head, to the last byte of that
-        head.
-        """
+        """Start the timer on connection or at the first byte of a request's head, and stop it at the last byte."""
         if self.conn.their_state is not h11.IDLE:
             self._stop()
         elif self._late is None:
@@ -72,7 +70,7 @@ class _InTime(H11Protocol):
 
 
 class ThrottledLog(logging.Filter):
-    """Logs a repeated message only once in a while, with a count, so that nobody can fill the log."""
+    """Logs a repeated message only now and then, with a count, so that nobody can fill the log."""
 
     def __init__(self, *, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -104,7 +102,7 @@ def config_of(app: Guard) -> uvicorn.Config:
 
 
 def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM. Requests are not logged, to protect addresses and names."""
+    """Serve until SIGINT or SIGTERM. Requests are not logged, because they contain addresses and names."""
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -112,7 +110,8 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
             on_ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # A request still open at Ctrl-C is cut off after a while and answered by the guard, so it is not logged.
+            # A request still open after Ctrl-C is cancelled after a while. The guard answers it, so uvicorn's error is
+            # not logged.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets=sockets)
 

@@ -40,9 +40,9 @@ _TASK_NAME = re.compile(r"[0-9a-f]{24}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How people log in. With `token` None, a name is enough (loopback only). `admin_key` opens the admin page.
+    """How people log in. If `token` is None, a name is enough (loopback only). `admin_key` opens the admin page.
 
-    `secret` is this server's own, used for sessions and keys.
+    `secret` seals sessions and keys.
     """
 
     address: ServerAddress
@@ -58,7 +58,7 @@ class Access:
 
     @property
     def mode(self) -> Mode:
-        """The kind of log-in required."""
+        """The kind of log-in that the server requires."""
         return "token" if self.token is not None else "invite" if self.invited_only else "open"
 
 
@@ -71,7 +71,7 @@ class Service:
         self.sessions = Sessions(self.people, secret=access.secret, mode=access.mode)
         self.attempts = Attempts()
         secret = store.secret()
-        # Answers that wait in a browser for one question are never sent to another.
+        # Answers to one question that wait in a browser are never sent to the server of another question.
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
         self.places, self.pictures = TableLookup(dataset), FrameImages(dataset, source, secret=secret)
         self.deck = store.question.deck(dataset, store, self.places, self.pictures)
@@ -118,7 +118,7 @@ class Service:
                     cast = partial(self.store.cast_each, check=leases.expect_asked)
                     outcomes = await self.call(cast, [answers for answers, _ in batch])
                 except Exception as error:
-                    # Nothing of the batch was stored: every page gets an error and tries again.
+                    # Nothing in this batch was stored. Every page gets an error and tries again.
                     for _, done in batch:
                         if not done.done():
                             done.set_exception(error)
@@ -145,7 +145,7 @@ class Service:
     async def who(
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
     ) -> Person:
-        """Return the person of this request, or raise 401 or 403. Also 401 if the page `expected` someone else."""
+        """Return the person of this request, or raise 401 or 403. It is 401 too if the page `expected` someone else."""
         secret = request.cookies.get(self.cookie, "")
         person = await self.session(secret)
         if person is None or (expected and person.name != expected):
@@ -183,12 +183,12 @@ class Service:
         return self.store.question.summarise(self.dataset, list(self.store.all()), self.store.conduct())
 
     async def claim(self, name: str, *, tab: str, want: int) -> list[dict[str, Any]]:
-        """Return the cards of tasks that are now assigned to one annotator."""
+        """Assign tasks to one annotator and return their cards."""
         return await self.call(self._claimed, name, tab, want)
 
     def _claimed(self, name: str, tab: str, want: int) -> list[dict[str, Any]]:
         claimed = queue.claim(self.store, name, tab=tab, want=want)
-        for one in claimed:  # its image and the answer follow
+        for one in claimed:  # requests for its image and with its answer follow
             self._know(one.task)
         return self.deck.cards(claimed, name)
 
@@ -196,7 +196,7 @@ class Service:
         """Return a frame by its opaque name, or the neighbour of a task by the task's name. Anyone who is logged in may
         request it.
         """
-        # On separate threads: images are the most frequent requests, and nobody else should wait for them.
+        # Images use separate threads. They are the most frequent requests, and other requests should not wait for them.
         secret = request.cookies.get(self.cookie, "")
         return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 
@@ -230,7 +230,7 @@ class Service:
 
 
 def page_files(ask: str) -> dict[str, bytes]:
-    """Read the page's files once, with the question's own part. Other files cannot be requested."""
+    """Read the files of the page and of the question's part of it, once. The server sends no other files."""
     folder = resources.files("strobe.review") / "page"
     files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
     files["index.html"] = files["index.html"].replace(b"<!-- the question -->\n", files[f"{ask}.html"])

@@ -28,14 +28,14 @@ IDLE, ABSOLUTE = timedelta(days=7), timedelta(days=30)
 """The time without a request after which a session ends, and the longest duration of a session."""
 
 _TOUCH = timedelta(hours=1)
-"""The precision of the stored last use of a session, so that not every request causes a write."""
+"""The precision of a session's recorded last use. With a coarse value, few requests cause a write."""
 
 
 class Sessions:
     """The sessions and keys of one store, for one server.
 
-    They are bound to the server's secret, to the store's candidates, and to the mode they were made under: a stricter
-    mode does not accept sessions of a laxer one.
+    They are bound to the server's secret, the store's candidates and the log-in mode. A stricter mode does not accept
+    sessions from a laxer mode.
     """
 
     def __init__(self, people: People, *, secret: bytes, mode: Mode) -> None:
@@ -69,7 +69,7 @@ class Sessions:
     def find(self, secret: str) -> tuple[Person | None, bool]:
         """Return the person of this session if it has not expired, and whether it is time to `touch` it.
 
-        The store is asked every time, so that a session revoked by another server ends here at once.
+        Each call reads the store, so that a session revoked by another server ends here at once.
         """
         row = self._find("sessions", secret, role="t.role")
         if row is None or row["seen_at"] < self._ago(IDLE) or row["created_at"] < self._ago(ABSOLUTE):

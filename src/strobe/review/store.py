@@ -37,7 +37,7 @@ Check = Callable[[Connection, AnswerLog, Sequence[Answer]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The acknowledgement of one answer. `fresh` is False for a repeated one."""
+    """The acknowledgement of one answer. `fresh` is False if the answer was already stored."""
 
     answer: Any
     fresh: bool
@@ -54,7 +54,10 @@ class Store:
 
     @property
     def suffix(self) -> str:
-        """The suffix of this question's settings. Pairs have none, because they came first."""
+        """The suffix of this question's settings in the database.
+
+        Pairs have none, because they were the first question.
+        """
         return _suffix(self.question.name)
 
     def close(self) -> None:
@@ -68,9 +71,8 @@ class Store:
     ) -> None:
         """Bind the store to a dataset's candidates, plan the question's tasks, and import the answers in the folder.
 
-        The settings are stored unless they are defaults that nobody chose (an import before the first `serve`). Work
-        that was done for
-        the same `content` and equivalent settings is not repeated.
+        The settings are stored unless nobody chose them, as in an import before the first `serve`. Work already done
+        for the same `content` and equivalent settings is skipped.
         """
         self.settings = settings
         with self.database.write() as connection:
@@ -95,10 +97,10 @@ class Store:
             return self._laid_out(connection) == _laid_out(content, settings)
 
     def took_in(self, before: Content, after: Content, n: int) -> None:
-        """Record that the store has all answers that an export wrote, so that the next start need not compare them.
+        """Record that the store has all answers that an export wrote, so that the next start does not compare them.
 
-        This requires that the record was true before, and that the folder's number `n` of answers to this question
-        equals the store's.
+        This is recorded only if it was already recorded before the export, and if folder and store have the same number
+        `n` of answers to this question.
         """
         with self.database.write() as connection:
             known = self._laid_out(connection)
@@ -107,8 +109,9 @@ class Store:
                 set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
 
     def _laid_out(self, connection: Connection) -> list[str]:
-        """Return the digests of the content that the tasks were planned from, and of the folder's answers at that time,
-        or empty texts if unknown.
+        """Return the digests of the content that the tasks were planned from, and of the folder's answers at that time.
+
+        An unknown digest is empty.
         """
         return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
 
@@ -149,14 +152,14 @@ class Store:
             found = question_named(name).log.insert_all(connection, answers) if answers else 0
             if name == self.question.name:
                 fresh = found
-            elif found:  # its counters do not include them yet
+            elif found:  # the counters of that question do not include them yet
                 set_meta(connection, f"laid_out{_suffix(name)}", "[]")
         return fresh
 
     def _remember(self, connection: Connection, settings: ReviewOptions) -> None:
-        """Store the settings, and the time since which earlier votes are shown or hidden.
+        """Store the settings, and since when earlier votes are shown or hidden.
 
-        The computation of agreement needs this for each vote.
+        Agreement needs to know this for each vote.
         """
         before = meta(connection, self._kept("settings"))
         kept = meta(connection, self._kept("shown_votes"))
@@ -179,9 +182,7 @@ class Store:
         return None if found is None else str(found)
 
     def conduct(self) -> Conduct | None:
-        """Return how the review is run, or None if it was never run and answers were only imported. Paused people are
-        not waited for.
-        """
+        """Return how the review is run, or None if answers were only imported. Paused people are left out."""
         with self.database.read() as connection:
             kept = meta(connection, self._kept("settings"))
             if kept is None:
@@ -231,7 +232,8 @@ class Store:
     def extend(self, answers: Iterable[Answer]) -> int:
         """Store answers given elsewhere, all or none, and return how many were new.
 
-        Answers without a time get one in their order, after those imported before, so that the last one counts.
+        Answers without a time get increasing times, later than those of earlier imports, so that the last answer
+        counts.
         """
         log = self.question.log
         with self.database.write() as connection, roomy(connection):
@@ -241,7 +243,7 @@ class Store:
         return fresh
 
     def cast(self, answers: Sequence[Answer]) -> list[Saved]:
-        """Store the answers of one decision, all or none, with the server's time. Repeated ones change nothing."""
+        """Store the answers of one decision, all or none, with the server's time. A repeated answer changes nothing."""
         (outcome,) = self.cast_each([answers])
         if isinstance(outcome, Conflict):
             raise outcome
@@ -357,7 +359,7 @@ def _task_row(task: ReviewTask, names: Sequence[str]) -> list[Any]:
 
 
 _LAYOUT = 1
-"""The version of planning and counting. A new number makes every store do both again once."""
+"""The version of planning and counting. After it changes, every store plans and counts its tasks again."""
 
 _NO_MATTER = ("lease_s", "show_votes", "limit_s", "at_once", "hints", "examples", "goal", "guidelines")
 """Settings that change neither the tasks nor which of them are open."""

@@ -1,4 +1,4 @@
-"""Compute the figures of a review: progress, agreement, attention, pace. A pure function of the votes."""
+"""Compute the figures of a review from its votes: progress, agreement, attention and pace."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the figures of `strobe review status` and review.json, each estimate with its n and interval.
 
-    `conduct` is how the review is run, if known: it decides the pending work and which votes are independent.
+    `conduct` records how the review is run, if known. It determines the pending work and which votes are independent.
     """
     dataset = replace(dataset, verdicts=tuple(verdicts))
     derivation = derive(dataset) if verdicts else None
@@ -122,9 +122,10 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
 
 
 def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct | None, seed: int) -> dict[str, Any]:
-    """Return the agreement of the latest independent votes. Joint decisions are excluded.
+    """Return the agreement of the latest independent votes.
 
-    A vote of round two is also excluded if earlier votes were shown. The same person's previous vote counts instead.
+    Joint decisions are excluded, and so are votes of round two that were given with earlier votes shown. The same
+    person's previous vote counts instead.
     """
     alone = is_alone if conduct is None else conduct.is_alone
     found = ratings_of(dataset, on_pairs, alone)
@@ -156,7 +157,7 @@ def _reasons(on_pairs: Sequence[Verdict]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for votes in latest_votes(on_pairs).values():
         against = [v for v in votes.values() if v.decision == "dissimilar"]
-        # A bad anchor is the reason against its pair, so no other reason is missing.
+        # If the anchor is bad, that is the reason, so the vote is not counted as "none given".
         found.update(v.reason or "none given" for v in against if v.reason or not v.bad_anchor)
         found.update("wrong label" for v in votes.values() if v.label_right is False)
         found.update("bad anchor" for v in votes.values() if v.bad_anchor)

@@ -1,8 +1,7 @@
-"""Stored counts of all and of open tasks, so that a claim does not count a million rows.
+"""Stored counts of all tasks and of open tasks, so that a claim does not count a million rows.
 
-Affected tasks are subtracted before a change and added again after it, so the cost of a vote depends only on these
-tasks.
-Like all counters, these can be computed again from the tasks and the latest answers (`renew`).
+Before a change, the affected tasks are subtracted; after it, they are added again. A vote therefore costs only as much
+as the tasks that it affects. The counts can be computed again from the tasks and the latest answers (`renew`).
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from strobe.review.database import Statement, StatementResult, execute, execute_
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
 KIN = "kin"
-"""The kind for the count of kins with an open image."""
+"""The value of `kind` in the row that counts kins with an open image."""
 
 Counts = Mapping[str, Mapping[str, int]]
 """Counts by kind and name. A missing count is 0."""
@@ -39,7 +38,7 @@ def more(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins
 def renew(connection: Connection, settings: ReviewOptions, question: str, *, kins: bool = False) -> None:
     """Count all tasks of a question again."""
     own = {"question": question}
-    # The query runs in storage order, because an index would cause random reads.
+    # Prevents the use of an index, which would cause random reads.
     counted = more(settings, "question || '' = :question", own, kins=kins)
     emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]
     execute_all(connection, [*emptied, *counted])
@@ -57,7 +56,7 @@ def whole_counts(connection: Connection, question: str) -> Counts:
 
 
 def own_counts(connection: Connection, question: str, who: str) -> Counts:
-    """Return one annotator's answers by kind: `said` counts their latest answers, `first` those of round one.
+    """Count one annotator's answers by kind. `said` counts the latest answers, and `first` counts those of round one.
 
     `open1` and `waiting` count answers of round one whose task is open or waits. `open2` counts answers of round two
     whose task is open in that round.
@@ -101,7 +100,7 @@ _WHOLE = _put(
     "counts",
     "question, kind, condition",
     _WHOLE_NAMES,
-    # Not the plain columns: SQLite would scan a whole index that has them in this order.
+    # With plain columns, SQLite would scan all of an index that has them in this order.
     """SELECT t.question || '', t.kind || '', t.condition || '', {sign}sum(CASE WHEN t.position >= 0 THEN 1 ELSE 0 END),
     {sign}sum(t.open1), {sign}sum(t.open2), {sign}sum(CASE WHEN {waits} THEN 1 ELSE 0 END)
     FROM (SELECT * FROM tasks WHERE {where}) t WHERE 1 = 1 GROUP BY 1, 2, 3""",

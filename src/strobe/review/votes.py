@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MAX_SECONDS = 86_400
-"""The longest accepted time of a decision, as on the page: a day."""
+"""The longest accepted time of a decision: a day, as on the page."""
 
 _YES, _NO = {"1", "true", "yes", "right", "correct"}, {"0", "false", "no", "wrong", "incorrect"}
 _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "bad_anchor", "labels", "note", "seconds")
@@ -93,7 +93,7 @@ class NameLookup:
 def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedAnswers:
     """Read the votes of a .json (the papers' schema) or .csv file. `annotator` is the author of votes without a name.
 
-    `known` are the names in use. Another spelling of one of them is refused.
+    `known` are the names in use. Another spelling of such a name is refused.
     """
     spellings = Spellings(known)
     if path.suffix.lower() == ".json":
@@ -131,11 +131,11 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedAnswers:
 
 
 class Turns:
-    """The answers of a file in its order. A person's last line on a task counts.
+    """The answers of a file, in file order. A person's last line on a task counts.
 
     A line that repeats the person's previous line on the task is the same answer. A line that returns to an earlier
-    answer is a new answer, with an id that is the same whenever the file is read. If several lines have the same time,
-    each gets a time one microsecond after the previous line's. The store does the same for lines without a time.
+    answer is a new answer. Its id is the same each time the file is read. If several lines have the same time, each
+    gets a time one microsecond after that of the previous line. The store does the same for lines without a time.
     """
 
     def __init__(self, key: str) -> None:
@@ -146,7 +146,7 @@ class Turns:
         self._at: dict[tuple[object, ...], int] = {}
 
     def add(self, answer: Any, *about: object) -> None:
-        """Add the answer of the next line, which is `about` this task."""
+        """Add the answer of the next line. `about` identifies its task."""
         content = getattr(answer, self._key)
         task = (answer.annotator, *about)
         if self._last.get(task) == content:
@@ -196,7 +196,7 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
 def picture_rows(
     path: Path, columns: Sequence[str], places: NameLookup, asked: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str], int | None]]:
-    """Yield the lines of a .csv file on single images: number, values, and the frame's row if it is in `asked`."""
+    """Yield each line of a .csv file about images: its number, its values, and its frame's row if in `asked`."""
     if path.suffix.lower() != ".csv":
         raise StrobeError(f"{printable(path)}: expected a .csv file with the columns {', '.join(columns)}")
     for place, row in csv_rows(path, columns, wanted=("label",)):
@@ -257,7 +257,7 @@ def _csv_verdict(
         "note": checked_note(row.get("note", "")),
         "seconds": seconds_of(row.get("seconds", "").strip()),
     }
-    # The id is made of the content, so that reading the same file again adds nothing.
+    # The id is a digest of the content, so that reading the file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
     return Verdict(verdict_id=digest, **fields)
 
