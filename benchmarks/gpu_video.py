@@ -278,8 +278,8 @@ def hard(folder: Path) -> dict[str, str]:
         except StrobeError as error:
             count[str(error)] += 1
         source.close()
-        look = str(source._looks.get(0, ""))
-        out[clip.name] = f"{dict(+count)} {source.handed_over.get(0, '')} {look}"
+        conversion = str(source._conversions.get(0, ""))
+        out[clip.name] = f"{dict(+count)} {source.handed_over.get(0, '')} {conversion}"
         say(f"{clip.name}: {out[clip.name]}")
     return out
 

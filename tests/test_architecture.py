@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def test_house_rules(path: Path) -> None:
     for node in [*tree.body, *(part for one in classes for part in one.body)]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             assert node.args.kwarg is None, f"line {node.lineno}: no public **kwargs"
+
+
+def test_class_names_are_unique() -> None:
+    """A reader who searches for a class finds one."""
+    names = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_machine_paths() -> None:

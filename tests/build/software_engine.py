@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from av.bitstream import BitStreamFilterContext
 
-from strobe.predict.device_clip import Clip, CompressedPacket, NotForTheEngines
+from strobe.predict.device_clip import CompressedPacket, EncodedClip, NotForTheEngines
 from strobe.predict.device_colour import Colour, rgb_of_nv12
 from strobe.predict.device_engine import _EXACT, _complete
 
@@ -67,7 +67,7 @@ class SoftwareEngine:
     def __init__(self) -> None:
         self.sessions = 0
 
-    def open(self, path: Path) -> Clip:
+    def open(self, path: Path) -> EncodedClip:
         packets = []
         with av.open(str(path)) as container:
             stream = container.streams.video[0]
@@ -88,7 +88,7 @@ class SoftwareEngine:
                             packets.append(CompressedPacket(pts, one.is_keyframe and _complete(codec, data), data))
             except av.error.FFmpegError:
                 pass  # it ends early
-        return Clip(codec, size_wh, packets)
+        return EncodedClip(codec, size_wh, packets)
 
     def session(self, codec: str, size_wh: tuple[int, int], stream: Any) -> SoftwareSession:
         self.sessions += 1

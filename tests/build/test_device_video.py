@@ -21,7 +21,7 @@ from software_engine import SoftwareEngine, SoftwareSession  # noqa: E402
 from strobe.build.sample import AnchorOptions  # noqa: E402
 from strobe.build.source import VideoSource  # noqa: E402
 from strobe.core.errors import StrobeError  # noqa: E402
-from strobe.predict.device_clip import Clip, CompressedPacket, NotForTheEngines  # noqa: E402
+from strobe.predict.device_clip import CompressedPacket, EncodedClip, NotForTheEngines  # noqa: E402
 from strobe.predict.device_colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
 from strobe.predict.device_engine import EngineHangs  # noqa: E402
 from strobe.predict.device_video import VideosOnDevice  # noqa: E402
@@ -209,8 +209,8 @@ def test_sessions_are_reused_between_clips(make_clip: MakeClip, tmp_path: Path) 
 
 
 def test_where_decoding_can_start() -> None:
-    def clip(*packets: tuple[int, bool]) -> Clip:
-        return Clip("H264", (2, 2), [CompressedPacket(pts, key, bytes([pts])) for pts, key in packets])
+    def clip(*packets: tuple[int, bool]) -> EncodedClip:
+        return EncodedClip("H264", (2, 2), [CompressedPacket(pts, key, bytes([pts])) for pts, key in packets])
 
     closed = clip((0, True), (3, False), (1, False), (2, False), (4, True), (6, False), (5, False))
     assert [closed.start(place) for place in range(7)] == [0, 0, 0, 0, 1, 1, 1]

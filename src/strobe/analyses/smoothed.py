@@ -35,7 +35,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
     first, short = np.empty((len(variants), plan.n_sets), dtype=np.int32), np.zeros(len(variants), dtype=np.int64)
     n_classes = len(plan.view.info.label_space)
     for sets, rows in plan.blocks(max(1, _CELLS // strips.frame.shape[1])):
-        block = _Block(predictions, np.ascontiguousarray(strips.frame[sets].T), variants, n_classes)
+        block = _StripBlock(predictions, np.ascontiguousarray(strips.frame[sets].T), variants, n_classes)
         owner, level = plan.set_row[rows].astype(np.intp) - sets.start, plan.level[rows]
         wrong = np.repeat(~plan.view.right(block.main[owner], rows)[None], len(variants), axis=0)
         for number, places, labels in block.open_windows(owner, strips.place[rows]):
@@ -58,7 +58,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
     return tuple(out)
 
 
-class _Block:
+class _StripBlock:
     """Some strips of frames (L, S), whose windows are smoothed together; `main` (S,) is the class of most windows."""
 
     def __init__(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError
 
-__all__ = ["Clip", "ClipPart", "CompressedPacket", "NotForTheEngines"]
+__all__ = ["ClipPart", "CompressedPacket", "EncodedClip", "NotForTheEngines"]
 
 _AT_ONCE = {"H264": 32, "HEVC": 32}
 """Packets sent to the engine with one call, if their borders stay visible: each call takes the interpreter's lock."""
@@ -29,7 +29,7 @@ class CompressedPacket:
 
 
 @dataclass(slots=True)
-class Clip:
+class EncodedClip:
     """All packets of a video, in the order in which they are decoded.
 
     A frame's `place` is its position among the times of all packets. Decoding starts at a key packet after which no

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MATRICES", "Colour", "Look", "looks", "rgb_of_nv12", "turned"]
+__all__ = ["MATRICES", "Colour", "FrameConversion", "conversions", "rgb_of_nv12", "turned"]
 
 MATRICES: dict[str, tuple[int, int, int, int]] = {
     "bt709": (117489, 138438, 13975, 34925),
@@ -43,7 +43,7 @@ class Colour:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FrameConversion:
     """How decoded planes become the dataset's frame: the colour conversion, the rotation and the mirroring."""
 
     colour: Colour
@@ -52,10 +52,10 @@ class Look:
     flip_y: bool = False
 
 
-def looks(coded_wh: tuple[int, int], shown_wh: tuple[int, int]) -> Iterator[Look]:
-    """Yield every look that gives frames of the dataset's size; the most common looks come first.
+def conversions(coded_wh: tuple[int, int], shown_wh: tuple[int, int]) -> Iterator[FrameConversion]:
+    """Yield every conversion that gives frames of the dataset's size; the most common conversions come first.
 
-    >>> len(list(looks((1280, 720), (720, 1280)))), len(list(looks((64, 64), (64, 64))))
+    >>> len(list(conversions((1280, 720), (720, 1280)))), len(list(conversions((64, 64), (64, 64))))
     (40, 80)
     """
     ways = [across for across in (False, True) if (coded_wh[::-1] if across else coded_wh) == shown_wh]
@@ -63,7 +63,7 @@ def looks(coded_wh: tuple[int, int], shown_wh: tuple[int, int]) -> Iterator[Look
         for flip_x, flip_y in ((False, False), (True, True), (True, False), (False, True)):
             for matrix in MATRICES:
                 for full_range in (False, True):
-                    yield Look(Colour(matrix, full_range), across, flip_x, flip_y)
+                    yield FrameConversion(Colour(matrix, full_range), across, flip_x, flip_y)
 
 
 def rgb_of_nv12(planes: Any, colour: Colour) -> Any:
@@ -80,11 +80,11 @@ def rgb_of_nv12(planes: Any, colour: Colour) -> Any:
     return torch.stack(channels, dim=-1).clamp_(0, 255).to(torch.uint8)
 
 
-def turned(frames: Any, look: Look) -> Any:
+def turned(frames: Any, conversion: FrameConversion) -> Any:
     """Return RGB frames (N, height, width, 3) upright."""
-    if look.across:
+    if conversion.across:
         frames = frames.transpose(1, 2)
-    flips = [axis for axis, flip in ((2, look.flip_x), (1, look.flip_y)) if flip]
+    flips = [axis for axis, flip in ((2, conversion.flip_x), (1, conversion.flip_y)) if flip]
     return (frames.flip(flips) if flips else frames).contiguous()
 
 

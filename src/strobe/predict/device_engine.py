@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
-from strobe.predict.device_clip import Clip, CompressedPacket, NotForTheEngines
+from strobe.predict.device_clip import CompressedPacket, EncodedClip, NotForTheEngines
 from strobe.predict.device_colour import Colour
 
 __all__ = ["EngineHangs", "EngineSession", "NvidiaEngine", "Planes", "SessionPool", "VideoEngine"]
@@ -59,7 +59,7 @@ class EngineSession(Protocol):
 class VideoEngine(Protocol):
     """A decoder of video on a device."""
 
-    def open(self, path: Path) -> Clip:
+    def open(self, path: Path) -> EncodedClip:
         """Return the packets of a video. Raises NotForTheEngines for a video that the engines do not decode exactly."""
 
     def session(self, codec: str, size_wh: tuple[int, int], stream: Any) -> EngineSession:
@@ -73,7 +73,7 @@ class NvidiaEngine:
         self._library: Any = require("PyNvVideoCodec", what="decoding video on the GPU", extra="gpu-video")
         self._gpu = int(device.partition(":")[2] or 0)
 
-    def open(self, path: Path) -> Clip:
+    def open(self, path: Path) -> EncodedClip:
         """Return the packets of a video."""
         try:
             demuxer = self._library.CreateDemuxer(filename=str(path))
@@ -93,7 +93,7 @@ class NvidiaEngine:
                 raise NotForTheEngines(f"more than {_LARGEST_CLIP >> 20} MB of compressed video")
             data = ctypes.string_at(packet.bsl_data, packet.bsl)
             packets.append(CompressedPacket(packet.pts, bool(packet.key) and _complete(codec, data), data))
-        return Clip(codec, size_wh, packets)
+        return EncodedClip(codec, size_wh, packets)
 
     def session(self, codec: str, size_wh: tuple[int, int], stream: Any) -> EngineSession:
         """Return a new session."""
@@ -196,7 +196,7 @@ class SessionPool:
         self.opened = 0
 
     @contextmanager
-    def lent(self, clip: Clip) -> Iterator[tuple[EngineSession, Any]]:
+    def lent(self, clip: EncodedClip) -> Iterator[tuple[EngineSession, Any]]:
         """Yield a session for the clip and its stream. A session in which anything failed is not used again."""
         kind = (clip.codec, clip.size_wh)
         with self._room:

@@ -21,8 +21,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.core.tables import NO_PTS
-from strobe.predict.device_clip import Clip, NotForTheEngines
-from strobe.predict.device_colour import Look, looks, turned
+from strobe.predict.device_clip import EncodedClip, NotForTheEngines
+from strobe.predict.device_colour import FrameConversion, conversions, turned
 from strobe.predict.device_engine import EngineHangs, Planes, SessionPool, VideoEngine
 from strobe.predict.device_frames import PixelDigests, in_stream, memory_of, new_stream, wait_for
 
@@ -57,9 +57,9 @@ class VideosOnDevice:
         self.threads = 3 * sessions
         self._room = memory_of(device) // _SHARE // self.threads
         self._pool = SessionPool(engine, most=sessions, streams=lambda: new_stream(device))
-        self._clips: OrderedDict[int, Clip] = OrderedDict()
+        self._clips: OrderedDict[int, EncodedClip] = OrderedDict()
         self._guard = threading.Lock()
-        self._looks: dict[int, Look] = {}
+        self._conversions: dict[int, FrameConversion] = {}
         self.handed_over: dict[int, str] = {}
 
     def read(self, row: int) -> Image:
@@ -154,25 +154,25 @@ class VideosOnDevice:
         return max(1, self._room // largest)
 
     def _made(
-        self, video: int, clip: Clip, planes: Planes, here: list[int], rows: list[int]
+        self, video: int, clip: EncodedClip, planes: Planes, here: list[int], rows: list[int]
     ) -> tuple[list[int], Any, Future[list[str]]]:
-        if video not in self._looks:
-            self._looks[video] = self._look(clip, planes, here[0], rows[0])
-        look = self._looks[video]
-        frames = turned(planes.rgb(here, look.colour), look)
+        if video not in self._conversions:
+            self._conversions[video] = self._conversion(clip, planes, here[0], rows[0])
+        conversion = self._conversions[video]
+        frames = turned(planes.rgb(here, conversion.colour), conversion)
         return rows, frames, self._digests.of(frames)
 
-    def _look(self, clip: Clip, planes: Planes, place: int, row: int) -> Look:
-        """Return the look that gives this frame the build's digest."""
+    def _conversion(self, clip: EncodedClip, planes: Planes, place: int, row: int) -> FrameConversion:
+        """Return the conversion that gives this frame the build's digest."""
         frames = self._dataset.frames
-        found = list(looks(clip.size_wh, (int(frames.width[row]), int(frames.height[row]))))
+        found = list(conversions(clip.size_wh, (int(frames.width[row]), int(frames.height[row]))))
         if not found:
             raise NotForTheEngines("its pixels are not square")
-        plain = {colour: planes.rgb([place], colour) for colour in {look.colour for look in found}}
-        for look in found:  # one after another: the first is nearly always right
-            pixels = turned(plain[look.colour], look).cpu().numpy()
+        plain = {colour: planes.rgb([place], colour) for colour in {conversion.colour for conversion in found}}
+        for conversion in found:  # one after another: the first is nearly always right
+            pixels = turned(plain[conversion.colour], conversion).cpu().numpy()
             if hashlib.sha256(pixels.data).hexdigest() == str(frames.sha256[row]):
-                return look
+                return conversion
         raise NotForTheEngines("the GPU's engines give other pixels than the build")
 
     def _checked(
@@ -194,7 +194,7 @@ class VideosOnDevice:
             raise NotForTheEngines("the dataset has no time or no digest of a frame")
         return pts
 
-    def _clip(self, video: int) -> Clip:
+    def _clip(self, video: int) -> EncodedClip:
         with self._guard:
             if video in self.handed_over:
                 raise NotForTheEngines(self.handed_over[video])

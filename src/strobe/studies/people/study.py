@@ -16,7 +16,7 @@ from strobe.report.terminal_more import box_lines, people_lines
 from strobe.report.view import Lines, View
 from strobe.studies.people.tables import TABLES
 
-__all__ = ["PEOPLE", "People", "PeopleScores"]
+__all__ = ["PEOPLE", "PeopleScores", "PeopleStudy"]
 
 NAMES = (
     figures_people.people_accuracy,
@@ -28,7 +28,7 @@ NAMES = (
 BOXES = (figures_boxes.people_boxes,)
 
 
-class People(Study):
+class PeopleStudy(Study):
     """Accuracy, agreement and response times of people, compared with the models on the same images."""
 
     name = "people"
@@ -61,7 +61,7 @@ class People(Study):
             return None
         return Chapter(
             name="people",
-            title="People",
+            title="PeopleStudy",
             template="people.html.j2",
             content={"people": people, "boxes": boxes},
             terms=() if people is None else people.words,
@@ -95,4 +95,4 @@ class PeopleScores(Collector):
         return replace(results, drawn=drawn_results(self._scoring.dataset, seed=self._scoring.options.seed))
 
 
-PEOPLE = People()
+PEOPLE = PeopleStudy()

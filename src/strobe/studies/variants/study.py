@@ -21,7 +21,7 @@ from strobe.report.terminal_more import search_lines, variant_lines
 from strobe.report.view import Lines, View
 from strobe.studies.variants.tables import TABLES
 
-__all__ = ["VARIANTS", "VariantScores", "Variants"]
+__all__ = ["VARIANTS", "VariantScores", "VariantsStudy"]
 
 FIGURES = (
     figures_variants.means,
@@ -37,7 +37,7 @@ CONTRASTS = {
 """The figures of contrasts, by kind."""
 
 
-class Variants(Study):
+class VariantsStudy(Study):
     """Accuracy under every variant and level, its worst case and mean, searches, and contrasts between variants."""
 
     name = "variants"
@@ -113,7 +113,7 @@ class Variants(Study):
             "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in story_variants.contrasts(view)],
             "sided": partial(story_variants.sided, view),
         }
-        return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)
+        return Chapter(name="variants", title="VariantsStudy", template="variants.html.j2", content=content)
 
 
 class VariantScores(Collector):
@@ -139,4 +139,4 @@ class VariantScores(Collector):
         return self._scores.into(results) if self._has_added or not results.models else results
 
 
-VARIANTS = Variants()
+VARIANTS = VariantsStudy()
