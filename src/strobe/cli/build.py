@@ -49,12 +49,12 @@ def _rules(
 _dataset = options(
     "build_options", "The dataset", "strobe.workflows.build:BuildOptions",
     click.option("--labels", type=_FILE,
-                 help="CSV video,label. Add frame or start_s,end_s to label a part of a video. a|b means both."),
+                 help="CSV video,label. Add frame or start_s,end_s to label a part of a video. a|b gives both labels."),
     click.option("--label", multiple=True, help="A class that every video shows. May be repeated."),
     click.option("--boxes", type=_FILE,
                  help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd] in pixels, or COCO JSON."),
     click.option("--label-space",
-                 help="A shipped label space, e.g. imagenet-vid. Default: the classes that the labels name."),
+                 help="A shipped label space, e.g. imagenet-vid. Default: the classes in the labels."),
     click.option("--label-source", type=click.Choice(["frame", "anchor"]),
                  help="Score a member with the labels of its own frame or of its anchor."),
     click.option("--unlabelled", is_flag=True, help="Allow videos without labels, to label them in review."),
@@ -98,11 +98,13 @@ _drop = options(
 )  # fmt: skip
 _limits = options(
     "limits", "Limits on a video", "strobe.build.index:Limits",
-    click.option("--max-side", type=int, default=16_384, show_default=True, help="Widest or highest frame, pixels."),
-    click.option("--max-pixels", type=int, default=7680 * 4320, show_default=True, help="Largest frame, pixels."),
-    click.option("--max-frames", type=int, default=1_000_000, show_default=True, help="Longest video, frames."),
+    click.option("--max-side", type=int, default=16_384, show_default=True, help="Largest side of a frame, in pixels."),
+    click.option("--max-pixels", type=int, default=7680 * 4320, show_default=True,
+                 help="Largest number of pixels in a frame."),
+    click.option("--max-frames", type=int, default=1_000_000, show_default=True,
+                 help="Largest number of frames in a video."),
     click.option("--max-duration", "max_duration_s", type=float, default=86_400.0, show_default=True,
-                 help="Longest video, seconds."),
+                 help="Longest duration of a video, in seconds."),
     common=(),
 )  # fmt: skip
 
@@ -126,9 +128,9 @@ def command(
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them. DST becomes a dataset folder.
 
-    VIDEOS are files, or folders with one folder per class, whose name is then the label. Frames are decoded exactly and
-    stored without loss. If a video cannot be used, an error is printed and the others continue (exit code 1). Running
-    the same command again does only the missing work.
+    VIDEOS are files, or folders with one subfolder per class. The subfolder's name is then the label. Frames are
+    decoded exactly and stored without loss. If a video cannot be used, an error is printed and the others continue
+    (exit code 1). Running the same command again does only the missing work.
     """
     from strobe.build.video_files import video_files
     from strobe.workflows.build import build

@@ -45,7 +45,7 @@ __all__ = [
 
 
 def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (documents the call)
-    """Return the click type of a folder argument. The reader checks later that it exists, with a better message."""
+    """Return the click type of a folder argument. click does not check that the folder exists: the reader does."""
     return click.Path(path_type=Path)
 
 
@@ -91,7 +91,7 @@ subset_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Use only the videos named in this text file, one per line. The word all selects every video. "
-    "Default: those the run was scored on.",
+    "Default: the videos that the run was scored on.",
 )
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(
@@ -135,8 +135,9 @@ def options(
 ) -> Callable[[Any], Any]:
     """Group options under a title in the help of a `Grouped` command, which receives them as one record, `name`.
 
-    The record is made from the values of the flags. A record given as text ("module:Class") is imported only then.
-    `--help` lists only the options in `common`, and `--help-all` lists all of them. By default all are common.
+    The record is made from the values of the flags when the command runs. A `record` given as text ("module:Class") is
+    imported at that time. `--help` lists only the options in `common`, and `--help-all` lists all of them. By default
+    all are common.
     """
 
     def add(function: Any) -> Any:
@@ -211,13 +212,13 @@ def _print_full_help(context: click.Context, option: click.Parameter, requested:
 
 
 def warn_of(registry: "Registry[Any]") -> None:
-    """Print a line for each plugin of a list that cannot be used. Everything else works."""
+    """Print a warning for each plugin in the registry that cannot be used."""
     for line in registry.problems():
         click.echo(f"warning: {line}", err=True)
 
 
 def print_json(content: Any) -> None:
-    """Print plain values or records as JSON on stdout. NaN raises an error because JSON cannot represent it."""
+    """Print plain values or records as JSON on stdout. NaN raises an error, because JSON cannot represent it."""
     from strobe.core.codec import encode
 
     json.dump(encode(content), sys.stdout, indent=1, allow_nan=False)

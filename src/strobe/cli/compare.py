@@ -43,10 +43,10 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare models on the same sets with exact paired tests, corrected by Holm's method. Prints a sentence for each
-    comparison.
+    """Compare models on the same sets with exact paired tests, corrected by Holm's method.
 
-    Then lists the sets that the second model newly holds and newly breaks, in the order of -m.
+    Print a sentence for each comparison. Then list the sets that the second model of each pair newly holds or newly
+    breaks. The first model of a pair is the one that -m names first.
     """
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions

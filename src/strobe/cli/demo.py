@@ -29,7 +29,7 @@ def default_folder(kind: str = "") -> Path:
     epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
 )
 @click.option("-o", "--out", type=folder(exists=False), default=None,
-              help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind.")  # fmt: skip
+              help="Where to write. Default: strobe-demo, or strobe-demo-KIND for another kind of demo.")  # fmt: skip
 @click.option("--detection", is_flag=True, help="Instead, run a small detector on the synthetic world.")
 @click.option("--training", is_flag=True, help="Instead, train every recipe on the synthetic world with several seeds.")
 @click.option(
@@ -38,7 +38,7 @@ def default_folder(kind: str = "") -> Path:
 @click.option(
     "--background",
     is_flag=True,
-    help="Instead, test which of two classifiers relies on the background, then use photos.",
+    help="Instead, test how much classifiers rely on the background: two on rendered images, then others on photos.",
 )
 @click.option(
     "--size",

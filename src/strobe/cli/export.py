@@ -15,7 +15,7 @@ from strobe.workflows.formats import EXPORT_FORMATS
 __all__ = ["command"]
 
 _LEADERBOARD = "leaderboard"
-"""The one format that is made from runs and not from a dataset."""
+"""The only format that is made from runs instead of a dataset."""
 
 
 class _Format(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -31,7 +31,7 @@ class _Format(click.ParamType):  # type: ignore[type-arg]  # generic from click 
 
 
 class _Export(click.Command):
-    """The command, whose help lists the formats."""
+    """The `export` command. Its help lists the formats."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         warn_of(EXPORT_FORMATS)

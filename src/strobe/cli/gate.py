@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Callable[[Any], Any]:
-    """Return the option of one kind of rule. Its values are MEASURE=NUMBER, and it may be repeated."""
+    """Return the option for one kind of rule. Its values have the form MEASURE=NUMBER, and it may be repeated."""
 
     def read(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple["Limit", ...]:
         from strobe.analyses.gate import Limit
@@ -48,7 +48,7 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     type=folder(),
     metavar="OLD",
     multiple=True,
-    help="A run with a baseline, on the same dataset. May be repeated: a loss is measured against each.",
+    help="A run with a baseline, on the same dataset. May be repeated. A loss is measured against every baseline.",
 )
 @click.option("-m", "--model", help="The model to judge, if the run has several.")
 @click.option(
@@ -56,15 +56,15 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     "baselines",
     multiple=True,
     metavar="MODEL",
-    help="A model to compare with. Default: the one of the same name, or the only one of OLD. May be repeated.",
+    help="A model to compare with. Default: the model of the same name, or the only model of OLD. May be repeated.",
 )
 @_limit(
     "max_loss",
     "--max-loss",
-    "The largest loss against the baseline in points (for drop, the largest increase). Paired interval.",
+    "Largest allowed loss against the baseline, in points (for drop: largest increase). Judged by a paired interval.",
 )
-@_limit("min", "--min", "The smallest value in per cent (for a contrast, in points), e.g. acc_pmk=50.")
-@_limit("max", "--max", "The largest value in per cent (for a contrast, in points), e.g. drop=10.")
+@_limit("min", "--min", "Smallest allowed value, in per cent (for a contrast: in points), e.g. acc_pmk=50.")
+@_limit("max", "--max", "Largest allowed value, in per cent (for a contrast: in points), e.g. drop=10.")
 @click.option(
     "--fail-on",
     type=click.Choice(["shown", "figure", "doubt"]),
@@ -75,14 +75,14 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 )
 @click.option(
     "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
-    help="Whether an inconclusive rule fails or passes: no interval, or too few videos to detect anything.",
+    help="Whether a rule fails or passes if it is inconclusive (no interval, or too few videos to detect anything).",
 )  # fmt: skip
 @click.option("--plan", is_flag=True, help="Only compute how many videos --max-loss needs. NEW is optional.")
 @click.option(
     "--churn",
     type=click.FloatRange(0, 100, min_open=True),
     metavar="PERCENT",
-    help="Plan without a run: per cent of sets that change between two equally good models.  [default: 10]",
+    help="With --plan and without a run: per cent of sets that change between two equally good models.  [default: 10]",
 )
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json. Default: NEW/gate.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance from the anchor. Default: the dataset's k.")
@@ -117,16 +117,16 @@ def command(
 ) -> None:
     """Judge whether a model of run NEW stays within limits: exit code 0 or 1, or 2 if nothing could be judged.
 
-    Rules are compared with 95 % intervals, losses with the paired interval on the same sets. "Holds": the whole
-    interval is within the limit, and the rule passes. "Clearly worse": the whole interval is beyond it, and the rule
-    fails. "Not shown": the limit is inside the interval. The rule then fails if the figure itself is beyond the limit
-    (see --fail-on). "Cannot tell": there is no interval, too little data to detect anything, or the verdict depends on
-    sets without predictions. The rule then fails (see --unsure). Every line ends with the loss that such data detect in
-    80 % of cases.
+    Each limit is compared with a 95 % interval. For a loss, it is the paired interval on the same sets. "Holds": the
+    whole interval is within the limit, and the rule passes. "Clearly worse": the whole interval is beyond it, and the
+    rule fails. "Not shown": the limit is inside the interval. The rule then fails if the figure itself is beyond the
+    limit (see --fail-on). "Cannot tell": there is no interval, there is too little data to detect anything, or the
+    verdict depends on sets without predictions. The rule then fails (see --unsure). Every line ends with the true loss
+    or value at which the rule fails in 80 % of cases.
 
-    Measures are those of results.json: acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop for detectors. --min
-    and --max take all other measures, too. If the dataset has variants, they also take the model's contrasts between
-    them; --max-loss does not. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
+    Measures are named as in results.json. All rules accept acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop
+    for detectors. Only --min and --max accept the other measures and, if the dataset has variants, the model's
+    contrasts between variants. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
     sides (anchor-grey). The command writes Markdown for a pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions

@@ -13,7 +13,7 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
-@click.option("-m", "--model", "models", multiple=True, help="Only this model of the runs. May be repeated.")
+@click.option("-m", "--model", "models", multiple=True, help="Show only this model of the runs. May be repeated.")
 @click.option(
     "--order", type=click.Choice(["time", "given"]), default="time", show_default=True,
     help="time: by the last prediction of each run. given: in the order of the arguments.",
@@ -37,11 +37,11 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show checkpoints over time: the models of RUNs on one dataset, compared with earlier ones.
+    """Show checkpoints over time: compare each model of the RUNs with earlier models on one dataset.
 
-    Each model that is in several runs forms its own line. Otherwise all models form one line. Each step is compared
-    with the step before it, the first, and the best before it, on the same sets. The tests are exact and corrected for
-    their number.
+    If a model is in several runs, every model forms a line of its own. Otherwise all models form one line. Each step is
+    compared with three earlier steps of its line on the same sets: the previous, the first and the best. The tests are
+    exact and corrected for their number.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.history import history_lines

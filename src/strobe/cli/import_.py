@@ -34,7 +34,7 @@ _media = (
         "--media", type=click.Choice(["copy", "link"]), default="copy", show_default=True,
         help="Copy the images, or hard-link them if the file system supports it.",
     ),
-    click.option("--no-media", is_flag=True, help="Write tables only. Enough to score predictions made elsewhere."),
+    click.option("--no-media", is_flag=True, help="Write only the tables, which are enough to score prediction files."),
     click.option("--hints", is_flag=True, help="Compute hints for reviewers (blur, motion, …) from the images."),
 )  # fmt: skip
 
@@ -77,7 +77,7 @@ def command() -> None:
 
 
 def _command(name: str, form: "ImportFormat") -> click.Command:
-    """Return the command of a format: SRC, DST, its own options, and those that formats share."""
+    """Return the command of a format, with SRC, DST, the format's own options and the shared options."""
 
     def run(dst: Path, quiet: bool, as_json: bool, src: Path | None = None, **given: Any) -> None:
         from strobe.workflows.import_dataset import ImportOptions, ImportSampling, import_dataset

@@ -198,7 +198,7 @@ def _at_interrupt(do: Callable[[int, FrameType | None], Any] | signal.Handlers) 
 
 
 def _leave() -> NoReturn:
-    """Exit after Ctrl-C with one line and exit code 130, however often it is pressed."""
+    """Print one line and exit with code 130 after Ctrl-C, even if Ctrl-C is pressed again."""
     _at_interrupt(signal.SIG_IGN)
     click.echo("strobe: interrupted; finished work is kept, run the same command again to resume", err=True)
     sys.stdout.flush()

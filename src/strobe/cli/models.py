@@ -39,5 +39,5 @@ def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
         click.echo(f"{row['example']:<32} {row['what']}" + ("" if row["installed"] else f"  [{row['get']}]"))
     click.echo(
         "\nTo list names by a glob: strobe models 'timm:resnet*'. To list the papers' testbed: strobe models --testbed."
-        " To run all of it: -m @testbed."
+        " To run the whole testbed: -m @testbed."
     )

@@ -44,7 +44,7 @@ def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
 
 
 def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:
-    """Print the facts of a new dataset folder as JSON."""
+    """Print the facts about a new dataset folder as JSON."""
     click.echo(json.dumps({"dataset": str(dst), "digest": dataset.digest(), **_sizes(dataset), **more}))
 
 

@@ -86,16 +86,15 @@ predicting_options = options(
                  help="Runtime of torch classifiers on a CPU. onnxruntime is faster. Cached separately."),
     click.option("--compile", is_flag=True,
                  help="Compile classifiers with torch first (ResNet-50 on an H200: 11 to 18 s). Pays off above about a "
-                 "million frames on CUDA; a note is printed. Cached separately."),
+                 "million frames on CUDA; a note reports the measured number. Cached separately."),
     click.option("--stop-early", is_flag=True,
-                 help="Stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same, from fewer "
-                 "frames. "
-                 "Figures that need every frame are omitted. For classifiers."),
+                 help="For classifiers: stop a set at its first wrong frame. acc_orig, acc_pmk and drop stay the same "
+                 "and need fewer frames. Figures that need every frame are omitted."),
     *_TRUST,
     click.option("--retry-errors", is_flag=True, help="Retry frames that could not be read before."),
     common=("device", "batch_size", "precision", "stop_early", "offline"),
 )  # fmt: skip
-"""The options of a command that runs models, passed as `prediction`. The merge rule is a scoring option."""
+"""The options of a command that runs models, passed as `prediction`. `--merge` is declared separately."""
 
 loading_options = options(
     "load", "Running models", _loading, *_DEVICE, *_TRUST, common=("device", "batch_size", "offline")
@@ -113,7 +112,7 @@ engine_options = options(
     "engine", "On a cluster", _engine,
     click.option("--engine", default="local", show_default=True, metavar="local|ray[=ADDRESS]",
                  help="Where the work runs: this machine, or a Ray cluster whose nodes share the folders. Without an "
-                 "address: RAY_ADDRESS, else the cluster of this node, else a new local Ray. A note names it."),
+                 "address, ray uses RAY_ADDRESS, else this node's cluster, else a new local Ray. A note names it."),
     click.option("--actors", type=click.IntRange(1), help="Largest number of Ray workers. Default: as many as fit."),
     click.option("--actor-cores", type=click.IntRange(1),
                  help="Cores per worker. Default: 4, or its GPU's share of the cores."),

@@ -96,13 +96,13 @@ _conduct = options(
     "--guidelines",
     type=click.Path(path_type=Path),
     metavar="FILE.md",
-    help="Your guidelines, shown on the page.",
+    help="Your guidelines in Markdown. The page shows them.",
 )
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Pairs with the correct answer to practise on: CSV with set, frame, decision, reason, note.",
+    help="Pairs to practise on, with their correct answers: CSV with set, frame, decision, reason, note.",
 )
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True, help="Open the page in a browser.")
 def serve(
@@ -179,7 +179,10 @@ def export(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the answers and their figures into DATASET. Votes decide its sets. Drawn boxes become boxes and crops."""
+    """Write the answers and figures about them into DATASET.
+
+    Votes decide which sets and members are kept. Drawn boxes become the boxes of --out and the crops of --crops.
+    """
     from strobe.workflows import review
 
     say = progress(quiet=quiet or as_json)
@@ -206,7 +209,7 @@ def export(
     "--annotator",
     default="imported",
     show_default=True,
-    help="The annotator of answers whose annotator FILE does not name.",
+    help="The annotator to record for answers in FILE that do not name one.",
 )
 @json_option
 def import_(dataset: Path, file: Path, ask: str, db: str | None, annotator: str, as_json: bool) -> None:

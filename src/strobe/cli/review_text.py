@@ -91,9 +91,7 @@ def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
 
 
 def leaving(ask: str, figures: dict[str, Any]) -> str:
-    """Return a line on sets without a vote: how many of them are excluded or kept as built. Empty if every set has a
-    vote.
-    """
+    """Return one line on how many sets have no vote and whether they are kept, or an empty string."""
     n = figures["table"].get("sets_without_votes", 0) if ask == "pairs" else 0
     if not n:
         return ""
@@ -215,7 +213,7 @@ def _box(figures: dict[str, Any]) -> str:
         f"  Fleiss' κ of keeping  {_estimate(figures['fleiss_kappa'], 1.0)}",
     ]
     if figures["unsettled"]:
-        out += [f"{counted(figures['unsettled'], 'image')} kept although two boxes still overlap less"]
+        out += [f"{counted(figures['unsettled'], 'image')} kept although two boxes still overlap less than that"]
     if figures["suggested"]["count"]:
         out += [f"boxes accepted as a detector suggested them: {_estimate(figures['suggested'], 100.0)}"]
     if figures["people"]:

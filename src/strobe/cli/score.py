@@ -32,7 +32,7 @@ __all__ = ["command"]
 )
 @click.argument("target", type=folder(), metavar="DATASET|RUN")
 @click.option(
-    "-m", "--model", "models", multiple=True, help="[NAME=]preds:FILE. For a RUN, the name of a model. May be repeated."
+    "-m", "--model", "models", multiple=True, help="[NAME=]preds:FILE, or the name of a model of RUN. May be repeated."
 )
 @out_option(what="results.json, tables/ and the predictions of a DATASET", required=False)
 @dataset_option

@@ -18,7 +18,7 @@ __all__ = ["scoring_options"]
 _FILE = click.Path(path_type=Path)
 
 LEAST_DRAWS = 100
-"""The smallest number of bootstrap draws. Fewer give no usable 2.5 and 97.5 percentiles."""
+"""The smallest number of bootstrap draws. With fewer draws, the 2.5 and 97.5 percentiles are not usable."""
 
 
 def _overlaps(text: str) -> Any:
@@ -53,12 +53,12 @@ _GROUPS = (
         click.option("--allow-missing", is_flag=True,
                      help="Score incomplete predictions. Unscored frames and sets are counted separately."),
         click.option("--types", type=_FILE,
-                     help="CSV model,model_type,standard: the models that the trend line is fitted to."),
+                     help="CSV model,model_type,standard. The trend line is fitted to the standard models."),
         click.option("--judge", "judges", multiple=True, metavar="NAME",
                      help="Searches: a model of the run that decides whether a finding still shows its class. May be "
                      "repeated."),
         click.option("--baseline", metavar="NAME",
-                     help="Searches: the target by whose magnitudes those of other targets are divided. Default: the "
+                     help="Searches: the target whose magnitudes are the denominator of all ratios. Default: the "
                           "generator's first target."),
         click.option("--compare-review", is_flag=True,
                      help="Also score without review, and report the effect of review."),
@@ -87,15 +87,15 @@ _GROUPS = (
                      show_default=True, help="Boxes: pixels, or shares of the image's width and height."),
         click.option("--empty-frames", "absent", is_flag=True,
                      callback=lambda _context, _option, empty: "empty" if empty else "error",
-                     help="Boxes: take a frame without boxes as an answer without boxes."),
+                     help="Boxes: count a frame that the file does not list as answered without boxes."),
         common=("kind", "space"),
     ),
     options(
         "detection", "Detection", "strobe.analyses.detection:DetectionOptions",
         click.option(
             "--iou", default="0.5", show_default=True, callback=lambda _context, _option, text: _overlaps(text),
-            help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 means COCO's ten thresholds, ilsvrc-vid the rule of "
-                 "that challenge.",
+            help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 means COCO's ten thresholds; ilsvrc-vid means "
+                 "the rule of that challenge.",
         ),
         click.option(
             "--interpolation", type=click.Choice(["coco-101", "voc-all-points"]), default="coco-101", show_default=True,

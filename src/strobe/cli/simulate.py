@@ -35,7 +35,7 @@ _camera = options(
     click.option("--fps", type=int, default=30, show_default=True, help="Frames per second."),
     click.option("--size", type=int, default=256, show_default=True, help="Shorter side of a frame in pixels."),
     click.option("--margin", type=float, default=0.08, show_default=True,
-                 help="Share of each side reserved as room to move."),
+                 help="Share of each side of the photo that is reserved for the camera's motion."),
     click.option("--shift", type=float, default=0.03, show_default=True,
                  help="Largest shift, as a share of the shorter side."),
     click.option("--zoom", type=float, default=0.05, show_default=True, help="Largest zoom, as a share of the scale."),
@@ -66,7 +66,7 @@ _photos = options(
     click.option("--masks", type=_FILE,
                  help="Folder of PNG masks named as the photos. Pixel values are object numbers."),
     click.option("--label-space",
-                 help="A shipped label space, e.g. ilsvrc-2012. Default: the classes that the labels name."),
+                 help="A shipped label space, e.g. ilsvrc-2012. Default: the classes in the labels."),
     click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo."),
     name_option,
     click.option("--licence", default="", help="The licence of the photos, stored in dataset.json."),
@@ -97,7 +97,7 @@ def command(
 ) -> None:
     """Make perturbation sets from PHOTOS: a simulated hand-held camera moves over each. DST becomes a dataset folder.
 
-    PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. Running the same command again
+    PHOTOS are files, or folders with one subfolder per class. An effect set to 0 is off. Running the same command again
     does only the missing work.
     """
     from strobe.workflows.simulate import simulate

@@ -49,19 +49,20 @@ _scene = options(
     click.option("--distractors", type=int, default=2, show_default=True,
                  help="Largest number of objects without a class."),
     click.option("--occluders", type=int, default=1, show_default=True,
-                 help="Largest number of objects that pass in front."),
+                 help="Largest number of objects that pass in front of the others."),
     click.option("--motion", type=float, default=1.0, show_default=True, help="Strength of motion. 0 is none."),
     click.option("--blur", type=float, default=0.6, show_default=True,
                  help="Share of the frame time that the shutter is open."),
     click.option("--lighting", type=float, default=1.0, show_default=True, help="Strength of lighting changes."),
     click.option("--noise", type=float, default=3.0, show_default=True, help="Sensor noise, 8-bit levels."),
     click.option("--background-correlation", type=float, default=0.0, show_default=True,
-                 help="Probability that the background belongs to the object's class. If negative: to another class."),
+                 help="Probability that the background belongs to the object's class. A negative "
+                 "number is the probability that it belongs to another class."),
 )  # fmt: skip
 _dataset = options(
     "dataset_options", "The dataset", "strobe.synthetic.sets:SyntheticOptions",
     click.option("--videos", type=int, default=48, show_default=True,
-                 help="Number of clips. Each has one set. Classes take turns."),
+                 help="Number of clips. Each has one set. Clips show the classes in turn."),
     click.option("--max-occlusion", type=float, default=0.6, show_default=True,
                  help="Exclude members with a larger occluded share."),
     click.option("--masks", is_flag=True, help="Also store masks."),

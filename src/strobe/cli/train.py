@@ -42,17 +42,17 @@ _running = options(
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA, float32 elsewhere, except for choosing the worst frame."),
+                 help="auto: bfloat16 on CUDA and, on some CPUs, to choose the worst frame; else float32."),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--held-share", type=float, default=0.2, show_default=True,
-                 help="Share of each class's sources to hold out, without --held-out."),
+                 help="Share of each class's sources to hold out if --held-out is not used."),
     click.option("--from-scratch", is_flag=True, help="Start from random weights."),
     click.option("--evaluations", type=int, default=10, show_default=True,
                  help="Evaluations on the held-out data, spread over the training."),
     click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
     click.option("--minutes", type=float, help="Stop after this many minutes and keep the weights."),
     click.option("--cache-gb", type=float, default=16.0, show_default=True,
-                 help="Largest disk cache for prepared frames, GB."),
+                 help="Largest size of the disk cache for prepared frames, in GB."),
     click.option("--threads", type=int,
                  help="Torch threads on a CPU. The last bits of results depend on their number."),
     click.option("--deterministic", is_flag=True,
@@ -77,7 +77,7 @@ _running = options(
 @click.option(
     "-m", "--model", required=True, metavar="MODEL", help="The model to start from: [provider:]name[@weights]."
 )
-@out_option(what="the run: weights, checkpoint, curves, card")
+@out_option(what="the weights, checkpoint, curves and card")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe. May be repeated.")
 @click.option("--held-out", type=folder(), help="A dataset to evaluate on, instead of a part of DATASET.")
 @click.option("--multi-label", is_flag=True, help="Train every label of a frame independently (binary loss).")

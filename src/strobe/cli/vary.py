@@ -60,7 +60,7 @@ def _print_kinds(context: click.Context, parameter: click.Parameter, requested: 
 _corruptions = options(
     "corruption_options", "The dataset", "strobe.workflows.vary_corruption:CorruptionOptions",
     click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=_kinds, metavar="NAME",
-                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (20). Separate several with "
+                 help="A corruption, or a group of them: imagenet-c (15), papers (6), all (20). Separate several with "
                  "commas."),
     severity_option,
     click.option("--store", is_flag=True,
@@ -131,7 +131,7 @@ _attacks = options(
                  help="The ε to try, ascending, as shares of the pixel range. One list for each --norm. Default: "
                  "1/255,2/255,4/255,8/255 for linf, 0.25,0.5,1,2 for l2."),
     click.option("--minimal", is_flag=True,
-                 help="Instead, search for the smallest ε of a fine grid for each image by growing and halving."),
+                 help="Instead, find the smallest ε of a fine grid for each image: raise ε, then bisect."),
     click.option("--most", multiple=True, callback=_ends, metavar="EPS",
                  help="The largest ε that --minimal tries, one for each --norm. Default: 16/255 for linf, 4 for l2."),
     click.option("--method", type=click.Choice(["pgd", "apgd"]), default="pgd", show_default=True,
@@ -226,13 +226,13 @@ _changes = options(
     "search_options", "The search", "strobe.workflows.vary_generator:VaryGeneratorOptions",
     click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
                  help="The activations to change: latent, coarse, middle, fine, pixel (each with all its layers), all, "
-                 "layer:N, or each (every layer alone). Default: all granularities of the generator."),
+                 "layer:N, or each (every layer separately). Default: all granularities of the generator."),
     click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
                  show_default=True,
-                 help="minimal searches for the smallest change. reference is as published (Adam, a growing ball, the "
-                 "first success). budget tries fixed magnitudes."),
+                 help="minimal searches for the smallest change. reference is the published search (Adam in a growing "
+                 "ball, until the first success). budget tries fixed magnitudes."),
     click.option("--images", type=click.IntRange(1), default=100, show_default=True,
-                 help="Number of images, with classes in turn. Every model gets each image right."),
+                 help="Number of images. They show the classes in turn. Every model gets each of them right."),
     click.option("--classes", multiple=True, callback=_kinds, metavar="LIST",
                  help="Classes to draw. Default: all classes of the generator."),
     click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
@@ -340,7 +340,7 @@ _ladders = options(
 
 @command.command(
     cls=Grouped,
-    short_help="How much models rely on the background: a ladder from the whole image to its object.",
+    short_help="Background ladders: measure how much models rely on the background.",
     epilog="Example: strobe vary background data/world data/ladder --context 1,1.5,2   ·   then: "
     "strobe eval data/ladder -m strobe-world -o run/",
 )
