@@ -78,7 +78,7 @@ NO_ANSWERS = [
     ({"xyxy": None}, "BoxAnswer.xyxy: expected a box"),
     ({"label": "no such class"}, "no such class"),
     ({"label": "person"}, "expected a class of this image"),
-    ({"decision": "discard"}, "an image that is discarded has no box"),
+    ({"decision": "discard"}, "a discarded image has no box"),
     ({"decision": "discard", "xyxy": None}, "BoxAnswer.reason: expected a reason"),
     ({"decision": "discard", "xyxy": None, "reason": "bored"}, "invalid fields: reason"),
     ({"reason": "absent"}, "BoxAnswer.reason: expected empty"),

@@ -140,7 +140,7 @@ def test_examples_come_from_a_file_of_votes_or_are_plain(small, tmp_path):
     assert first == Example(set_id="set0", frame_id="vid0:1", decision="similar", note="the same")
     assert (second.decision, second.reason) == ("dissimilar", "blur")
     file.write_text("\n".join([*lines, "set0,vid1:1,similar,,"]))
-    with pytest.raises(StrobeError, match="expected pairs of this dataset alone"):
+    with pytest.raises(StrobeError, match="expected only pairs of this dataset"):
         read_examples(file, small)
     plain = plain_examples(small, 4, seed=0)
     assert [one.decision for one in plain] == ["similar", "dissimilar", "similar", "dissimilar"]

@@ -166,7 +166,7 @@ def test_migrations_step_by_step_end_where_a_fresh_database_starts(database_url)
         assert connection.execute(text("SELECT value FROM meta WHERE name = 'kept'")).scalar() == "yes"
         connection.execute(text("SELECT mood FROM verdicts"))
     database.close()
-    with pytest.raises(StrobeError, match="newer than this strobe"):
+    with pytest.raises(StrobeError, match="newer than this strobe supports"):
         Database(database_url)
 
 

@@ -78,7 +78,7 @@ class BoxDeck(Deck):
             known = ", ".join(space.names[one] for one in sorted(labels))
             raise InvalidValue(f"label: expected a class of this image ({known})")
         if body.decision == "discard" and body.xyxy is not None:
-            raise InvalidValue("xyxy: an image that is discarded has no box")
+            raise InvalidValue("xyxy: a discarded image has no box")
         if body.xyxy is not None:
             check_inside(body.xyxy, self._size(row), what="xyxy")
         return BoxAnswer(

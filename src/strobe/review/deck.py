@@ -162,7 +162,7 @@ class PairDeck(Deck):
     def answer(self, body: Decision, task: ReviewTask, annotator: str) -> Verdict:
         """Turn a checked decision into a vote. A vote in a joint decision has the stage `joint`."""
         if (task.kind == "anchor") != (body.stage == "anchor"):
-            raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
+            raise InvalidValue("stage: expected 'anchor' for an anchor, 'pair' or 'verify' for a pair")
         if body.reason and body.decision != "dissimilar":
             raise InvalidValue("reason: only a dissimilar pair has a reason")
         space = self._dataset.info.label_space

@@ -24,7 +24,7 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
     found = read_votes(path, dataset, annotator="examples", known=())
     if found.elsewhere or not found.answers or any(vote.stage == "anchor" for vote in found.answers):
         raise InvalidFile(
-            path, "expected pairs of this dataset alone", hint="columns: set, frame, decision, reason, note"
+            path, "expected only pairs of this dataset", hint="columns: set, frame, decision, reason, note"
         )
     last = {(vote.set_id, vote.frame_id): vote for vote in found.answers}
     expect(len(last) <= MOST, "examples", f"at most {MOST} pairs", len(last))

@@ -191,7 +191,7 @@ class NameDeck(Deck):
         label = space.ids[space.index(body.label)] if body.label else ""
         late = limit is not None and body.seconds is not None and body.seconds > limit
         if limit is not None:
-            expect(body.seconds is not None, "seconds", "a time, where there is a limit", None)
+            expect(body.seconds is not None, "seconds", "the time taken, because this review has a time limit", None)
         if body.said == "late" and not late:
             raise InvalidValue("said: only an answer after the time limit is late")
         return NameAnswer(

@@ -131,7 +131,7 @@ def migrate(connection: Connection, migrations: Mapping[int, tuple[str, ...]] = 
     newest = max(migrations)
     if have > newest:
         raise StrobeError(
-            f"the review database is of version {have}, newer than this strobe ({newest}); upgrade strobe"
+            f"the review database has version {have}, newer than this strobe supports ({newest}); upgrade strobe"
         )
     for version in range(have + 1, newest + 1):
         for statement in migrations[version]:

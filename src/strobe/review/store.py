@@ -206,8 +206,8 @@ class Store:
         digest = candidates_digest(dataset)
         if meta(connection, "candidates") not in (None, digest):
             raise StrobeError(
-                f"the review database {self.database.shown} belongs to another dataset than {dataset.name} (other "
-                "candidates); give this dataset its own with --db"
+                f"the review database {self.database.shown} belongs to another dataset: its candidates differ from "
+                f"those of {dataset.name}; give {dataset.name} its own database with --db"
             )
         return digest
 

@@ -1,4 +1,4 @@
-// The admin page: people, progress and agreement of a review. Observers see the same but cannot change anything.
+// The admin page: people, progress and agreement of a review. Observers see the same page but cannot change anything.
 
 import { $, element, get, post } from "./api.js";
 import { table } from "./admin-draw.js";

@@ -60,7 +60,7 @@ export default class Box {
 
   // -- one card -----------------------------------------------------------------------------------------------------
 
-  // `step` is the earlier decision, when the person goes back.
+  // `step` is the earlier decision, if the person went back to this card.
   async show(card, step) {
     const earlier = step?.decision || null;
     this.card = card;
@@ -167,7 +167,7 @@ export default class Box {
     return ids[(ids.indexOf(this.label) + 1) % ids.length];
   }
 
-  // Handle arrow keys, with Shift or held down; return whether the key was one.
+  // Handle arrow keys, including Shift and keys held down. Return whether the key was an arrow key.
   key(event) {
     const arrow = event.target.matches("input, textarea, select") ? null : ARROWS[actionOf(event)];
     if (!arrow) return false;

@@ -1,10 +1,10 @@
-// Boxes in whole pixels of an image, [left, top, right, bottom] with the far corner exclusive, and their place on screen.
+// Boxes in whole image pixels, [left, top, right, bottom] with right and bottom exclusive, and their place on screen.
 
 export const SIDES = { nw: [0, 1], n: [1], ne: [2, 1], e: [2], se: [2, 3], s: [3], sw: [0, 3], w: [0] };
 
 const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
-// The box between two points of the image, its sides on the nearest lines between pixels; never without an area.
+// The box between two points of the image, rounded to whole pixels. Its area is never zero.
 export function between([ax, ay], [bx, by], [width, height]) {
   const side = (a, b, most) => {
     const [low, high] = [Math.min(a, b), Math.max(a, b)].map((value) => within(Math.round(value), 0, most));
@@ -20,12 +20,12 @@ export function moved([x0, y0, x1, y1], dx, dy, [width, height]) {
   return [x0 + mx, y0 + my, x1 + mx, y1 + my];
 }
 
-// The box with its far corner moved, at least one pixel large and inside the image.
+// The box with its bottom right corner moved. It stays inside the image and is at least one pixel large.
 export function resized([x0, y0, x1, y1], dx, dy, [width, height]) {
   return [x0, y0, within(x1 + dx, x0 + 1, width), within(y1 + dy, y0 + 1, height)];
 }
 
-// The box with the sides of a handle moved to a point, at most up to the opposite side.
+// The box with the sides of a handle moved to a point, but not past the opposite sides.
 export function pulled(box, handle, point, size) {
   const out = [...box];
   for (const side of SIDES[handle]) {
@@ -81,7 +81,7 @@ export class View {
     return Math.max(1e-3, Math.min(...[0, 1].map((axis) => (this.room[axis] - 2 * EDGE) / this.size[axis])));
   }
 
-  // Place an image in an area of the given size; the zoomed part stays in the middle.
+  // Place an image in an area of the given size. The zoomed part stays in the middle.
   place(size, room) {
     const middle = this.toPicture([this.room[0] / 2, this.room[1] / 2]);
     const another = size.join() !== this.size.join();
@@ -109,7 +109,7 @@ export class View {
     this.settle();
   }
 
-  // A smaller image is centred in the area; the edges of a larger one stay near the edges of the area.
+  // An image smaller than the area is centred. The edges of a larger image stay near the edges of the area.
   settle() {
     const place = (at, axis) => {
       const [long, room] = [this.size[axis] * this.scale, this.room[axis]];
@@ -126,7 +126,7 @@ export class View {
     return [(px - this.x) / this.scale, (py - this.y) / this.scale];
   }
 
-  // Zoom in as far as the whole box stays visible.
+  // Zoom in as far as possible while the whole box stays visible.
   zoomTo([x0, y0, x1, y1]) {
     const near = Math.min((this.room[0] * 0.7) / (x1 - x0), (this.room[1] * 0.7) / (y1 - y0));
     this.zoomAt(near / this.scale, [0, 0]);

@@ -1,11 +1,11 @@
-// An image on which a person draws one box, to the pixel, by mouse, touch or keys.
+// An image on which a person draws one box with pixel precision, by mouse, touch or keys.
 
 import { element } from "./api.js";
 import { SIDES, View, between, corner, grabbed, moved, pulled, resized, same, words } from "./box_geometry.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const CURSORS = { nw: "nwse", se: "nwse", ne: "nesw", sw: "nesw", n: "ns", s: "ns", e: "ew", w: "ew" };
-const START = { mouse: 3, pen: 4, touch: 8 }; // CSS pixels a pointer goes before it draws: a click or a tap is no box
+const START = { mouse: 3, pen: 4, touch: 8 }; // CSS pixels a pointer moves before it draws; a click or tap draws no box
 const REACH = { mouse: 9, pen: 14, touch: 26 };
 
 function shape(tag, attributes) {
@@ -15,14 +15,14 @@ function shape(tag, attributes) {
 }
 
 export class BoxPad {
-  // `root` is an empty element; `changed` is told of every new box.
+  // `root` is an empty element. `changed` is called with every new box.
   constructor(root, changed = () => {}) {
     [this.root, this.changed] = [root, changed];
     [this.box, this.suggestion, this.before, this.pointers, this.gesture] = [null, null, [], new Map(), null];
     this.others = [];
     this.coarse = matchMedia("(pointer: coarse)").matches; // fingers need larger handles
     this.view = new View();
-    this.held = 0; // how often the key that is down has repeated
+    this.held = 0; // how often the key held down has repeated
     root.classList.add("pad");
     root.tabIndex = 0;
     root.setAttribute("role", "application");
@@ -42,7 +42,7 @@ export class BoxPad {
       return [name, handle];
     });
     this.numbers = element("p", "", { class: "pad-numbers", id: `${root.id}-numbers` });
-    // Screen readers announce the box when it stops, not at every pixel on the way.
+    // Screen readers announce the box when it stops moving, not at every pixel.
     this.told = element("p", "", { class: "unseen", role: "status", "aria-live": "polite" });
     root.append(this.picture, this.sheet);
     root.after(this.numbers, this.told);
@@ -51,8 +51,8 @@ export class BoxPad {
     this.listen();
   }
 
-  // Show a decoded image with its first box, a detector's suggestion (used if there is no box), and the boxes of other
-  // people.
+  // Show a decoded image with a first box and the boxes of other people. Without a first box, the detector's suggestion
+  // is used.
   show(image, { box = null, suggestion = null, others = [], label = "" } = {}) {
     [this.image, this.suggestion, this.before, this.others] = [image, suggestion, [], others];
     this.size = [image.naturalWidth, image.naturalHeight];
@@ -73,7 +73,7 @@ export class BoxPad {
     this.draw();
   }
 
-  // Whether the box is the detector's, unchanged.
+  // Whether the box is the detector's suggestion, unchanged.
   get suggested() {
     return same(this.box, this.suggestion);
   }
@@ -100,7 +100,7 @@ export class BoxPad {
     this.set(null);
   }
 
-  // One step by keys or buttons; the first makes a box, half as wide and high as the image.
+  // One step by keys or buttons. The first step makes a box half as wide and high as the image.
   nudge(dx, dy, { resize = false, step = true } = {}) {
     if (!this.image || this.gesture) return;
     if (!this.box) {
@@ -113,7 +113,8 @@ export class BoxPad {
     this.draw();
   }
 
-  // An arrow key: a press is one pixel; held down (`again`) it gets faster. All of one hold is one step back.
+  // Move by an arrow key: one press is one pixel. A key held down (`again`) gets faster, and undo reverts all of it at
+  // once.
   press([dx, dy], { resize, again }) {
     this.held = again ? this.held + 1 : 0;
     const far = this.held < 10 ? 1 : this.held < 30 ? 4 : 12;
@@ -167,7 +168,7 @@ export class BoxPad {
       const wide = this.coarse ? 16 : 9;
       for (const [name, handle] of this.handles) {
         const [cx, cy] = view.toScreen(corner(box, name));
-        // The handles of a short side would lie on those of its corners.
+        // On a short side, this handle would overlap the handles of the corners.
         const along = SIDES[name].length > 1 ? Infinity : SIDES[name][0] % 2 ? x1 - x0 : y1 - y0;
         handle.toggleAttribute("hidden", along < 4 * wide);
         for (const [key, value] of Object.entries({ x: cx - wide / 2, y: cy - wide / 2, width: wide, height: wide })) handle.setAttribute(key, value);
@@ -219,7 +220,7 @@ export class BoxPad {
     this.pointers.set(event.pointerId, this.at(event));
     this.coarse = event.pointerType === "touch";
     if (this.pointers.size > 1) {
-      // A second finger zooms the view: cancel the gesture of the first one.
+      // A second finger zooms the view, so the gesture of the first finger is cancelled.
       this.cancel();
       this.gesture = { kind: "pinch" };
       return;
@@ -228,7 +229,7 @@ export class BoxPad {
     const from = this.view.toPicture(start);
     const name = grabbed(this.box, from, (REACH[event.pointerType] || 9) / this.view.scale);
     const kind = event.button === 1 ? "pan" : name === "inside" ? "move" : name ? "pull" : "new";
-    // The pointer rarely hits the line exactly. Keeping the offset avoids a jump.
+    // The pointer rarely hits the line exactly. Keeping this offset prevents a jump of the box.
     const off = kind === "pull" ? corner(this.box, name).map((side, axis) => side - from[axis]) : [0, 0];
     const wait = kind === "new" ? START[event.pointerType] || 3 : 0;
     this.gesture = { kind, name, start, from, off, wait, box: this.box };

@@ -1,4 +1,4 @@
-// The time spent on a card: since its images were visible, without the time the page was hidden.
+// The time spent on a card, counted from when its images became visible, without the time the page was hidden.
 
 export class Clock {
   constructor() {
@@ -9,7 +9,7 @@ export class Clock {
     });
   }
 
-  // `before`: seconds already spent on it.
+  // `before`: seconds already spent on this card.
   start(before = 0) {
     this.startedAt = performance.now() - before * 1000;
     this.hiddenFor = 0;

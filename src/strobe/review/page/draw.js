@@ -42,8 +42,8 @@ const whole = (progress) => ({
   total: progress.tasks + progress.anchors + progress.verify,
 });
 
-// `since`: decisions made after the server counted; `pace`: seconds per decision; `goal`: decisions per day; `own`: open
-// and total tasks, if the question counts them differently.
+// `since`: decisions made after the server's count. `pace`: seconds per decision. `goal`: decisions per day. `own`:
+// open and total tasks, if the question counts them itself.
 export function drawProgress(progress, since, pace, goal, own) {
   const { left: open, total } = own || whole(progress);
   const left = Math.max(0, open - since);
@@ -58,7 +58,7 @@ export function drawProgress(progress, since, pace, goal, own) {
   $("counts").replaceChildren(`${done} · ${left} left`, each, time);
 }
 
-// Show the earlier decision on this card when the person goes back; null for a new card.
+// Show the earlier decision on this card if the person went back to it. `said` is null for a new card.
 export function drawPast(said) {
   $("past").hidden = $("forward-button").hidden = said === null;
   if (said !== null) $("past").textContent = said;

@@ -6,7 +6,7 @@ import { actionOf } from "./keys.js";
 export class Drop {
   constructor(host, say) {
     this.host = host;
-    this.asked = null; // the card that the question is about
+    this.asked = null; // the card that the dialog is about
     $("confirm-no").addEventListener("click", () => $("confirm").close());
     $("confirm-yes").addEventListener("click", () => {
       if (!$("confirm").open) return;
@@ -14,10 +14,10 @@ export class Drop {
       if (host.card === this.asked) say();
     });
     $("confirm").addEventListener("keydown", (event) => {
-      // After Escape, the focus stays inside the closed dialog for a moment: ignore keys pressed then.
+      // After Escape, the focus stays inside the closed dialog for a moment. Keys pressed then are ignored.
       if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
       event.preventDefault();
-      event.stopPropagation(); // otherwise the same press would open the dialog for the next pair
+      event.stopPropagation(); // otherwise the same key press would open the dialog for the next pair
       $("confirm-yes").click();
     });
   }
@@ -28,7 +28,7 @@ export class Drop {
     $("confirm").showModal();
   }
 
-  // A second press may come before the dialog has the focus.
+  // The second key press may come before the dialog has the focus.
   keyBehind(event, open) {
     if (open.id === "confirm" && !open.contains(event.target) && actionOf(event) === "bad" && !event.repeat) $("confirm-yes").click();
   }

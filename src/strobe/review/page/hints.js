@@ -1,4 +1,4 @@
-// Hints from the pixels of a pair: next to the pair before the vote, or on the next card after it.
+// Hints from the pixels of a pair. They are shown next to the pair before the vote, or on the next card after the vote.
 
 import { $ } from "./api.js";
 

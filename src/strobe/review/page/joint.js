@@ -36,7 +36,7 @@ export class JointPanel {
     this.draw();
   }
 
-  // A decision key sets the vote of everyone, or of the current member and then moves to the next.
+  // A decision key sets everyone's vote, or it sets the current member's vote and moves to the next member.
   vote(fields) {
     if (this.current < 0) for (const name of this.members) this.votes.set(name, fields);
     else this.votes.set(this.members[this.current], fields);

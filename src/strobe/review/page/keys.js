@@ -68,7 +68,7 @@ export function setUpKeys(keys) {
     const done = waitingFor;
     if (event.key !== "Escape") {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-      // The action that had this key gets the old one, so that every action keeps a key.
+      // If another action had this key, it gets the old key of this action, so that every action keeps a key.
       const other = Object.keys(defaults).find((action) => action !== waitingFor && keyOf(action) === key);
       const next = { ...own, [waitingFor]: key };
       if (other) next[other] = keyOf(waitingFor);

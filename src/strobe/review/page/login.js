@@ -3,7 +3,7 @@
 import { $, post } from "./api.js";
 import { say } from "./draw.js";
 
-// Take the key from the address and log in with it. Returns the reason if that fails, else an empty text.
+// Log in with the key in the address. Return the reason if that fails, otherwise an empty text.
 export async function useLink() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return "";

@@ -19,7 +19,7 @@ let asked = ""; // the name of the question
 let outbox = null;
 let ownPast = new Past();
 let card = null;
-let seen = false; // whether the images of this card are visible; no decision is possible before
+let seen = false; // whether the images of this card are visible; until then, no decision is possible
 let pace = new Pace();
 
 const clock = new Clock();
@@ -41,13 +41,13 @@ const host = {
   get ready() { return Boolean(card) && seen && !stepping; },
   get seconds() { return clock.seconds; },
   note: () => $("note").value.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, " ").trim(),
-  // Decide this card; `fields` are the fields that the question adds.
+  // Decide this card. `fields` are the fields that the question adds.
   decide(fields) {
-    // The name is sent along, because someone else may have logged in in another tab of this browser.
+    // The name is sent too, because someone else may have logged in from another tab of this browser.
     const id = { [question.id]: newId(), who: session.person.name, task: card.task, stage: card.stage };
     host.put("/api/decisions", { ...id, seconds: clock.seconds, page_version: session.page_version, ...fields }, { decision: fields });
   },
-  // Send this and continue; `step` is what undo shows.
+  // Send these decisions and continue. `step` is what undo shows.
   put(path, body, step) {
     outbox.add(path, body);
     remember(step);
@@ -64,7 +64,7 @@ async function start() {
   await enter(await useLink());
 }
 
-// `problem`: why the personal link failed. The previous person in this browser must not be taken for its owner.
+// `problem`: why the personal link failed. The page must not mistake the previous person in this browser for its owner.
 async function enter(problem = "") {
   try {
     session = await get("/api/session");
@@ -86,7 +86,7 @@ async function enter(problem = "") {
   $("menu").hidden = $("meter").hidden = $("saved").hidden = false;
   $("admin-link").hidden = !session.is_admin;
   if (outbox?.who !== session.person.name || outbox.store !== session.store) {
-    // Another person or another review: nothing of the previous one may be used.
+    // The person or the review has changed. Nothing from before may be used.
     outbox?.stop();
     outbox = new Outbox(session.store, session.person.name, showSaved);
     [ownPast, card, pace] = [new Past(), null, new Pace()];
@@ -159,7 +159,7 @@ function showIdle() {
 
 // -- one card -------------------------------------------------------------------------------------------------------
 
-// `step`: the earlier decision on this card, when the person goes back.
+// `step`: the earlier decision on this card, if the person went back to it.
 async function showCard(one, step) {
   card = one;
   show("review");
@@ -197,7 +197,8 @@ function remember(step) {
   showProgress();
 }
 
-// Steps run one after the other: a second press waits until the first is loaded, and no decision is possible meanwhile.
+// Steps run one after the other. A second key press waits until the first step is loaded. Until then, no decision is
+// possible.
 let steps = Promise.resolve();
 let stepping = 0;
 function undo() {
@@ -246,7 +247,7 @@ function showSaved(box) {
   wasHeld = box.state === "held";
   if (box.state === "login" && !$("review").hidden) loggedOut();
   if ($("idle").hidden) return;
-  // The counts do not include the last decisions.
+  // The server's counts do not include the latest decisions.
   if (box.state === "saved" && queue.since) queue.refill();
   showIdle();
 }

@@ -29,7 +29,7 @@ async function arrival({ image }, address, wanted) {
     try {
       return await image.decode();
     } catch {
-      if (image.complete && image.naturalWidth) return undefined; // the image is loaded; the browser was short of memory
+      if (image.complete && image.naturalWidth) return undefined; // loaded, but too little memory to decode
     }
     const status = await fetch(address, { credentials: "same-origin", signal: AbortSignal.timeout(15000) }).then(
       (answer) => answer.status,

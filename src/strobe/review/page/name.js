@@ -1,4 +1,4 @@
-// What is this? One image; its class from a searchable list, none of them, or cannot tell.
+// What is this? The person sees one image and chooses a class from a searchable list, "none of these" or "cannot tell".
 
 import { $, element } from "./api.js";
 import { Feedback } from "./feedback.js";
@@ -44,7 +44,7 @@ export default class Name {
     return [card.picture];
   }
 
-  // The open images of this person; no person sees all images.
+  // The number of images that this person can still get. Nobody sees all images.
   left(progress) {
     return { left: progress.open_for_me, total: progress.mine + progress.open_for_me };
   }
@@ -155,7 +155,7 @@ export default class Name {
   answer(said, label = "") {
     if (!this.host.ready || this.feedback.about) return;
     const { seconds, card } = this.host;
-    // After the limit no answer counts; the server applies the same rule.
+    // After the time limit no answer counts. The server applies the same rule.
     const fields = { said: this.isOver(seconds) ? "late" : said, label, note: this.host.note(), seconds };
     if (label) this.recent = [label, ...this.recent.filter((one) => one !== label)].slice(0, RECENT);
     keep(this.recentKey, JSON.stringify(this.recent));
@@ -165,7 +165,7 @@ export default class Name {
     else this.host.decide(fields);
   }
 
-  // A practice image: show the right answer before the next card.
+  // After a practice image, show the right answer before the next card.
   teach(card, fields) {
     const right = fields.said === "class" && card.right.some((one) => one.id === fields.label);
     const names = card.right.map((one) => one.name).join(" or ") || "none of these";

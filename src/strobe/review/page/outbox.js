@@ -1,12 +1,12 @@
-// Decisions on their way to the server. Each stays in this browser until the server confirms that it is saved. So a closed
-// tab, a restarted server or a lost network loses nothing. Each decision has its own key: tabs never overwrite each
-// other, and sending one twice is harmless because the server knows its id.
+// Decisions on their way to the server. Each stays in this browser until the server confirms that it is saved. A closed
+// tab, a restarted server or a lost network therefore loses nothing. Each decision has its own key, so tabs never
+// overwrite each other. Sending a decision twice is harmless, because the server knows its id.
 
 import { newId, post } from "./api.js";
 import { forget, inMemoryOnly, keep, keysWith, kept } from "./storage.js";
 
-// Status codes that a retry cannot change: the decision is invalid, or contradicts a stored one. Any other rejection may
-// be caused by a proxy, a host name or another server at this address, so the decision stays in the outbox.
+// Status codes for which a retry is useless: the decision is invalid, or contradicts a stored decision. Any other
+// rejection may come from a proxy, a host name or another server at this address, so the decision stays in the outbox.
 const FINAL = [409, 422];
 
 export class Outbox {
@@ -26,7 +26,7 @@ export class Outbox {
   }
 
   add(path, body) {
-    // Always after the waiting decisions, even if the clock jumps: the last decision on a pair counts.
+    // A new decision sorts after all waiting ones, even if the clock jumps, because the last decision on a pair counts.
     const last = Number(this.waiting().at(-1)?.slice(this.prefix.length).split("-")[0] || 0);
     const order = String(Math.max(Date.now(), last + 1)).padStart(15, "0");
     keep(`${this.prefix}${order}-${newId().slice(0, 12)}`, JSON.stringify({ path, body }));
@@ -73,7 +73,7 @@ export class Outbox {
     clearTimeout(this.timer);
   }
 
-  // Resolves when nothing waits any more, or when the server cannot take more now.
+  // Resolves when no decision is waiting, or when the server cannot take more now.
   send() {
     if (this.stopped) return Promise.resolve();
     this.sending ||= this.sendAll().finally(() => (this.sending = null));
@@ -97,7 +97,8 @@ export class Outbox {
           held.add(key);
           continue;
         }
-        // The server rejected the decision for good. It is stored separately and shown; the others continue.
+        // The server rejected the decision for good. It is stored separately and shown to the person. Sending
+        // continues.
         keep(this.refusedPrefix + key.slice(this.prefix.length), JSON.stringify({ path, body, why: error.message }));
       }
       forget(key);

@@ -5,14 +5,14 @@ export class Pace {
     [this.gaps, this.last] = [[], 0];
   }
 
-  // `pairs` (or images) were decided since the previous decision.
+  // `pairs`: the number of pairs or images in this decision.
   decided(pairs) {
     const now = performance.now();
     if (this.last) this.gaps = [...this.gaps, (now - this.last) / 1000 / pairs].slice(-20);
     this.last = now;
   }
 
-  // The median seconds per decision; undefined at first.
+  // The median of the seconds per decision. It is undefined at first.
   get each() {
     return [...this.gaps].sort((a, b) => a - b)[Math.floor(this.gaps.length / 2)];
   }

@@ -1,4 +1,4 @@
-// The admin page's figures of pairs; `head` and `rows` are the question's columns in the table of people.
+// The admin page's figures of pairs. `head` and `rows` are the columns that pairs add to the table of people.
 
 import { $ } from "./api.js";
 import { figure, moment, pace, right, table, tiles } from "./admin-draw.js";

@@ -1,4 +1,4 @@
-// Do these two look the same? An anchor and a neighbour; in the label stage an anchor alone.
+// Do these two look the same? A card shows an anchor and a neighbour, or only an anchor in the label stage.
 
 import { $, element, post } from "./api.js";
 import { Drop } from "./drop.js";
@@ -60,7 +60,7 @@ export default class Pairs {
     this.strip = new Strip((member) => this.look(member, this.strip.said(member)));
     this.feedback = new Feedback(() => this.host.next());
     this.wrong = false;
-    this.dropped = new Set(); // anchors marked bad on this page: a claim may still list their pairs
+    this.dropped = new Set(); // anchors marked bad on this page; a claim may still list their pairs
     this.drop = new Drop(host, () => this.decide({ decision: "dissimilar", bad_anchor: true }));
   }
 
@@ -76,7 +76,7 @@ export default class Pairs {
     else this.host.say("None of these people takes part in this review.");
   }
 
-  // Another person logged in: nothing of the previous one may be used.
+  // Another person logged in. Nothing of the previous person may be used.
   forget() {
     this.dropped = new Set();
     $("suggested").hidden = true;
@@ -107,7 +107,7 @@ export default class Pairs {
 
   // -- one card -----------------------------------------------------------------------------------------------------
 
-  // `step` is the earlier decision, when the person goes back.
+  // `step` is the earlier decision, if the person went back to this card.
   show(card, step) {
     this.strip.leave();
     this.feedback.hide();
@@ -206,7 +206,7 @@ export default class Pairs {
     return this.joint ? this.joint.vote(body) : this.host.decide(body);
   }
 
-  // A practice pair: show the right answer and the reason before the next card.
+  // After a practice pair, show the right answer and the reason before the next card.
   teach(card, body) {
     const { decision, reason, note } = card.right;
     const right = body.decision === decision;

@@ -1,4 +1,4 @@
-// Earlier decisions, oldest first, and the position in them. At the end a new card is shown.
+// Earlier decisions, oldest first, and the current position among them. At the end, a new card is shown.
 
 import { get } from "./api.js";
 
@@ -24,7 +24,7 @@ export class Past {
     return this.steps[this.at];
   }
 
-  // Add a new decision, or replace the one at the current position. Returns whether it was new.
+  // Add a new decision, or replace the decision at the current position. Return whether it was new.
   put(step) {
     const fresh = this.atEnd;
     if (fresh) this.steps.push(step);
@@ -36,8 +36,8 @@ export class Past {
     this.at = this.steps.length;
   }
 
-  // Load older decisions, made before this page was opened or on another device. A page of the log may hold nothing new:
-  // it also lists decisions made here, and a corrected decision is one step, not two.
+  // Load older decisions, made before this page was opened or on another device. One response may contain nothing new,
+  // because it also lists decisions made here, and because a corrected decision is one step, not two.
   async fetchOlder() {
     const known = new Set(this.steps.map((one) => nameOf(one.card)));
     while (!this.complete && this.at === 0) {

@@ -1,12 +1,13 @@
-// A searchable list of classes for keyboard, mouse and touch. The best matches come first; other names also match.
+// A searchable list of classes for keyboard, mouse and touch. The best matches come first. Other names of a class also
+// match.
 
 import { $, element } from "./api.js";
 
 const MOST = 300; // the most lines shown; a search covers all classes
 
 export class Picker {
-  // `choose` is called with an id. `isMarked` tells which lines are ticked. `first` returns ids that come first while
-  // nothing is typed. `start` is the line that Enter chooses then (−1: none until one is selected).
+  // `choose` is called with an id. `isMarked` returns whether a line is ticked. While nothing is typed, the ids from
+  // `first` come first, and Enter chooses the line `start` (−1: no line until the person selects one).
   constructor({ choose, isMarked = () => false, first = () => [], start = 0 }) {
     Object.assign(this, { choose, isMarked, first, start });
     this.classes = [];
@@ -24,7 +25,8 @@ export class Picker {
     return this.classes.find((one) => one.id === id)?.name || id;
   }
 
-  // How well a class matches the typed text, best first: full name, start of the name, start of a word, anywhere, none.
+  // How well a class matches the typed text, from best to worst: full name, start of the name, start of a word,
+  // anywhere, not at all.
   static fit(one, wanted) {
     if (one.words.includes(wanted)) return 0;
     if (one.words.some((word) => word.startsWith(wanted))) return 1;

@@ -1,14 +1,14 @@
-// The next cards, claimed in advance, so that the next one appears at once after a decision.
+// The next cards. They are claimed in advance, so that the next card appears at once after a decision.
 
 import { newId, post } from "./api.js";
 import { fetchPicture } from "./media.js";
 import { dayBegan } from "./pace.js";
 import { nameOf, partsOf } from "./past.js";
 
-const AHEAD = 6; // if a card is one task
+const AHEAD = 6; // cards claimed in advance, if a card is one task
 
 export class Queue {
-  // `page`: { session, question, outbox, card, say, loggedOut, refilled }, as they are now.
+  // `page`: { session, question, outbox, card, say, loggedOut, refilled }, with their current values.
   constructor(page) {
     this.page = page;
     this.tab = newId(); // leases belong to a tab; closing or reloading it returns them
@@ -19,11 +19,11 @@ export class Queue {
     this.startAfresh([]);
   }
 
-  // Decisions in the outbox, perhaps from a closed tab, are not asked again.
+  // Tasks with a decision in the outbox, perhaps from a closed tab, are not shown again.
   startAfresh(waiting) {
     this.cards = [];
     this.progress = null;
-    this.since = 0; // decisions since the server counted
+    this.since = 0; // decisions made after the server's count
     this.paused = false;
     const votes = waiting.flatMap((body) => body.votes || [body]).filter((one) => one.task && !one.member);
     this.decided = new Set(votes.map(nameOf)); // a claim may still list them
@@ -43,7 +43,7 @@ export class Queue {
     return !question.past && this.claimedAt > 0 && performance.now() - this.claimedAt > session.lease_s * 500;
   }
 
-  // These come before all others.
+  // Put these cards before all others.
   putBack(cards) {
     const have = new Set(this.cards.map(nameOf));
     this.cards.unshift(...cards.filter((one) => !have.has(nameOf(one))));
@@ -53,7 +53,7 @@ export class Queue {
     return this.page.question.isWanted?.(card) ?? true;
   }
 
-  // These tasks are decided; other cards may no longer need an answer because of it.
+  // These tasks are decided. Other cards may therefore no longer need an answer.
   done(parts) {
     this.overtaken = true;
     for (const one of parts) this.decided.add(nameOf(one));
@@ -82,7 +82,7 @@ export class Queue {
       this.paused = Boolean(answer.paused);
       this.unreachable = false;
       if (answer.progress) [this.progress, this.since] = [answer.progress, outbox.bodies().reduce((sum, body) => sum + (body.votes?.length || 1), 0)];
-      // After a long break others may have these tasks; a paused person has none.
+      // After a long break, other people may have these tasks. A paused person has no tasks.
       if (this.paused || late) this.cards = this.cards.filter((one) => one.stage === "practice");
       const have = new Set([...this.cards, this.page.card].filter(Boolean).flatMap(partsOf).map(nameOf));
       const isNew = (one) => !have.has(nameOf(one)) && !this.decided.has(nameOf(one)) && this.isWanted(one);

@@ -1,4 +1,4 @@
-// The browser's storage, or memory if that is full or switched off. Memory is lost when the tab closes.
+// The browser's storage, or memory if the storage is full or switched off. Memory is lost when the tab closes.
 
 const memory = new Map();
 

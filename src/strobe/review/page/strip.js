@@ -1,4 +1,5 @@
-// One set at a time: all its images in a strip, one of them large next to the anchor. Unmarked images are similar.
+// One set at a time: all its images are in a strip, and one of them is large next to the anchor. Unmarked images are
+// similar.
 
 import { $, element, newId } from "./api.js";
 import { fetchPicture } from "./media.js";
@@ -26,7 +27,7 @@ export class Strip {
     this.at = 0;
     this.along = 1; // the direction of the next image: 1 forwards, −1 backwards
     this.marks = new Map(); // task → decision; tasks without an entry are similar
-    this.before = null; // the saved marks, when the person goes back to a set
+    this.before = null; // the saved marks, if the person went back to this set
     this.taken = []; // marks in the order they were made: [task, previous mark, position]
     $("strip").hidden = $("save-set").hidden = true;
   }
@@ -106,13 +107,13 @@ export class Strip {
     return this.goTo(this.at + by);
   }
 
-  // Go to the first or the last image, and continue from there towards the others.
+  // Go to the first or the last image. Later steps go from there towards the other images.
   end(place) {
     this.along = place ? -1 : 1;
     return this.goTo(place);
   }
 
-  // Mark this image; a decision moves to the next one.
+  // Mark this image. A decision also moves to the next image.
   mark(fields, { stay = false } = {}) {
     this.taken.push([this.member.task, this.marks.get(this.member.task), this.at]);
     this.put(this.member.task, { ...this.said(), ...fields });
@@ -126,7 +127,7 @@ export class Strip {
     if (!this.before) keep(DRAFT, JSON.stringify({ card: this.card, who: this.who, marks: [...this.marks] }));
   }
 
-  // Undo the last mark. Returns whether there was one.
+  // Undo the last mark. Return whether there was one.
   takeBack() {
     const last = this.taken.pop();
     if (!last) return false;
@@ -135,7 +136,7 @@ export class Strip {
     return true;
   }
 
-  // The votes to save: all images of a new set, or the changed ones of a set that was saved before.
+  // The votes to save: all votes of a new set, or the changed votes of a set that was saved before.
   votes(version, seconds) {
     const n = this.members.length;
     const page = { page_version: `${version}.set${n}`, seconds: Math.round((1000 * seconds) / n) / 1000 };
@@ -143,7 +144,7 @@ export class Strip {
     return this.members.filter(isNew).map((member) => ({ verdict_id: newId(), task: member.task, stage: member.stage, ...this.said(member), ...page }));
   }
 
-  // A bad anchor is recorded on two images, because one may be a hidden control, which decides nothing.
+  // A bad anchor is recorded on two images, because one may be a hidden control, whose vote has no effect.
   bad(version, seconds) {
     const votes = this.members.slice(0, 2);
     const page = { page_version: `${version}.set${this.members.length}`, seconds: Math.round((1000 * seconds) / votes.length) / 1000 };

@@ -27,7 +27,7 @@ export class Viewer {
     this.reset();
     this.panes.classList.toggle("single", names.length === 1);
     const entries = names.map(fetchPicture);
-    // An image of the previous pair must never be shown next to a new one.
+    // An image of the previous pair must never be shown next to an image of the new pair.
     const waiting = entries.some((entry) => !entry.there);
     if (waiting) this.clear();
     this.panes.classList.toggle("loading", waiting);
@@ -43,7 +43,7 @@ export class Viewer {
     if (this.card !== card) return false;
     this.panes.classList.remove("loading");
     entries.forEach((entry, place) => {
-      // Identical frames are one image; a clone keeps both panes filled.
+      // Identical frames are one image element, so the second pane shows a clone of it.
       const image = place && entry === entries[0] ? entry.image.cloneNode() : entry.image;
       image.alt = place ? "Neighbour frame" : "Anchor frame";
       this.zoomers[place].replaceChildren(image);
@@ -97,7 +97,7 @@ export class Viewer {
       this.timer = setInterval(() => {
         this.second = !this.second;
         this.layout();
-      }, 450); // about one full cycle a second: under the three flashes a second that can harm
+      }, 450); // about one full cycle a second, below the limit of three flashes a second
     this.layout();
   }
 
@@ -136,7 +136,7 @@ export class Viewer {
     this.canvas.getContext("2d").putImageData(pixels[0], 0, 0);
   }
 
-  // -- zoom and pan: one state for both panes, in shares of a pane, so that they stay locked at any size ------------
+  // -- zoom and pan: one state for both panes, in shares of a pane, so both show the same part at any size ------------
 
   reset() {
     this.scale = 1;

@@ -1,4 +1,4 @@
-// Keys, buttons, touch: what is pressed becomes an action of the page (main.js) or of the question.
+// Turns key presses, clicks and touches into actions of the page (main.js) or of the question.
 
 import { $ } from "./api.js";
 import { actionOf } from "./keys.js";
@@ -10,7 +10,7 @@ function onKey(event, question, act) {
   const typing = event.target.matches("input, textarea, select");
   if (typing && (event.key === "Escape" || (event.key === "Enter" && event.target.id === "note"))) return event.target.blur();
   if (typing) return undefined;
-  // Space and Enter belong to a button that has the focus (and that can be seen: not to one of a closed dialog).
+  // Space and Enter press the button that has the focus, unless it is in a closed dialog.
   const focused = event.target.matches("button, a") && !event.target.closest("dialog");
   if (focused && (event.key === " " || event.key === "Enter")) return undefined;
   const action = actionOf(event);
@@ -26,7 +26,7 @@ export function wire(question, act) {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-action]");
     if (!button) return;
-    // By pointer the focus would stay, and Space would press the same button again.
+    // After a click the focus would stay on the button, and Space would press it again.
     if (event.detail) button.blur();
     act(button.dataset.action);
   });
