@@ -31,7 +31,7 @@ class OffsetPool:
         self.n_models += 1
 
     def estimates(self) -> tuple[OffsetError, ...]:
-        """Return the mean errors by ascending offset; n counts members, intervals come from resampled videos."""
+        """Return the mean errors by ascending offset; n counts members, and intervals come from resampled videos."""
         plan = self._plan
         use = self._common[plan.set_row]
         if self.n_models == 0 or not use.any():
