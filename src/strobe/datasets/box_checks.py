@@ -41,7 +41,7 @@ def check_boxes(
     """
     bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
-        problem = f"{len(bad)} boxes contain NaN, infinity or numbers above 1e9"
+        problem = f"{len(bad)} boxes contain NaN or infinity, or numbers above 1e9"
         raise InvalidFile(path, problem, where=f"first {raw.where(int(bad[0]))}")
     box = _in_pixels(path, raw.box, frame, dataset, box_units)
     form = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
