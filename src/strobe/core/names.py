@@ -17,7 +17,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     >>> short_names(["val/clip1/000010.JPEG", "val/clip2/000010.JPEG"])
     ['clip1·000010', 'clip2·000010']
     """
-    if not any(mark in name for name in names for mark in "/\\."):  # a shortcut for a million short names
+    if not any(mark in name for name in names for mark in "/\\."):  # fast: there may be a million short names
         return list(names)
     distinct = list(dict.fromkeys(names))
     parts = {name: _parts(name) for name in distinct}
