@@ -2,9 +2,10 @@
 
 from strobe.generator.layered import layered
 
-def make(options): decoder = ... # a torch module steps = [("shape", "coarse", lambda z, classes: decoder.first(z)),
-("image", "pixel", lambda a, _: decoder.last(a))] return layered(decoder, steps, classes=["0", "1"], latent_size=8,
-image_hw=(28, 28), device=options.device)
+def make(options):
+    decoder = ...   # a torch module
+    steps = [("shape", "coarse", lambda z, classes: decoder.first(z)), ("image", "pixel", lambda a, _: decoder.last(a))]
+    return layered(decoder, steps, classes=["0", "1"], latent_size=8, image_hw=(28, 28), device=options.device)
 """
 
 import hashlib

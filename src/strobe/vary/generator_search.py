@@ -334,7 +334,7 @@ def search_changes(
 
 
 def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
-    """Return the outcome of a search with NaN scores: censored at the last finite radius, or failed if there is none."""
+    """Return the outcome of a search with NaN scores: censored at the last finite radius, or failed without one."""
     if not held:
         return Finding(status="failed")
     return Finding(status="censored", reach=held, margin=best, facts={**facts, "broken": True})
@@ -342,7 +342,7 @@ def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
 
 @dataclass(slots=True, eq=False)
 class _Chance:
-    """Where the model first errs along a random direction, if it does, and whether it errs at the finding's magnitude."""
+    """Where the model first errs along a random direction, and whether it errs at the finding's magnitude."""
 
     reach: list[float | None]
     fooled: list[bool]
