@@ -81,9 +81,9 @@ def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Cal
     if len(bad):
         first = int(bad[0])
         raise InvalidValue(
-            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the top left corner, as do all boxes "
-            f"of its video ({len(bad)} in all); they look like fractions of the image; write boxes in pixels, x times the "
-            "width and y times the height"
+            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the top left corner, as do all "
+            f"boxes of its video ({len(bad)} in all); they look like fractions of the image; write boxes in pixels, "
+            "x times the width and y times the height"
         )
 
 

@@ -39,7 +39,8 @@ class Opened:
     ) -> "Opened":
         """Open a folder. The scored sets are those of the videos in the subset file.
 
-        If there are votes, only sets that review kept are scored. Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
+        If there are votes, only sets that review kept are scored. Without a file, the subset of `run` is used. `ALL`
+        instead of a file selects every video.
         """
         candidates = dataset = folder.read(path)
         if subset is not None:

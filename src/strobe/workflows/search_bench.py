@@ -143,7 +143,8 @@ class LoadedSearch:
 class SearchBench:
     """Runs jobs in this process, or through an executor.
 
-    A job is a function of the loaded models and an item. Jobs and items must be picklable. Results carry the index of their item and may arrive in any order.
+    A job is a function of the loaded models and an item. Jobs and items must be picklable. Results carry
+    the index of their item and may arrive in any order.
     """
 
     def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
