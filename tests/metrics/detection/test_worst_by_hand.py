@@ -305,3 +305,8 @@ def test_blocks_of_videos_give_the_same_values(monkeypatch):
     whole = class_ap_without(*arguments)
     monkeypatch.setattr("strobe.metrics.detection.worst._VIDEOS_AT_ONCE", 3)
     np.testing.assert_array_equal(class_ap_without(*arguments), whole)
+
+
+def test_the_number_of_rows_is_reported_if_there_is_no_set():
+    with pytest.raises(InvalidValue, match="at least one row, got 0"):
+        worst_frames(np.zeros(1), np.zeros(0, int), np.zeros(0, int), np.zeros(0), ks=(0,))
