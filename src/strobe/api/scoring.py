@@ -380,6 +380,8 @@ def _scored(
     place = Opened(path=dataset.root or Path(), candidates=dataset, dataset=dataset)
     request = ScoreRunOptions(options=options, detection=detection or DetectionOptions(), merge=merge)
     check_request(request, place)
+    if dataset.boxes is None:  # a score here is about accuracy, which needs labels
+        dataset.labelled_sets()
     return score_models(models, place, request, Silent(), types=dict(types or {}))
 
 
