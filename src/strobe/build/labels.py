@@ -140,9 +140,9 @@ def read_label_space(name: str | LabelSpace) -> LabelSpace:
         raise UnknownName("label space", name, shipped_spaces(), hint="or give a file with one class per line")
     if path.suffix.lower() == ".json":
         data = read_json(path)
-        if not isinstance(data, list) or not all(isinstance(name, str) and name.strip() for name in data):
+        if not isinstance(data, list) or not all(isinstance(one, str) and one.strip() for one in data):
             raise InvalidFile(path, 'expected a list of class names such as ["cat", "dog"]')
-        named = [(f"entry {place}", name.strip()) for place, name in enumerate(data, 1)]
+        named = [(f"entry {place}", one.strip()) for place, one in enumerate(data, 1)]
     else:
         with reading(path, hint="write one class per line"):
             lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -150,9 +150,9 @@ def read_label_space(name: str | LabelSpace) -> LabelSpace:
     if not named:
         raise InvalidFile(path, "it has no classes", hint="write one class per line")
     first: dict[str, str] = {}
-    for where, name in named:
-        if first.setdefault(name, where) != where:
-            raise InvalidFile(path, f"the class {printable(name)!r} is already on {first[name]}", where=where)
+    for where, label in named:
+        if first.setdefault(label, where) != where:
+            raise InvalidFile(path, f"the class {printable(label)!r} is already on {first[label]}", where=where)
     return LabelSpace.of_names(f"classes of {printable(path.name)}", list(first))
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -288,12 +289,11 @@ def _label_space(
             )
         return label_space_of(_name(options, destination), labels, boxes)
     chosen = read_label_space(options.label_space)
-    for row in (row for rows in (*labels.values(), *boxes.values()) for row in rows):
+    for row in (*chain(*labels.values()), *chain(*map(_labelled, boxes.values()))):
         try:
             chosen.index(row.label)
         except UnknownName as error:
-            where = row.where if isinstance(row, LabelRow) else f"boxes, {row.where}"
-            raise StrobeError(f"{printable(where)}: {error}" if where else str(error)) from error
+            raise StrobeError(f"{printable(row.where)}: {error}" if row.where else str(error)) from error
     return chosen
 
 
