@@ -264,12 +264,14 @@ def simulated(
         random = named_sets(rng, everything, np.full((len(none), 1), budget))
         plan = allocations(block, none, budget)
         start = named_sets(rng, block.stratum, allocations(block, none, max(budget // 3, 2 * plan.shape[1])))
+        extended = allocations(block, start, budget)
         samples = {
             "post": random,
             "plan": named_sets(rng, block.stratum, plan),
-            "two-step": named_sets(rng, block.stratum, allocations(block, start, budget), start),
+            "two-step": named_sets(rng, block.stratum, extended, start),
         }
-        full["split"].append(plan / budget)
+        full["plan"].append(plan[:, 1] / budget)
+        full["two-step"].append(extended[:, 1] / budget)
         for figure in FIGURES:
             full[figure].append(block.outcome[figure].mean(axis=1))
             found[figure, "random"].append(np.stack(plain(block.outcome[figure], random, video)))
@@ -292,20 +294,24 @@ def promises(
         return out
     for figure in FIGURES:
         effect = float(full[figure].var()) / (values[figure] * (1 - values[figure]) / n_sets)
-        one = promised_ratio(
-            consistency=consistency,
-            acc_pmk=values["acc_pmk"],
-            drop=values["drop"],
-            budget=budget,
-            sets=None if endless else n_sets,
-            design_effect=effect,
-            split=float(full["split"][:, 1].mean()),
+        plan, two_step = (
+            promised_ratio(
+                consistency=consistency,
+                acc_pmk=values["acc_pmk"],
+                drop=values["drop"],
+                budget=budget,
+                sets=None if endless else n_sets,
+                design_effect=effect,
+                split=float(full[design].mean()),
+            )
+            for design in ("plan", "two-step")
         )
         out[figure, "random"] = 1.0
-        out[figure, "post"] = getattr(one, f"random_{figure}") ** 0.5
-        out[figure, "plan"] = out[figure, "two-step"] = getattr(one, f"both_{figure}") ** 0.5
+        out[figure, "post"] = getattr(plan, f"random_{figure}") ** 0.5
+        out[figure, "plan"] = getattr(plan, f"both_{figure}") ** 0.5
+        out[figure, "two-step"] = getattr(two_step, f"both_{figure}") ** 0.5
         if figure != "acc_orig":
-            out[figure, "alone"] = getattr(one, f"planned_{figure}") ** 0.5
+            out[figure, "alone"] = getattr(plan, f"planned_{figure}") ** 0.5
     return out
 
 
