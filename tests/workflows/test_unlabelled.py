@@ -122,8 +122,9 @@ def test_no_label_at_all_gives_no_accuracy(six: Dataset, tmp_path: Path, called:
     folder = strobe.save_dataset(bare, tmp_path / "data")
     (tmp_path / "mine.json").write_text(json.dumps(perfect(six)), encoding="utf-8")
     called("score", folder, "-m", f"preds:{tmp_path / 'mine.json'}", "-o", tmp_path / "run")
-    found = strobe.results(tmp_path / "run")
-    assert (found.models, found.dataset.n_sets, found.dataset.unlabelled_sets) == ({}, 6, 6)
+    found = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))
+    assert (found["models"], found["dataset"]["n_sets"], found["dataset"]["unlabelled_sets"]) == ({}, 6, 6)
+    assert strobe.results(bare, {"mine": perfect(six)})["models"] == {}
 
 
 def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
