@@ -12,7 +12,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.scoring import ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
@@ -275,14 +275,12 @@ def score_models(
     results: dict[str, ModelResult] = {}
     left_out: list[str] = []
     for task in Task:
-        # A task without a scorer has no truth on this dataset; other studies may still add figures.
         held, scorer = [model for model in models if model.task is task], scorers.get(task)
         if skip_detectors and results and scorer is not None:
             reasons = [scorer.excludes(model) for model in held]
             left_out += [reason for reason in reasons if reason is not None]
             held = [model for model, reason in zip(held, reasons, strict=True) if reason is None]
-        first = () if scorer is None else (scorer,)
-        doing = "scoring" if scorer is None else scorer.doing
+        doing = Collector.doing if scorer is None else scorer.doing
         with progress.task(doing, len(held)) if held else nullcontext(lambda _: None) as advance:
             for model in held:
                 try:
@@ -293,7 +291,7 @@ def score_models(
                     left_out.append(str(error))
                     continue
                 result: ModelResult | None = None
-                for collector in (*first, *(one for one in collectors if one is not scorer)):
+                for collector in sorted(collectors, key=lambda one: one is not scorer):
                     result = collector.add(result, model, answers)
                 if result is not None:
                     results[model.name] = result

@@ -56,7 +56,7 @@ class Temporal(Study):
     drawings = (*MAIN, *COMPARE, *SLICES, *CHANGE)
 
     def collector(self, scoring: Scoring) -> Collector | None:
-        """Return the scores of classifiers, or None if no set has a label."""
+        """Return the scores of classifiers, if any set has a label."""
         return ClassifierScores(scoring) if scoring.dataset.labelled.any() else None
 
     def lines(self, view: View) -> Sequence[Lines]:
