@@ -117,12 +117,15 @@ def repeated_blocks(texts: dict[Path, str]) -> list[list[tuple[Path, int, int]]]
     for start in range(len(lines) - BLOCK):
         places[tuple(line for _, _, line in lines[start : start + BLOCK])].append(start)
     found: dict[tuple[int, ...], int] = {}
-    for starts in (starts for starts in places.values() if len(starts) > 1):
+    for rows in places.values():
+        if len(rows) < 2:
+            continue
+        starts = tuple(rows)
         before = tuple(start - 1 for start in starts)
         if before in found:  # the same places, one line on: extend that block
-            found[tuple(starts)] = found.pop(before) + 1
+            found[starts] = found.pop(before) + 1
         else:
-            found[tuple(starts)] = BLOCK
+            found[starts] = BLOCK
     out = []
     for starts, length in found.items():
         first = [start - (length - BLOCK) for start in starts]

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plain_score import PlainData, plain_score
-from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
-from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, dataset_facts, results_schema
-from strobe.analyses.trend import fit
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate, Missing
+from strobe.studies.temporal.score import ClassificationScore, Prepared, ScoreOptions, score
+from strobe.studies.temporal.score_slices import OffsetPool
+from strobe.studies.temporal.score_trend import fit
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=5)

@@ -22,14 +22,16 @@ from strobe.core.codec import decode
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.report import figures_accuracy, figures_slices, figures_smoothing, figures_trend
 from strobe.report.headline import headline
 from strobe.report.page import PageOptions, write_report
-from strobe.report.ranges import bin_names, measure_of
 from strobe.report.story import compared, comparisons, lead
 from strobe.report.subject import sources
 from strobe.report.terminal import print_headline
 from strobe.report.view import MOST_SHOWN
+from strobe.studies.temporal import figures as figures_accuracy
+from strobe.studies.temporal import figures as figures_smoothing
+from strobe.studies.temporal import figures_slices, figures_trend
+from strobe.studies.temporal.figures_slices import bin_names, measure_of
 
 
 def words_of(path):

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset
@@ -18,6 +17,7 @@ from strobe.core.names import short_names
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
 from strobe.metrics.power import PairSpread, pair_spread
+from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = [
     "WHOLE_SETS",

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from strobe.analyses.answer_patterns import AnswerPattern
-from strobe.analyses.background_records import BackgroundScore
 from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
-from strobe.analyses.variants_records import MeanScore, VariantScore
 from strobe.core.codec import LEFT_OUT, Count, Share, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
 from strobe.metrics.temporal import Survival
+from strobe.studies.background.records import BackgroundScore
+from strobe.studies.variants.records import MeanScore, VariantScore
 
 __all__ = [
     "AccPoint", "AllClasses", "AmongAll", "AsClassifier", "Bounds", "ChosenFrame", "ClassAp",

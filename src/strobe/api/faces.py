@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.detection import DetectionScore
 from strobe.analyses.early import STOPPED
 from strobe.analyses.measures import figures_of
 from strobe.analyses.per_set import ModelSets
@@ -23,6 +21,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
+from strobe.studies.detection.score import DetectionScore
+from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown", "warn_of"]
 

@@ -3,11 +3,11 @@
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
-from strobe.report.story_background import ladder
-from strobe.report.story_variants import level_text, scale, searched_names
 from strobe.report.studies import decided
 from strobe.report.view import View
 from strobe.report.wording import CAUSES, called, counted, join
+from strobe.studies.background.words import ladder
+from strobe.studies.variants.words import level_text, scale, searched_names
 
 __all__ = [
     "explained",

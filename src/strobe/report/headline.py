@@ -13,9 +13,9 @@ from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.published import printed_on
-from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
+from strobe.studies.variants.words import level_text, top_mean
 
 __all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "out_of_reach", "stopped"]
 

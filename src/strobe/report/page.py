@@ -27,13 +27,13 @@ from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
 from strobe.report.naming import in_short_names
-from strobe.report.story_people import people_text
 from strobe.report.studies import STUDIES, decided, studies
 from strobe.report.study import PageInput
 from strobe.report.style import LIGHT
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import p_text, plain_number, spread_text
+from strobe.studies.people.words import people_text
 
 __all__ = ["PageOptions", "gallery_models", "section_figures", "write_report"]
 

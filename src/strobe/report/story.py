@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
-from strobe.analyses.trend import ModelTrend
 from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
@@ -15,6 +14,7 @@ from strobe.report.headline import SUSPECT
 from strobe.report.studies import decided
 from strobe.report.view import View
 from strobe.report.wording import better_first, counted, is_known, is_sure, measured, plain_number, value_of
+from strobe.studies.temporal.score_trend import ModelTrend
 
 __all__ = [
     "MOST_PAIRS",

@@ -14,10 +14,10 @@ from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.report.headline import few_videos, measures, out_of_reach, stopped
 from strobe.report.naming import in_short_names
-from strobe.report.story_variants import survives
 from strobe.report.studies import studies
 from strobe.report.view import Lines, View
 from strobe.report.wording import counted, in_subset, some, spread_text, with_interval
+from strobe.studies.variants.words import survives
 
 __all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 

@@ -1,13 +1,13 @@
 """Further terminal tables: data with variants, searches, names that people gave, and boxes that they drew."""
 
 from strobe.core.errors import printable
-from strobe.report.figures_boxes import boxes_quality
-from strobe.report.story_background import covered_text, isolated_rows, ladder, rung_rows, verdict
-from strobe.report.story_generator import granular, granular_rows
-from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
-from strobe.report.story_variants import level_text, median_text, own_scale, plain_scores, robust
 from strobe.report.view import Lines, View
 from strobe.report.wording import with_interval
+from strobe.studies.background.words import covered_text, isolated_rows, ladder, rung_rows, verdict
+from strobe.studies.generator.words import granular, granular_rows
+from strobe.studies.people.figures_boxes import boxes_quality
+from strobe.studies.people.words import asked, kappa, people_notes, people_text, quality
+from strobe.studies.variants.words import level_text, median_text, own_scale, plain_scores, robust
 
 __all__ = ["box_lines", "granular_lines", "ladder_lines", "people_lines", "search_lines", "variant_lines"]
 

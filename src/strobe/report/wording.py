@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strobe.analyses.background import KIND
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.trainings import Spread
-from strobe.analyses.variants_records import VariantFacts
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED
 from strobe.core.variants import Variant
+from strobe.studies.background.score import KIND
+from strobe.studies.trainings.score import Spread
+from strobe.studies.variants.records import VariantFacts
 
 __all__ = [
     "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "fields_of", "in_subset", "is_known",

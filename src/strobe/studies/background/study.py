@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from strobe.analyses.model_results import ClassificationResult, ModelResult
-from strobe.report import figures_background
-from strobe.report.story_background import background_lead, ladder
-from strobe.report.strips_background import background_chapter
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.terminal_more import ladder_lines
 from strobe.report.view import Lines, View
+from strobe.studies.background import figures as figures_background
+from strobe.studies.background.chapter import background_chapter
 from strobe.studies.background.tables import TABLES
+from strobe.studies.background.words import background_lead, ladder
 
 __all__ = ["BACKGROUND", "Background"]
 

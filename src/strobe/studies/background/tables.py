@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from strobe.analyses.background_records import Isolated
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.estimate import Missing
 from strobe.report.rows import Row, Table, as_row, each, spread
 from strobe.report.view import View
+from strobe.studies.background.records import Isolated
 from strobe.studies.variants.tables import with_estimated
 
 __all__ = ["TABLES"]

@@ -6,7 +6,6 @@ from functools import cached_property
 
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.detection import DetectionScore, has_boxes, score
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import DetectionResult, ModelResult
 from strobe.analyses.per_set import SetFacts, box_sets, set_facts
@@ -17,11 +16,13 @@ from strobe.core.answers import Answers, BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
-from strobe.report import figures_classes, figures_detection
+from strobe.report import figures_classes
 from strobe.report.published import detection_rows
 from strobe.report.story import detection_lead
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
+from strobe.studies.detection import figures as figures_detection
+from strobe.studies.detection.score import DetectionScore, has_boxes, score
 from strobe.studies.detection.tables import TABLES
 
 __all__ = ["DETECTION", "Detection", "DetectorScores"]

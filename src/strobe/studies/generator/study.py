@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from strobe.analyses.model_results import ClassificationResult, ModelResult
-from strobe.report import figures_generator, story_generator
-from strobe.report.story_generator import granular
-from strobe.report.strips import build_strips
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.terminal_more import granular_lines
 from strobe.report.view import Lines, View
+from strobe.studies.generator import figures as figures_generator
+from strobe.studies.generator import words as story_generator
+from strobe.studies.generator.chapter import build_strips
+from strobe.studies.generator.words import granular
 
 __all__ = ["GENERATOR", "Generator"]
 

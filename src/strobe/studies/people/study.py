@@ -3,18 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from strobe.analyses.drawn_results import drawn_results
 from strobe.analyses.model_results import ModelResult
-from strobe.analyses.people import BesidePeople
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, State
-from strobe.report import figures_boxes, figures_people
-from strobe.report.story_people import people_chapter, people_lead
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.terminal_more import box_lines, people_lines
 from strobe.report.view import Lines, View
+from strobe.studies.people import figures as figures_people
+from strobe.studies.people import figures_boxes
+from strobe.studies.people.score import BesidePeople
+from strobe.studies.people.score_boxes import drawn_results
 from strobe.studies.people.tables import TABLES
+from strobe.studies.people.words import people_chapter, people_lead
 
 __all__ = ["PEOPLE", "PeopleScores", "PeopleStudy"]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from strobe.analyses.people_records import PeopleScore, Times
 from strobe.core.codec import encode
 from strobe.report.rows import Row, Table, as_row, spread
 from strobe.report.view import View
+from strobe.studies.people.records import PeopleScore, Times
 
 __all__ = ["TABLES"]
 

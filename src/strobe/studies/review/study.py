@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.early import STOPPED
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
-from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.voting import is_alone, review_results
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.derivation import review_views
-from strobe.report import figures_review
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
 from strobe.review.conduct import exported_conduct
+from strobe.studies.review import figures as figures_review
+from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.review.tables import TABLES
+from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["REVIEW", "Review", "ReviewScores"]
 

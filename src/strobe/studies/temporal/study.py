@@ -4,28 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from strobe.analyses.all_classes import all_classes
 from strobe.analyses.answer_patterns import with_twins
-from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_classes import Ceilings, classes_of
 from strobe.analyses.model_results import ClassificationResult, ModelResult
-from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.per_set import SetFacts, class_sets, set_facts
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
-from strobe.analyses.trend import fit
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.tasks import Task
-from strobe.report import change, figures_accuracy, figures_classes, figures_slices, figures_smoothing, figures_trend
+from strobe.report import figures_classes
 from strobe.report.drawing import FigureSpec
 from strobe.report.explain import set_terms
 from strobe.report.story import off_the_line, temporal_lead
 from strobe.report.study import SectionFigures, Study
 from strobe.report.terminal_classes import all_class_lines
 from strobe.report.view import Lines, View
+from strobe.studies.temporal import change, figures_slices, figures_trend
+from strobe.studies.temporal import figures as figures_accuracy
+from strobe.studies.temporal import figures as figures_smoothing
+from strobe.studies.temporal.score import ClassificationScore, Prepared, score
+from strobe.studies.temporal.score_classes import all_classes
+from strobe.studies.temporal.score_slices import OffsetPool
+from strobe.studies.temporal.score_trend import fit
 from strobe.studies.temporal.tables import TABLES
 
 __all__ = ["COMPARE", "TEMPORAL", "ClassifierScores", "Temporal"]

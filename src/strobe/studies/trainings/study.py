@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, Scoring
-from strobe.analyses.trainings import trainings
 from strobe.analyses.variants_view import overall
-from strobe.report import trainings as figures
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
+from strobe.studies.temporal.score import ClassificationScore
+from strobe.studies.trainings import figures as figures
+from strobe.studies.trainings.score import trainings
 from strobe.studies.trainings.tables import TABLES
 
 __all__ = ["TRAININGS", "TrainingScores", "TrainingSeries"]

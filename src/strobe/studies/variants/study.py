@@ -4,21 +4,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from strobe.analyses.background import is_ladder
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.model_results import ClassificationResult, ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
-from strobe.analyses.variants_contrasts import ByVariant
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.datasets.ladder_table import read_ladder
-from strobe.report import figures_classes, figures_detection, figures_trend, figures_variants, story_variants
+from strobe.report import figures_classes
 from strobe.report.drawing import FigureSpec
 from strobe.report.explain import variant_explanation, variant_terms
-from strobe.report.story_background import ladder
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.terminal_more import search_lines, variant_lines
 from strobe.report.view import Lines, View
+from strobe.studies.background.score import is_ladder
+from strobe.studies.background.words import ladder
+from strobe.studies.detection import figures as figures_detection
+from strobe.studies.temporal import figures_trend
+from strobe.studies.temporal.score import ClassificationScore
+from strobe.studies.variants import figures as figures_variants
+from strobe.studies.variants import words as story_variants
+from strobe.studies.variants.score_contrasts import ByVariant
 from strobe.studies.variants.tables import TABLES
 
 __all__ = ["VARIANTS", "VariantScores", "VariantsStudy"]

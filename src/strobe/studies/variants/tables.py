@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from strobe.analyses.model_results import ClassificationResult
-from strobe.analyses.variants_records import PreservedResults
 from strobe.report.rows import Row, Table, as_row, each
 from strobe.report.view import View
+from strobe.studies.variants.records import PreservedResults
 
 __all__ = ["TABLES", "with_estimated"]
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from strobe.analyses.variants_records import Contrast, LevelScore, VariantFacts, VariantScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
@@ -19,7 +18,11 @@ from strobe.report.drawing import (
     question,
     whisker,
 )
-from strobe.report.story_variants import (
+from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import is_known, percent, plain_number, short, value_of
+from strobe.studies.variants.records import Contrast, LevelScore, VariantFacts, VariantScore
+from strobe.studies.variants.words import (
     is_real,
     level_number,
     level_text,
@@ -29,9 +32,6 @@ from strobe.report.story_variants import (
     searched_names,
     side,
 )
-from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
-from strobe.report.view import View
-from strobe.report.wording import is_known, percent, plain_number, short, value_of
 
 __all__ = ["contrasts_models", "contrasts_targets", "contrasts_variants", "levels", "means", "rungs", "survival"]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.core.codec import Count
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["SEED_MARK", "Spread", "Trainings", "trainings"]
 

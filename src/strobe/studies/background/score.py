@@ -13,7 +13,15 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.background_records import (
+from strobe.core.answers import ClassAnswers, State
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.estimate import Estimate, Missing
+from strobe.core.variants import ANCHOR, Variants
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
+from strobe.metrics.contrasts import paired_test
+from strobe.metrics.intervals import nothing, proportion
+from strobe.metrics.paired import paired_difference
+from strobe.studies.background.records import (
     AreaBin,
     BackgroundScore,
     BestOf,
@@ -23,15 +31,7 @@ from strobe.analyses.background_records import (
     RungShare,
     Sensitivity,
 )
-from strobe.analyses.variants import Marks, VariantPlan
-from strobe.core.answers import ClassAnswers, State
-from strobe.core.arrays import Bools, Floats, Ints
-from strobe.core.estimate import Estimate, Missing
-from strobe.core.variants import ANCHOR, Variants
-from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
-from strobe.metrics.contrasts import paired_test
-from strobe.metrics.intervals import nothing, proportion
-from strobe.metrics.paired import paired_difference
+from strobe.studies.variants.score import Marks, VariantPlan
 
 __all__ = ["KIND", "LadderRung", "LadderScorer", "RungPair", "is_ladder"]
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from strobe.analyses.background_records import Isolates
-from strobe.analyses.people_records import Preservation
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.metrics.temporal import Survival
+from strobe.studies.background.records import Isolates
+from strobe.studies.people.records import Preservation
 
 __all__ = [
     "ClassSearch", "Contrast", "LevelScore", "MeanScore", "PreservedResults", "Search", "SearchLevel", "StillFound",

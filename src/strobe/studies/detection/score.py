@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import digest_of_boxes
-from strobe.analyses.box_patterns import box_pattern
-from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import (
     ChosenFrame,
     ClassAp,
@@ -38,6 +36,8 @@ from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, mat
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
+from strobe.studies.detection.score_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
+from strobe.studies.detection.score_patterns import box_pattern
 
 __all__ = ["DetectionOptions", "DetectionScore", "has_boxes", "score"]
 

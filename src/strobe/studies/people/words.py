@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strobe.analyses.naming import MEMBER
-from strobe.analyses.people_records import PeopleResults, PeopleScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
 from strobe.report.wording import called, counted, is_known, join, measured, points, value_of
+from strobe.studies.people.records import PeopleResults, PeopleScore
 
 __all__ = [
     "ModelBesidePeople", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",

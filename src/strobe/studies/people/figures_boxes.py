@@ -5,10 +5,10 @@ from typing import Any
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, FigureContent, names_on_y, question, whisker
-from strobe.report.story_people import kappa, people_text
 from strobe.report.style import INK, MUTED, RIGHT
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent
+from strobe.studies.people.words import kappa, people_text
 
 __all__ = ["boxes_quality", "people_boxes"]
 

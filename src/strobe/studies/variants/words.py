@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strobe.analyses.background import KIND
 from strobe.analyses.model_results import ClassificationResult
-from strobe.analyses.variants_records import Contrast, MeanScore, Search, VariantFacts, VariantScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED
@@ -13,6 +11,8 @@ from strobe.core.variants import ANCHOR, Variant
 from strobe.report import wording
 from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
+from strobe.studies.background.score import KIND
+from strobe.studies.variants.records import Contrast, MeanScore, Search, VariantFacts, VariantScore
 
 MOST_CONTRASTS = 60
 """The largest number of contrasts in the page's table. tables/contrasts.csv has the rest."""

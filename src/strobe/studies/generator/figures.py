@@ -7,10 +7,10 @@ from typing import Any
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, FigureContent, per_cent, question
-from strobe.report.story_generator import ORDER, GranularityView, PreservedFigures, granular, size_text
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, short, value_of
+from strobe.studies.generator.words import ORDER, GranularityView, PreservedFigures, granular, size_text
 
 __all__ = ["granularity_curves", "granularity_kept", "granularity_ratio"]
 

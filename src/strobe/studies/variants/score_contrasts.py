@@ -11,15 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from strobe.analyses.background import LadderScorer, is_ladder
-from strobe.analyses.background_records import Isolates
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.preservation import preservation, preserved_by
 from strobe.analyses.results import Results
-from strobe.analyses.variants import Marks, VariantPlan
-from strobe.analyses.variants_records import Contrast, PreservedResults, StillFound
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
@@ -29,6 +23,12 @@ from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
+from strobe.studies.background.records import Isolates
+from strobe.studies.background.score import LadderScorer, is_ladder
+from strobe.studies.people.score_preserved import preservation, preserved_by
+from strobe.studies.temporal.score import ClassificationScore
+from strobe.studies.variants.records import Contrast, PreservedResults, StillFound
+from strobe.studies.variants.score import Marks, VariantPlan
 
 __all__ = ["ByVariant", "contrasts", "own_contrasts"]
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.naming import MEMBER, NamingTable
-from strobe.analyses.people_records import Preservation
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
@@ -15,6 +14,7 @@ from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.consistency import majority
 from strobe.metrics.intervals import nothing, proportion
+from strobe.studies.people.records import Preservation
 
 __all__ = ["Preserved", "preservation", "preserved_by", "preserved_sets"]
 

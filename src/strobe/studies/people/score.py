@@ -11,18 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.naming import MEMBER, NamingTable
-from strobe.analyses.people_records import (
-    BesideModel,
-    Confused,
-    PairConsistency,
-    PeopleResults,
-    PeopleScore,
-    PersonScore,
-    SaidCounts,
-    Times,
-)
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.preservation import preservation
 from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
@@ -34,6 +23,17 @@ from strobe.metrics.agreement import fleiss_kappa, rating_counts
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap, too_few
 from strobe.metrics.consistency import FEW_PICTURES, error_consistency, majority, quartiles
 from strobe.metrics.intervals import nothing, proportion
+from strobe.studies.people.records import (
+    BesideModel,
+    Confused,
+    PairConsistency,
+    PeopleResults,
+    PeopleScore,
+    PersonScore,
+    SaidCounts,
+    Times,
+)
+from strobe.studies.people.score_preserved import preservation
 
 __all__ = ["BesidePeople"]
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from strobe.analyses.background_records import AreaBin
-from strobe.analyses.variants_records import Contrast
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
@@ -20,7 +18,11 @@ from strobe.report.drawing import (
     question,
     whisker,
 )
-from strobe.report.story_background import (
+from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import ESTIMATED, is_known, measured, percent, points, short, value_of
+from strobe.studies.background.records import AreaBin
+from strobe.studies.background.words import (
     ISOLATED,
     LadderView,
     RungView,
@@ -30,10 +32,8 @@ from strobe.report.story_background import (
     turned,
     verdict,
 )
-from strobe.report.story_variants import is_real
-from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
-from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, is_known, measured, percent, points, short, value_of
+from strobe.studies.variants.records import Contrast
+from strobe.studies.variants.words import is_real
 
 __all__ = [
     "background_area", "background_context", "background_contrasts", "background_models", "background_rungs",

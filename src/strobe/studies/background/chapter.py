@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.background import CROPS
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
-from strobe.report.story_background import (
+from strobe.report.wording import join
+from strobe.studies.background.score import CROPS
+from strobe.studies.background.words import (
     AT_SCALE,
     LadderView,
     RungView,
@@ -24,7 +25,6 @@ from strobe.report.story_background import (
     numbers,
     zoom_text,
 )
-from strobe.report.wording import join
 
 __all__ = ["MOST_OF_A_KIND", "AnswerView", "Card", "Strip", "background_chapter", "ladder_strips"]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.against_time import TimePlan, time_plan
 from strobe.analyses.answer_patterns import answer_pattern, digest_of_answers
 from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
 from strobe.analyses.model_results import (
@@ -21,10 +20,7 @@ from strobe.analyses.model_results import (
     OffsetError,
     Unscored,
 )
-from strobe.analyses.offsets import OffsetPool, plain
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
-from strobe.analyses.slices import SlicePlan
-from strobe.analyses.smoothed import smoothed
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.codec import UNWRITTEN
@@ -35,6 +31,9 @@ from strobe.metrics.bootstrap import SHARES
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
+from strobe.studies.temporal.score_slices import OffsetPool, SlicePlan, plain
+from strobe.studies.temporal.score_smoothing import smoothed
+from strobe.studies.temporal.score_time import TimePlan, time_plan
 
 __all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "too_narrow", "whole"]
 

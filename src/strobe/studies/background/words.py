@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from strobe.analyses.background import KIND
-from strobe.analyses.background_records import BestOf, ClassRungs, Isolates
 from strobe.analyses.model_results import ClassificationResult
-from strobe.analyses.variants_records import Contrast, VariantFacts
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED
 from strobe.core.variants import ANCHOR
-from strobe.report.story_variants import is_real
 from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, percent, value_of, with_interval
+from strobe.studies.background.records import BestOf, ClassRungs, Isolates
+from strobe.studies.background.score import KIND
+from strobe.studies.variants.records import Contrast, VariantFacts
+from strobe.studies.variants.words import is_real
 
 __all__ = [
     "AT_SCALE",

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strobe.analyses.variants_records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
 
 __all__ = [
     "ORDER",

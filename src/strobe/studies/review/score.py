@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.model_results import Impact, Stage
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -12,6 +11,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.intervals import nothing
+from strobe.studies.temporal.score import ClassificationScore, Prepared, ScoreOptions, score
 
 __all__ = ["ReviewStages", "impact"]
 

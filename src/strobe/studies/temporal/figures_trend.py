@@ -6,7 +6,6 @@ from itertools import combinations
 from typing import Any
 
 from strobe.analyses.model_results import ClassificationResult
-from strobe.analyses.trend import TrendLine
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, FigureContent, per_cent, question
@@ -14,6 +13,7 @@ from strobe.report.published import PapersLine, Reference, papers_line, referenc
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
+from strobe.studies.temporal.score_trend import TrendLine
 
 __all__ = ["trend"]
 

@@ -12,7 +12,7 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
-from strobe.report.story_generator import GranularityView, size_text
+from strobe.studies.generator.words import GranularityView, size_text
 
 __all__ = ["MOST_STRIPS", "build_strips"]
 

@@ -9,15 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.variants_records import (
-    ClassSearch,
-    LevelScore,
-    MeanScore,
-    Search,
-    SearchLevel,
-    VariantFacts,
-    VariantScore,
-)
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
@@ -28,6 +19,15 @@ from strobe.metrics.bootstrap import SHARES, Bootstrap
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.survival import alive_at, median_of
 from strobe.metrics.temporal import Survival, kaplan_meier
+from strobe.studies.variants.records import (
+    ClassSearch,
+    LevelScore,
+    MeanScore,
+    Search,
+    SearchLevel,
+    VariantFacts,
+    VariantScore,
+)
 
 __all__ = ["Marks", "VariantPlan"]
 

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.published import PublishedTable, tables
 from strobe.core.arrays import Bools, Floats
 from strobe.core.codec import LEFT_OUT
@@ -17,6 +16,7 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, REPLICATES, SHARES, Bootstrap
 from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_counts
 from strobe.metrics.intervals import nothing
+from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["LEAST_X", "EffectiveRobustness", "ModelTrend", "Robustness", "Trend", "TrendLine", "TypeDrop", "fit"]
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from strobe.analyses.people_records import PeopleScore, Times
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR
 from strobe.report.drawing import Answer, FigureContent, names_on_y, per_cent, question, whisker
-from strobe.report.story_people import ahead, asked, kappa, people_text
 from strobe.report.style import GREY, GRID, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, points, short, value_of
+from strobe.studies.people.records import PeopleScore, Times
+from strobe.studies.people.words import ahead, asked, kappa, people_text
 
 __all__ = ["people_accuracy", "people_confusion", "people_consistency", "people_preservation", "people_times"]
 
