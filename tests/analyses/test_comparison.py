@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.analyses.comparison import Comparison, change, compare, named
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.metrics.paired import holm, mcnemar, paired_difference
-from strobe.studies.temporal.score import ClassificationScore, ScoreOptions, score
+from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

@@ -13,7 +13,8 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.metrics.detection.jackknife import ap_of_class, drop_between
 from strobe.metrics.intervals import nothing
-from strobe.studies.detection.score import DetectionOptions, has_boxes, score
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes, score
 from strobe.studies.detection.score_parts import Curves, class_figures
 
 OPTIONS = DetectionOptions(bootstrap=False)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import ClassificationScore
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset
@@ -17,7 +18,6 @@ from strobe.core.names import short_names
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
 from strobe.metrics.power import PairSpread, pair_spread
-from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = [
     "WHOLE_SETS",

@@ -12,7 +12,7 @@ from strobe.analyses.results import Results
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.tasks import Task
-from strobe.studies.detection.score import DetectionOptions
+from strobe.studies.detection.records import DetectionOptions
 
 __all__ = ["Collector", "ScorableModel", "Scoring"]
 

@@ -30,7 +30,7 @@ from strobe.report.tables import write_tables
 from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Incomplete, Run, Subset
-from strobe.studies.detection.score import DetectionOptions
+from strobe.studies.detection.records import DetectionOptions
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Types, known_types, read_types
 from strobe.workflows.opening import Opened

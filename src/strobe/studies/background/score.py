@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.ladders import KIND
 from strobe.core.variants import ANCHOR, Variants
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.contrasts import paired_test
@@ -32,11 +33,6 @@ from strobe.studies.background.records import (
     Sensitivity,
 )
 from strobe.studies.variants.score import Marks, VariantPlan
-
-__all__ = ["KIND", "LadderRung", "LadderScorer", "RungPair", "is_ladder"]
-
-KIND = "background"
-"""The kind of variants that are rungs of a ladder."""
 
 CONTEXT = 1.0
 """The context of `tight` and of `zoom`; they are compared only with a crop of the same context."""

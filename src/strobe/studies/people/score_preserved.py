@@ -16,8 +16,6 @@ from strobe.metrics.consistency import majority
 from strobe.metrics.intervals import nothing, proportion
 from strobe.studies.people.records import Preservation
 
-__all__ = ["Preserved", "preservation", "preserved_by", "preserved_sets"]
-
 _NOBODY = "nobody named such an image"
 
 
