@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.detection import DetectionOptions, has_boxes
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
@@ -31,6 +30,8 @@ from strobe.report.tables import write_tables
 from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Incomplete, Run, Subset
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Types, known_types, read_types
 from strobe.workflows.opening import Opened
