@@ -140,12 +140,12 @@ def _random(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _strips(folder: Path, run: Path, results: Any) -> Any:
-    from strobe.datasets import folder as dataset_folder
     from strobe.report.story_generator import granular
     from strobe.report.strips import build_strips
     from strobe.report.view import View
-    from strobe.runs.folder import Run
-    from strobe.workflows.sources import frame_source
+    from strobe.store import dataset_folder as dataset_folder
+    from strobe.store.run_folder import Run
+    from strobe.store.sources import frame_source
 
     dataset = dataset_folder.read(folder)
     searched = granular(View(results=results))

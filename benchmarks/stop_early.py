@@ -20,8 +20,8 @@ from strobe.analyses.classification import ScoreOptions, score
 from strobe.analyses.early import EarlyStopRounds, Failures, saved
 from strobe.analyses.plan import Plan
 from strobe.core.answers import ClassAnswers, State
-from strobe.runs.folder import Run
-from strobe.workflows.opening import Opened
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Run
 
 QUICK = ScoreOptions(bootstrap=False)
 

@@ -25,7 +25,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.labels import space
 from strobe.core.ports import Silent
-from strobe.datasets import folder as dataset_folder
+from strobe.store import dataset_folder as dataset_folder
 
 K, EVERY, SIDE = 10, 5, 288
 CLIPS = {

@@ -18,7 +18,7 @@ from strobe.core.arrays import blocks
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.tables import texts
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 SETS = 120
 QUICK = ScoreOptions(replicates=50, control_seeds=2)

@@ -17,8 +17,8 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
-from strobe.datasets import folder
 from strobe.metrics.intervals import proportion
+from strobe.store import dataset_folder as folder
 
 KINDS = list(plain.KINDS)
 OPTIONS = ScoreOptions(replicates=40)

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from made_folder import edit_info, example, searched
 
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import texts
 from strobe.core.variants import Target, Variant, Variants
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
 

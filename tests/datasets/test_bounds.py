@@ -17,8 +17,7 @@ from PIL import Image
 
 from strobe.core.errors import InvalidFile
 from strobe.core.parquet import read_bounded
-from strobe.datasets.media import decode_image
-from strobe.datasets.quick_png import is_plain_png, quick_png
+from strobe.store.media import decode_image, is_plain_png, quick_png
 
 PROMISE = 2 << 30
 """What SECURITY.md promises; the files here would take more than that, or near it, if they were read."""
@@ -85,11 +84,11 @@ def test_a_png_with_a_compressed_profile_stays_small(kind: bytes, tmp_path: Path
     path = str(tmp_path / "bomb.png")
     for imports, call in (
         (
-            "import av; from strobe.datasets.quick_png import quick_png",
+            "import av; from strobe.store.media import quick_png",
             f"quick_png(Path({path!r}).read_bytes(), max_pixels=10**8)",
         ),
         (
-            "import PIL.Image; from strobe.datasets.media import decode_image",
+            "import PIL.Image; from strobe.store.media import decode_image",
             f"decode_image(Path({path!r}).read_bytes(), name='x')",
         ),
     ):
@@ -119,10 +118,10 @@ def long_list(path: Path, n: int) -> Path:
 
 READERS = {
     "tables": (
-        "from strobe.datasets.tables import read_parquet",
+        "from strobe.store.tables import read_parquet",
         "read_parquet(Path({path!r}), ['frame_id', 'score'])",
     ),
-    "runs": ("from strobe.runs.formats import read_columns", "read_columns(Path({path!r}), hint='again')"),
+    "runs": ("from strobe.store.answer_tables import read_columns", "read_columns(Path({path!r}), hint='again')"),
 }
 
 

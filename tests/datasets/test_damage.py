@@ -17,9 +17,9 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.core.tasks import Task
-from strobe.datasets import folder
-from strobe.datasets.read_detections import task_of_file
-from strobe.datasets.read_predictions import read_predictions
+from strobe.formats.read_detections import task_of_file
+from strobe.formats.read_predictions import read_predictions
+from strobe.store import dataset_folder as folder
 
 
 def example() -> Dataset:

@@ -13,11 +13,11 @@ from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.files import sha256_of_file
 from strobe.core.people import BoxAnswer
 from strobe.core.ports import Silent
-from strobe.datasets import folder
-from strobe.datasets.export_crops import MANIFEST, export_crops
-from strobe.datasets.media import MediaSource
+from strobe.formats.export_crops import MANIFEST, export_crops
+from strobe.formats.import_photos import PhotoFiles
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 
 NAMES = ("fox/a.png", "fox/b.JPEG", "fox/c.bmp", "sheep/a.png", "sheep/d.webp", "sheep/e.gif", "sheep/f.tif")
 

@@ -18,7 +18,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.core.tables import Hints
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 ints = st.integers(-(2**62), 2**62)
 

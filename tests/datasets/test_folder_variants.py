@@ -11,9 +11,9 @@ from made_folder import edit_info, example, refused_for_a_cell, same, searched
 
 from strobe.core.errors import InvalidFile
 from strobe.core.tables import texts
-from strobe.datasets import folder
-from strobe.datasets.export_coco import export_coco
-from strobe.datasets.export_csv import export_csv
+from strobe.formats.export_coco import export_coco
+from strobe.formats.export_csv import export_csv
+from strobe.store import dataset_folder as folder
 
 
 def test_format_2_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from made_folder import edit, example
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.people import BoxAnswer, NameAnswer, latest_answers
 from strobe.core.records import Verdict
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 
 def test_write_refuses_to_overwrite_unless_told(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_full_disk_half_way_changes_nothing(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()}
     code = (
         "import resource, sys; from pathlib import Path; from dataclasses import replace\n"
-        "from strobe.datasets import folder; from strobe.core.errors import CannotWrite\n"
+        "from strobe.store import dataset_folder as folder; from strobe.core.errors import CannotWrite\n"
         "place = Path(sys.argv[1]); data = folder.read(place)\n"
         "data = replace(data, info=replace(data.info, version='2', licence='x' * 5000))\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
@@ -165,7 +165,7 @@ def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, 
 
 KILLED = """
 from dataclasses import replace
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 def begin(place):
     folder.write(folder.read(Path({old!r})), place)

@@ -10,10 +10,10 @@ from PIL import Image
 from strobe.core.annotations import normalise_key, parse_annotations
 from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.datasets import folder
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.import_vid_robust import import_vid_robust
-from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
+from strobe.formats.import_vid_robust import import_vid_robust
+from strobe.formats.import_ytbb_robust import YtbbFiles, import_ytbb_robust
+from strobe.store import dataset_folder as folder
+from strobe.store.bring_media import ImportOptions
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")

@@ -10,8 +10,8 @@ from PIL import Image
 
 from strobe.cli.main import cli
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
-from strobe.datasets.import_trials import TrialFiles
+from strobe.formats.import_trials import TrialFiles
+from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.inspect import inspect, lines
 

@@ -6,7 +6,7 @@ from PIL import Image
 
 from strobe.build.camera_path import CameraOptions
 from strobe.core.labels import LabelSpace, space
-from strobe.datasets.making import advice_on_classes
+from strobe.store.making import advice_on_classes
 from strobe.workflows.simulate import SimulateOptions, simulate
 
 

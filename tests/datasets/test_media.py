@@ -19,12 +19,11 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.packed import packed
 from strobe.core.tables import texts
-from strobe.datasets import folder
-from strobe.datasets.bring_media import ImportOptions, image_size_and_hash
-from strobe.datasets.media import MediaSource, decode_image
-from strobe.datasets.quick_png import quick_png
+from strobe.formats.import_photos import PhotoFiles
+from strobe.store import dataset_folder as folder
+from strobe.store.bring_media import ImportOptions, image_size_and_hash
+from strobe.store.media import MediaSource, decode_image, quick_png
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options) -> bytes:

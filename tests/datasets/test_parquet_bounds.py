@@ -12,7 +12,7 @@ import pytest
 
 import strobe
 from strobe.core.errors import InvalidFile
-from strobe.datasets.tables import read_parquet
+from strobe.store.tables import read_parquet
 
 
 def said_often(path: Path, name: str, *, length: int, times: int, listed: bool = False) -> Path:

@@ -11,7 +11,7 @@ import pytest
 import strobe
 from strobe.core.errors import StrobeError
 from strobe.core.tasks import Task
-from strobe.datasets.read_detections import read_detections, task_of_file
+from strobe.formats.read_detections import read_detections, task_of_file
 
 
 @pytest.fixture
@@ -242,8 +242,8 @@ def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
 
 
 def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
-    from strobe.runs.brought import brought_files, keep_brought, read_brought
-    from strobe.runs.frames import FrameNames
+    from strobe.store.brought import brought_files, keep_brought, read_brought
+    from strobe.store.shards import FrameNames
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
     path = write(tmp_path, rows)

@@ -16,7 +16,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace, projection, space
-from strobe.datasets.read_predictions import read_predictions
+from strobe.formats.read_predictions import read_predictions
 
 PETS = LabelSpace(name="pets", ids=("c", "d", "f"), names=("cat", "dog", "fox"))
 FORMATS = ["json", "jsonl", "csv", "parquet"]

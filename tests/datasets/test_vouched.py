@@ -9,7 +9,7 @@ from made_folder import edit_info
 
 from strobe.core.errors import InvalidFile
 from strobe.core.records import Verdict
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strobe.core.dataset import Dataset
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 MINE = """\
 import sys

@@ -16,9 +16,9 @@ from made_decoding import gone, workers_of
 import strobe.workflows.predict as workflow
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.engine.decode_pool import can_start_workers
 from strobe.models.options import LoadOptions
-from strobe.predict.decode_pool import can_start_workers
+from strobe.store import dataset_folder as folder
 from strobe.workflows.predict import PredictOptions, predict
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")

@@ -24,17 +24,16 @@ from strobe.core.labels import Projection
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.datasets.media import MediaSource
+from strobe.engine.decode_pool import DecodePool, can_start_workers
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner
+from strobe.engine.worker import DecodeOptions
 from strobe.models.detectors.boxes import PlacementPreparation
 from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
-from strobe.predict.decode_pool import DecodePool, can_start_workers
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store.media import MediaSource
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 from strobe.workflows.predict import PredictOptions
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
@@ -323,9 +322,7 @@ def test_no_python_to_start_is_one_line(colours: Make, monkeypatch: pytest.Monke
 
 
 def test_a_worker_needs_no_torch() -> None:
-    ours = (
-        "strobe.predict.decode_pool, strobe.datasets.media, strobe.models.exact_resize, strobe.models.detectors.boxes"
-    )
+    ours = "strobe.engine.decode_pool, strobe.store.media, strobe.models.exact_resize, strobe.models.detectors.boxes"
     code = f"import {ours}, sys; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("torch", "pyarrow", "scipy", "timm", "rich"):

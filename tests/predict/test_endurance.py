@@ -14,9 +14,9 @@ import pytest
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
-from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.runs.folder import Run
+from strobe.store import dataset_folder as folder
+from strobe.store.run_folder import Run
 from strobe.workflows.predict import PredictOptions, predict
 
 Make = Callable[..., Dataset]
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
 from strobe.workflows.predict import PredictOptions, predict
 
@@ -181,7 +181,7 @@ MEMORY = """
 import resource, sys
 from pathlib import Path
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
 from strobe.workflows.predict import PredictOptions, predict
 

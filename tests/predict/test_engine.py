@@ -18,15 +18,13 @@ from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.datasets.media import MediaSource
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner
+from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
 from strobe.models.options import LoadOptions
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.predict.worker import Interrupted, ShardWorker
-from strobe.runs.folder import Run
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store.media import MediaSource
+from strobe.store.run_folder import Run
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 
 Make = Callable[..., Dataset]
@@ -50,7 +48,7 @@ class Brightness:
         return image.reshape(-1, 3).mean(axis=0)
 
     def prepare_encoded(self, files: Any) -> Any:
-        from strobe.datasets.media import decode_image
+        from strobe.store.media import decode_image
 
         return [self.prepare(decode_image(content, name="file")) + 1000 for content in files]
 

@@ -13,17 +13,16 @@ from strobe.core.labels import Projection
 from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource, decode_image
+from strobe.engine.decode_pool import can_start_workers
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner
+from strobe.engine.worker import DecodeOptions
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
-from strobe.predict.decode_pool import can_start_workers
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource, decode_image
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.worker_specs import SpecWorker, worker_spec
 
@@ -158,7 +157,7 @@ def test_a_workflow_and_a_worker_elsewhere_read_the_mark(inputs: Dataset, tmp_pa
     assert "the model has no prepare_input(image); add one" in fared[1].error
     assert "\n" not in fared[1].error
     worker = SpecWorker(worker_spec(inputs, {"a": good}, options.load, merge="max", engine=EngineOptions(shard_size=8)))
-    from strobe.predict.work import Shard
+    from strobe.engine.forward import Shard
 
     rows = np.arange(len(inputs.frames))
     _, answers = worker(Shard(rows=rows, needed={"a": rows})).parts["a"]

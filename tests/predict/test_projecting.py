@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from strobe.core.labels import LabelSpace, confidence_of
 from strobe.core.projections import projection_between
 from strobe.core.records import Detections
-from strobe.predict.forward import own_best, project_detections
+from strobe.engine.forward import own_best, project_detections
 
 
 def test_boxes_of_unmapped_classes_keep_their_own_below_zero() -> None:

@@ -16,7 +16,6 @@ from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
-from strobe.datasets import folder
 from strobe.report import figures_people, story_people
 from strobe.report.drawing import FigureContent, FigureSpec
 from strobe.report.explain import explained, glossary
@@ -26,6 +25,7 @@ from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import measured
+from strobe.store import dataset_folder as folder
 from strobe.workflows.report import report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 

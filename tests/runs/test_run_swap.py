@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from strobe.core.files import write_json
-from strobe.runs.folder import Run
+from strobe.store.run_folder import Run
 
 KILLED = """
 from strobe.core.files import write_json
-from strobe.runs.folder import Run
+from strobe.store.run_folder import Run
 
 def put(folder, word):
     for name in ("results.json", "tables/scores.json"):

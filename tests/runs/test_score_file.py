@@ -10,8 +10,8 @@ import pytest
 from strobe.core import digests
 from strobe.core.answers import ClassAnswers
 from strobe.core.errors import CannotWrite
-from strobe.runs import score_file
-from strobe.runs.score_file import ScoreFile, scores_of
+from strobe.store import answer_tables as score_file
+from strobe.store.answer_tables import ScoreFile, scores_of
 
 
 def test_any_rows_come_back_and_what_was_not_written_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:

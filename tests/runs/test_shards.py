@@ -20,9 +20,16 @@ from strobe.core.files import read_json
 from strobe.core.records import Detections
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.runs.folder import Run
-from strobe.runs.frames import FrameNames, keep_frames
-from strobe.runs.shards import KEY_FACTS, ModelShards, plain_name, prediction_key, shard_models
+from strobe.store.run_folder import Run
+from strobe.store.shards import (
+    KEY_FACTS,
+    FrameNames,
+    ModelShards,
+    keep_frames,
+    plain_name,
+    prediction_key,
+    shard_models,
+)
 
 NAME = "timm:some/model"
 DATASET = strobe.example_dataset(n_videos=2, k=2)  # ten frames

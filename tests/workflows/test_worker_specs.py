@@ -21,14 +21,13 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.datasets import folder
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Shard, ShardResult
+from strobe.engine.worker import DecodeOptions
 from strobe.models.options import LoadOptions
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.work import Shard, ShardResult
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.sources import frame_source
+from strobe.store import dataset_folder as folder
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
+from strobe.store.sources import frame_source
 from strobe.workflows.worker_specs import SpecWorker, load_runner, worker_spec
 
 MODELS = """

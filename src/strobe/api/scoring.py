@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strobe.analyses.detection import DetectionOptions
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
-    from strobe.workflows.bring import FileOptions
+    from strobe.formats.bring import FileOptions
     from strobe.workflows.score import ScoredRun
 
 __all__ = ["compare", "load_predictions", "report", "results", "score"]
@@ -354,7 +354,7 @@ def load_predictions(
 def _files(
     kind: Kind, merge: str, *, allow_missing: bool = False, ignore_extra: bool = False, empty_frames: bool = False
 ) -> "FileOptions":
-    from strobe.workflows.bring import FileOptions
+    from strobe.formats.bring import FileOptions
 
     return FileOptions(
         kind=kind, merge=merge, allow_missing=allow_missing, ignore_extra=ignore_extra,
@@ -374,7 +374,7 @@ def _scored(
     """Score the models with the command line's workflow. The dataset in memory also serves as its own candidates."""
     from strobe.analyses.detection import DetectionOptions
     from strobe.core.ports import Silent
-    from strobe.workflows.opening import Opened
+    from strobe.store.opening import Opened
     from strobe.workflows.score import ScoreRunOptions, check_request, score_models
 
     place = Opened(path=dataset.root or Path(), candidates=dataset, dataset=dataset)

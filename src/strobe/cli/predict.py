@@ -41,7 +41,7 @@ def command(
     quiet: bool,
 ) -> None:
     """Run models over every frame of DATASET's sets. Running the same command again does only the missing work."""
-    from strobe.workflows.opening import Opened
+    from strobe.store.opening import Opened
     from strobe.workflows.predict import predict
 
     outcomes = predict(

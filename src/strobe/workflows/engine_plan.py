@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, SendableSource
 from strobe.core.tasks import Task
-from strobe.predict.decode_pool import can_start_workers
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions
+from strobe.engine.decode_pool import can_start_workers
+from strobe.engine.engine import EngineOptions
+from strobe.engine.worker import DecodeOptions
 
 if TYPE_CHECKING:
     from strobe.workflows.predict import PredictOptions

@@ -20,9 +20,9 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
-from strobe.predict.engine import WorkerSpec
-from strobe.predict.work import Shard, ShardResult
-from strobe.runs.wire import answers_of, table_of
+from strobe.engine.engine import WorkerSpec
+from strobe.engine.forward import Shard, ShardResult
+from strobe.store.answer_tables import answers_of, table_of
 from strobe.workflows.ray_pool import RayPool
 from strobe.workflows.worker_specs import DescribedModel, ModelDescriber, SpecWorker
 

@@ -28,9 +28,9 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
         return source
     if type(source) is not VideoSource:
         return source
-    from strobe.predict.device_engine import NvidiaEngine
-    from strobe.predict.device_frames import has_programs
-    from strobe.predict.device_video import VideosOnDevice
+    from strobe.engine.device_engine import NvidiaEngine
+    from strobe.engine.device_frames import has_programs
+    from strobe.engine.device_video import VideosOnDevice
 
     try:
         engine = NvidiaEngine(device)

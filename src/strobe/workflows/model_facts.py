@@ -5,7 +5,7 @@ from pathlib import Path
 
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import reading
-from strobe.runs.folder import Run
+from strobe.store.run_folder import Run
 
 __all__ = ["Types", "known_types", "read_types"]
 

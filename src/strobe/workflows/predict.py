@@ -19,24 +19,23 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable, with
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.datasets.read_detections import Absent
+from strobe.engine.crops import Crops
+from strobe.engine.engine import EngineOptions, ModelOutcome, WorkerSpec, run_models
+from strobe.engine.forward import Runner
+from strobe.formats.bring import FileOptions, bring
+from strobe.formats.read_detections import Absent
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView, CropView
-from strobe.predict.crops import Crops
-from strobe.predict.engine import EngineOptions, ModelOutcome, WorkerSpec, run_models
-from strobe.predict.forward import Runner
-from strobe.runs.brought import brought_files
-from strobe.runs.folder import Run
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import ModelShards
-from strobe.workflows.bring import FileOptions, bring
+from strobe.store.brought import brought_files
+from strobe.store.opening import kept
+from strobe.store.run_folder import Run
+from strobe.store.shards import FrameNames, ModelShards
+from strobe.store.sources import frame_source
 from strobe.workflows.engine_plan import decode_processes, engine_options
 from strobe.workflows.engines import ExecutorOptions, RemoteCluster, away
 from strobe.workflows.gpu_sources import frames_on_gpu, say_decoded
-from strobe.workflows.opening import kept
-from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import EarlyStopping, check_stopping
 from strobe.workflows.stores import checked_spec, preprocessing_line, store_of
 from strobe.workflows.views import Detectors, crops_of, derive, write_outside

@@ -23,17 +23,17 @@ from strobe.core.files import write_json
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
-from strobe.datasets import folder as dataset_folder
+from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
 from strobe.report.tables import write_tables
 from strobe.report.tables_sets import write_sets
-from strobe.runs.brought import brought_files
-from strobe.runs.folder import Incomplete, Run, Subset
-from strobe.workflows.bring import FileOptions, bring
+from strobe.store import dataset_folder as dataset_folder
+from strobe.store.brought import brought_files
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Incomplete, Run, Subset
 from strobe.workflows.model_facts import Types, known_types, read_types
-from strobe.workflows.opening import Opened
 
 __all__ = [
     "InMemoryModel",

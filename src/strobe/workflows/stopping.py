@@ -15,10 +15,10 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Progress
 from strobe.core.tasks import Task
-from strobe.predict.engine import ModelOutcome
-from strobe.predict.forward import Runner
-from strobe.runs.folder import Run
-from strobe.runs.shards import ModelShards
+from strobe.engine.engine import ModelOutcome
+from strobe.engine.forward import Runner
+from strobe.store.run_folder import Run
+from strobe.store.shards import ModelShards
 
 __all__ = ["EarlyStopping", "check_stopping"]
 

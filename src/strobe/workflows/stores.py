@@ -8,14 +8,13 @@ from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
+from strobe.engine.crops import Crops
+from strobe.engine.forward import Runner
 from strobe.models.device_decode import DECODED
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
-from strobe.predict.crops import Crops
-from strobe.predict.forward import Runner
-from strobe.runs.folder import Run
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import ModelShards, facts_of, shard_models
+from strobe.store.run_folder import Run
+from strobe.store.shards import FrameNames, ModelShards, facts_of, shard_models
 
 __all__ = ["checked_spec", "preprocessing_line", "store_of"]
 

@@ -19,9 +19,9 @@ from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.locks import writes
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
 from strobe.vary.changing import ChangeableGenerator, drawn_latents, eight_bits, granularities, places_of, scales
 from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, generated_dataset
 from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, search_changes

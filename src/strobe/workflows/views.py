@@ -18,14 +18,13 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Progress
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
+from strobe.engine.crops import Crops
+from strobe.engine.engine import ModelOutcome
 from strobe.models.requested import RequestedModel
 from strobe.models.views import BoxesView, CropView, View
-from strobe.predict.crops import Crops
-from strobe.predict.engine import ModelOutcome
-from strobe.runs.brought import brought_files
-from strobe.runs.folder import Run, StoredModel
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
+from strobe.store.brought import brought_files
+from strobe.store.run_folder import Run, StoredModel
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards, prediction_key, shard_models
 
 __all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
 

@@ -14,16 +14,15 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, Image, Preparation
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
-from strobe.datasets import folder
+from strobe.engine.crops import Crops
+from strobe.engine.engine import EngineOptions, WorkerSpec
+from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.worker import ShardWorker
 from strobe.models.cores import device_kind, quick_source, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model, sendable
-from strobe.predict.crops import Crops
-from strobe.predict.engine import EngineOptions, WorkerSpec
-from strobe.predict.forward import Runner
-from strobe.predict.work import Shard, ShardResult
-from strobe.predict.worker import ShardWorker
-from strobe.workflows.sources import frame_source
+from strobe.store import dataset_folder as folder
+from strobe.store.sources import frame_source
 
 __all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
 

@@ -11,7 +11,7 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_contrasts import ByVariant
 from strobe.core.answers import Answers, ClassAnswers
-from strobe.datasets.ladder_table import read_ladder
+from strobe.formats.ladder_table import read_ladder
 from strobe.report import figures_classes, figures_detection, figures_trend, figures_variants, story_variants
 from strobe.report.drawing import FigureSpec
 from strobe.report.explain import variant_explanation, variant_terms

@@ -1,0 +1,209 @@
+"""Executors on this machine. A distributed executor only needs the same `map` method."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import State
+from strobe.core.errors import expect
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.records import ModelSpec
+from strobe.engine.crops import Crops
+from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class LocalExecutor:
+    """Runs shards in this process, one after another in the calling thread, or a few at once in threads.
+
+    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep the
+    GPU busy while a shard ends.
+
+    >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
+    [0, 1, 4, 9]
+    """
+
+    def __init__(self, *, in_flight: int = 1) -> None:
+        expect(in_flight >= 1, "in_flight", ">= 1", in_flight)
+        self._in_flight = in_flight
+
+    def map(self, function: Callable[[_Item], _Result], shards: Iterable[_Item]) -> Iterator[_Result]:
+        """Yield results as they finish. A shard is taken from the iterable only when it can start."""
+        if self._in_flight == 1:
+            for shard in shards:
+                yield function(shard)
+            return
+        pool = ThreadPoolExecutor(self._in_flight, thread_name_prefix="shard")
+        running: deque[Future[_Result]] = deque()
+        try:
+            for shard in shards:
+                running.append(pool.submit(function, shard))
+                if len(running) >= self._in_flight:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """The number of frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
+
+    shard_size: int = 512
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    retry_errors: bool = False
+    in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSpec:
+    """A worker's definition as plain data: any process that can read the dataset's folder builds the same worker.
+
+    It describes the dataset (its folder, the digest of the requested frames, the classes of the answers), the models,
+    and how they are run.
+
+    `models` are specs by name. `load` has the load options of all models, including the device. `own` has, by model
+    name, the options that differ. `cores` is the number of threads that the models share; None means all cores. `crops`
+    defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a class with the
+    dataset. `specs` are the models' specs from their first load, which must match when they are loaded again. The
+    definition can be pickled, and has no reference to the object that runs it.
+    """
+
+    dataset: Path
+    frames_digest: str
+    label_space: LabelSpace
+    models: Mapping[str, str]
+    load: Mapping[str, Any]
+    merge: str
+    engine: EngineOptions
+    cores: int | None = None
+    crops: Crops | None = None
+    any_classes: frozenset[str] = frozenset()
+    specs: Mapping[str, ModelSpec] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(len(self.models) > 0, "worker spec", "at least one model", 0)
+        expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
+
+
+class RemoteWorkers(Protocol):
+    """Other processes that run shards."""
+
+    def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
+        """Yield the result of each shard, in any order. `tick` is called as frames finish."""
+
+
+@dataclass(slots=True)
+class ModelOutcome:
+    """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
+
+    `first_problem` is the error of the first frame that was unreadable this time.
+    """
+
+    n_new: int = 0
+    n_kept: int = 0
+    n_unreadable: int = 0
+    first_problem: str | None = None
+    forward_s: float = 0.0
+    wall_s: float = 0.0
+    error: str | None = None
+
+
+def run_models(
+    runners: Sequence[Runner],
+    stores: Mapping[str, AnswerStore],
+    source: FrameSource,
+    *,
+    frame_names: Sequence[str],
+    rows: NDArray[Any],
+    options: EngineOptions,
+    progress: Progress,
+    as_input: Collection[int] = (),
+    elsewhere: RemoteWorkers | None = None,
+) -> dict[str, ModelOutcome]:
+    """Predict the rows that are not in a model's store yet. Frames are read once for all models.
+
+    Rows in `as_input` are already model inputs, and are neither resized nor cropped.
+
+    If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept.
+    Work done `elsewhere` is kept only as complete shards.
+    """
+    requested = np.zeros(len(frame_names), dtype=bool)
+    requested[rows] = True
+    stored = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
+    missing = {name: requested & ~mask for name, (mask, _) in stored.items()}
+    outcomes = {
+        name: ModelOutcome(n_kept=int((requested & mask).sum()), n_unreadable=n_errors)
+        for name, (mask, n_errors) in stored.items()
+    }
+    total = int(sum(mask.sum() for mask in missing.values()))
+    if not total:
+        return outcomes
+    begin = time.perf_counter()
+    names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
+    with progress.task(f"predict {names}", total) as tick:
+        worker = None
+        shards = _shards(missing, np.flatnonzero(requested), options.shard_size, outcomes)
+        if elsewhere is not None:
+            results = elsewhere.results(shards, tick)
+        else:
+            worker = ShardWorker(
+                runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
+            )
+            results = LocalExecutor(in_flight=options.in_flight).map(worker, shards)
+        try:
+            for result in results:
+                _keep(result, stores, outcomes)
+        except Interrupted as interrupted:
+            _keep(interrupted.done, stores, outcomes)
+            raise KeyboardInterrupt from interrupted
+        finally:
+            if worker is not None:
+                worker.close()
+    for outcome in outcomes.values():
+        outcome.wall_s = time.perf_counter() - begin
+    return outcomes
+
+
+def _shards(
+    missing: dict[str, NDArray[np.bool_]], rows: NDArray[Any], size: int, outcomes: dict[str, ModelOutcome]
+) -> Iterator[Shard]:
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        needed = {
+            name: part[mask[part]]
+            for name, mask in missing.items()
+            if outcomes[name].error is None and mask[part].any()
+        }
+        if needed:
+            yield Shard(rows=part, needed=needed)
+
+
+def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, ModelOutcome]) -> None:
+    for name, (rows, answers) in result.parts.items():
+        stores[name].write(rows, answers, device=result.made_on.get(name, ""))
+        outcomes[name].n_new += len(rows)
+        unreadable = np.flatnonzero(answers.state == State.UNREADABLE).tolist()
+        outcomes[name].n_unreadable += len(unreadable)
+        if unreadable and outcomes[name].first_problem is None:
+            outcomes[name].first_problem = answers.reasons[unreadable[0]]
+    for name, seconds in result.forward_s.items():
+        outcomes[name].forward_s += seconds
+    for name, failure in result.failures.items():
+        outcomes[name].error = outcomes[name].error or failure
