@@ -1,4 +1,4 @@
-"""Executors on this machine. A distributed executor only needs the same `map` method."""
+"""The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival."""
 
 import time
 from collections import deque

@@ -1,4 +1,4 @@
-"""A model's forward over one batch, and the merged outputs of a shard: scores or boxes in the dataset's classes."""
+"""Shards of work, a model's forward over one batch, and the answers of a shard in the dataset's classes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

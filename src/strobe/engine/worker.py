@@ -1,4 +1,10 @@
-"""Decode frames ahead of the models, in threads or in processes. For each process, a thread waits for the results."""
+"""The stateless function that the engine maps over shards: read frames, run models, return predictions.
+
+Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device,
+the device decodes a fixed share of its batches, and the decoder decodes the rest. The two work in parallel, and each
+frame always takes the same path. A few threads each read the files of one batch and let the device decode them. They
+pass the results to the threads that run the model, one per lane. All shards share these threads.
+"""
 
 import threading
 from collections import deque

@@ -1,4 +1,7 @@
-"""Scores that do not fit in memory, in a temporary file that is read a few rows at a time."""
+"""Answers as Arrow columns: the format of shards, of stored external files and of messages between processes.
+
+Scores that do not fit in memory are in a temporary file, which is read a few rows at a time.
+"""
 
 import hashlib
 import os

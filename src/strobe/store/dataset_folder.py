@@ -1,7 +1,8 @@
-"""Read a folder that was checked when it was written: columns on demand, frames by number.
+"""Read and write the dataset folder. Reading checks every rule and reports file and row, and writing is atomic.
 
-For such a folder, dataset.json has digests of the checked content (`checked`) in addition to the SHA-256 of every
-table. If all digests match, nothing is checked or computed again, and the texts of the frames need not be in memory.
+A folder that was checked when it was written has digests of the checked content (`checked`) in dataset.json, and the
+SHA-256 of every table. If all digests match, nothing is checked or computed again: columns are read on demand, frames
+are found by number, and the texts of the frames need not be in memory.
 """
 
 import hashlib

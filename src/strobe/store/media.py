@@ -1,4 +1,7 @@
-"""Decode PNG frames with FFmpeg in half the time that Pillow takes, if their pixels can be verified (ADR 20)."""
+"""Decode stored frames to upright RGB in any supported format, with a one-line error for unreadable files.
+
+FFmpeg decodes PNG frames in half the time that Pillow takes, if their pixels can be verified (ADR 20).
+"""
 
 import copy
 import hashlib

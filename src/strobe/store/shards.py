@@ -1,8 +1,16 @@
-"""The frames of a run's answers: the dataset's current frames, and its frames when the answers were made.
+"""Answers of models run by strobe: append-only Parquet shards per model, with each frame exactly once.
 
-    frames/<digest>.parquet     id and pixels of every frame of the dataset as it was with that frames_digest
+    frames/<digest>.parquet                      id and pixels of every frame of the dataset with that frames_digest
+    predictions/<model>/model.json               the facts that predictions depend on, and their key
+    predictions/<model>/model-<key>.json         the same for an earlier checkpoint of this name
+    predictions/<model>/<key>-<first>-<last>.<digest>.parquet
 
-A run therefore stays valid if its dataset grows or frames are replaced. Only answers to unchanged frames are used.
+The key is a digest of everything that can change a prediction, including the dataset's frames. Shards with another key
+stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used: a run stays valid
+if its dataset grows or frames are replaced.
+
+The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
+when their model is next run. model.json includes a digest of its own content.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Parquet tables with a declared schema, read into numpy columns. Each broken rule gives one error line."""
+"""Parquet tables with a declared schema: read into numpy columns, with one error line per broken rule, and written."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
