@@ -50,7 +50,7 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bg-gap": (("same",), ("other",)),
     "fit": (("usual",), (ANCHOR,)),
 }
-"""The rungs a and b whose difference a − b isolates an effect; of several rungs, the first in the ladder is used."""
+"""The rungs a and b whose difference a − b isolates an effect; of several, the first that the ladder has is used."""
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
@@ -128,7 +128,7 @@ class LadderScorer:
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
-        """Return the first of these rungs in the ladder; a crop is taken at its smallest context."""
+        """Return the first of these rungs that the ladder has; a crop is taken at its smallest context."""
         places = {one.rung: place for place, one in reversed(list(enumerate(self.rungs)))}
         return next((places[name] for name in names if name in places), None)
 

@@ -33,8 +33,8 @@ def preserved_sets(dataset: Dataset) -> Preserved:
     """Return the sets whose members people still name as the anchor's class: the "preserved items".
 
     A set is asked about if somebody named one of its members. The set is kept if, for each of these members, more than
-    half of the answers give a class of the anchor ("none of these", "cannot tell" and "too late" give none). Controls
-    and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
+    half of the answers give a class of the anchor. "None of these", "cannot tell" and "too late" give no class.
+    Controls and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
     """
     return preserved_by(NamingTable.of(dataset))
 

@@ -240,7 +240,7 @@ class _Sensor:
     def _noise(self, light: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
         """Return shot noise, whose variance grows with light, plus a little read noise everywhere."""
         grey = float(_LINEAR[118])
-        # The option is in 8-bit levels. Convert it to light by the light of one level at mid-grey.
+        # The option is in 8-bit levels. It is converted to light by the slope of sRGB at mid-grey.
         at_grey = self._camera.noise * self._camera.strength * float(_LINEAR[119] - _LINEAR[117]) / 2
         variance = at_grey**2 * (0.9 * np.clip(light, 0, 1) / grey + 0.1)
         return np.asarray(np.sqrt(variance) * rng.standard_normal(light.shape, dtype=np.float32), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Read frames by position in presentation order. Only the needed segment is decoded, and the frames are exact.
+"""Read frames by position in presentation order. Only the needed segment is decoded, and the pixels are exact.
 
 The result of every seek is verified. Decoding starts at the last key packet at or before the first wanted frame, and
 every decoded frame must be the next frame of the index. Otherwise decoding restarts one key packet earlier, and as a

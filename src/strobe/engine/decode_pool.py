@@ -37,7 +37,10 @@ from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
 __all__ = ["DecodePool", "can_start_workers", "work"]
 
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.engine.decode_pool import work; work(*sys.argv[1:4])"
-"""The worker's code. Its import path is ours, so modules in the working directory cannot replace strobe's."""
+"""The worker's code.
+
+It uses this process's import path, so modules in the working directory cannot replace strobe's.
+"""
 
 _LENT = 4
 """The number of finished tasks that may wait for a model while the worker works on the next."""
@@ -69,7 +72,7 @@ def can_start_workers() -> bool:
 
 
 class DecodePool:
-    """Up to `processes` workers, each started when it is first needed. As many threads use the pool."""
+    """Up to `processes` workers, each started when it is first needed. The same number of threads use the pool."""
 
     def __init__(self, source: SendableSource, plans: Mapping[str, Preparation], *, processes: int, chunk: int) -> None:
         self._source, self._chunk = source, chunk

@@ -12,9 +12,9 @@ from strobe.core.errors import StrobeError
 __all__ = ["ClipPart", "CompressedPacket", "EncodedClip", "NotForTheEngines"]
 
 _AT_ONCE = {"H264": 32, "HEVC": 32}
-"""Packets sent to the engine in one call, by codec, because each call takes the interpreter's lock.
+"""The number of packets per call to the engine, for codecs in which packet borders stay visible.
 
-Other codecs: one.
+Fewer calls are better, because each call takes the interpreter's lock.
 """
 
 

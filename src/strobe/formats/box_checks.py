@@ -35,9 +35,9 @@ def check_boxes(
     """Return the boxes as xyxy (N, 4), and notes about them.
 
     NaN, infinity and negative sizes are refused. Boxes that are only plausible in another format, order or scale are
-    refused too, unless the caller gives both format and unit. Image sizes, or the dataset's own boxes, show which
-    format fits. As in pycocotools, boxes without area and boxes outside the image are kept. They can only be false
-    positives.
+    refused too, unless the caller gives both format and unit. The sizes of the images, or the dataset's own boxes, show
+    which format fits. As in pycocotools, boxes without area and boxes outside the image are kept. They can only be
+    false positives.
     """
     bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
@@ -76,7 +76,7 @@ def _refuse_misread(path: Path | str, sample: BoxSample, form: str) -> None:
         raise InvalidFile(
             path,
             f"strobe reads the boxes as {form} in pixels of the image, but they match the objects only when "
-            f"{other.text}: the median overlap is then {other.fit:.2f}, and {other.taken:.2f} as read",
+            f"{other.text}: then the median overlap is {other.fit:.2f} instead of {other.taken:.2f}",
             hint=f"write {form} in pixels of the dataset's images; if the boxes are correct, pass "
             f"--box-format {form} and --box-units pixels",
         )
@@ -192,7 +192,7 @@ def check_numbering(
             raise InvalidFile(
                 path,
                 f"class numbers look like {' or '.join(text for text, _ in fitting)}: read that way, {best:.0%} of "
-                f"the boxes that match an object have its class, but {order_found.right:.0%} as {taken}",
+                f"the boxes that match an object have its class, instead of {order_found.right:.0%} as {taken}",
                 hint=fitting[0][1] if len(fitting) == 1 else "give categories with id and name",
             )
     if order_found.is_other or (numbers and order_found.is_none):

@@ -43,7 +43,7 @@ def checked_generator(generator: Any) -> LayeredGenerator:
                 raise ModelFailed(
                     f"{name}: {where} returned shape {shape}, expected {expected}, or one channel if grey"
                 )
-            where = "the way back"
+            where = "the backward pass"
             (slope,) = torch.autograd.grad(activation.sum(), start)
     except ModelFailed:
         raise

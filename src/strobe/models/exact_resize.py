@@ -2,8 +2,8 @@
 
 Pillow resizes 8-bit images in integer arithmetic, horizontally and then vertically. Its weights have 22 fractional
 bits, and each sum is rounded. A 64-bit float holds those sums exactly, so a matrix product gives the same sums in any
-order of addition. Before the device is used for a frame size, a noise image of that size is resized on both devices and
-compared.
+order of addition. Before the device is used for a frame size, a noise image of that size is resized on the CPU and on
+the device, and the results are compared.
 """
 
 from collections.abc import Callable, Sequence

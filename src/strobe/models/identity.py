@@ -1,10 +1,10 @@
 """Fingerprint a live object: compute a digest of everything that can affect its answers, or raise an error.
 
 Answers are cached under such digests. Two models with different answers must never share a digest. If two equal models
-have different digests, their answers are only computed twice. Weights and arrays count by value. Functions count by
-their compiled code, their closure and the globals that they use. Classes of installed packages count by the package's
-version. Other objects count by their class and attributes. Anything else (an open file, a generator, a C object) raises
-`CannotFingerprint`.
+have different digests, the only cost is that their answers are computed twice. Weights and arrays count by value.
+Functions count by their compiled code, their closure and the globals that they use. Classes of installed packages count
+by the package's version. Other objects count by their class and attributes. Anything else (an open file, a generator, a
+C object) raises `CannotFingerprint`.
 """
 
 import functools

@@ -144,12 +144,12 @@ class _OwnLoader(SourceFileLoader):
 
 
 class _OwnFinder:
-    """Finds the modules inside a plugin's package."""
+    """Import finder for the modules inside a plugin's package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module's spec with our loader. None if it belongs to no plugin."""
+        """Return the module's spec with strobe's loader; None if the module belongs to no plugin."""
         if not fullname.startswith(MODULE) or fullname.partition(".")[0] not in _OWNERS:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

@@ -30,11 +30,11 @@ class Provider:
     that it accepts. `model_settings`: it reads the file of `--model-settings`. `is_file`: the name may be a file or a
     folder. `address`: the part after @ may be an address. `runs_code`: loading a model runs a file's code. `downloads`:
     weights may come from the network. `gradients`: its classifiers have gradients. `standard`: its models were trained
-    on ILSVRC-2012 alone, for the trend.
+    on ILSVRC-2012 alone, so they count for the trend.
 
     `trains`: the weights can be trained and written to a file. `backbone` returns the name, the features and the
     tensors with a head, for a network whose head strobe cannot find. `detector` names the function that starts the
-    training of a detector. `sent` returns name and options for another process, if paths are not enough.
+    training of a detector. `sent` returns the name and options for another process, if absolute paths are not enough.
     """
 
     load: Callable[[ModelName, LoadOptions], Any]

@@ -71,7 +71,7 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
 
 
 def _written(edges: dict[str, float]) -> dict[str, str]:
-    """Return every edge, with so many decimals that any two edges differ by at least five units in the last decimal
+    """Return every edge, with enough decimals that any two edges differ by at least five units in the last decimal
     place.
     """
     values = sorted(set(edges.values()))

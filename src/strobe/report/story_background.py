@@ -142,8 +142,8 @@ class LadderView:
 
         It compares backgrounds of two classes or, if that is not possible, images with and without a background.
 
-        The first contrast needs another image of the same class as the source of a background. If few images have one,
-        the second contrast is used.
+        The first contrast needs a background from another image of the same class. If few images have such a
+        background, the second contrast is used.
         """
         if 2 * self.n("bg-gap") < self.n("background"):
             return "background"

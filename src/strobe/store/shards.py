@@ -138,7 +138,10 @@ KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode"
 """The facts, other than the frames, that predictions depend on."""
 
 _CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
-"""Facts that identify a model, with their names in messages. If one changes, it is another model of the same name."""
+"""Facts that identify a model, with their names in messages.
+
+If one changes, it is a different model with the same name.
+"""
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16

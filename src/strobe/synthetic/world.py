@@ -51,7 +51,7 @@ class WorldOptions:
     def __post_init__(self) -> None:
         expect(32 <= self.size <= 1024, "--size", "32 to 1024", self.size)
         # The message names --k, because the command line takes k, and `frames` is 2k + 1.
-        expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, the anchor in the middle", self.frames)
+        expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, with the anchor in the middle", self.frames)
         expect(1 <= self.frames <= 2001, "--k", "0 to 1000", (self.frames - 1) // 2)
         few, many = self.objects_min, self.objects_max
         expect(1 <= few <= many <= 20, "--objects", "a number or a range within 1 to 20", f"{few}-{many}")

@@ -35,7 +35,7 @@ class Point:
 
     The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. For a
     generator, they are the shares of its samples and of held-out images that the discriminator classifies correctly.
-    `largest_loss` is, for a loss over sets, the mean of each set's largest member loss, with the network in eval mode.
+    For a loss over sets, `largest_loss` is the mean of each set's largest member loss, with the network in eval mode.
     `loss` is the minimised loss, in train mode.
     """
 

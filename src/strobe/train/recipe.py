@@ -27,7 +27,7 @@ class Recipe:
 
     - `average`: the mean over the batch
     - `worst`: the worst member of each set within `k` (0: all members)
-    - `mixed`: average and worst; the worst's weight grows to `worst_weight` over the first `ramp` of training
+    - `mixed`: average and worst. The weight of worst grows to `worst_weight` over the first `ramp` of training
     - `consistency`: the worst member, plus the divergence of its answer from a random member's, times `worst_weight`
 
     `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. If `eps` (a
@@ -37,9 +37,10 @@ class Recipe:
     weight `naming`.
 
     `crop` is the maximum shift of the window, as a share of the side. `warm_up` is a share of all steps. `ema` is the
-    decay of the weight average (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss
-    fell by less than a thousandth, `steps` at one half and at three quarters. `steps`, if not 0, takes precedence over
-    `epochs`. `clips` and `test_clips` are for a detector without a dataset.
+    decay of the weight average (0: none). The schedule `plateau` divides the learning rate by ten after `patience`
+    epochs whose training loss fell by less than a thousandth. The schedule `steps` divides it by ten at one half and at
+    three quarters of training. The key `steps`, if not 0, takes precedence over `epochs`. `clips` and `test_clips` are
+    for a detector without a dataset.
     """
 
     name: str
@@ -133,7 +134,7 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine a result as plain JSON: all but name and description.
 
-        Keys added in later versions are left out at their defaults, so that older trainings can resume.
+        Keys added in later versions are omitted while they have their defaults, so that older trainings can resume.
         """
         told = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
         return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}

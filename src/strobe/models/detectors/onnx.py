@@ -31,7 +31,7 @@ from strobe.models.options import LoadOptions, ModelName, file_of
 __all__ = ["OnnxDetector", "is_detector", "load"]
 
 _CORNER = 2.0
-"""If all boxes end this many pixels from the corner, they are normalised boxes (0–1)."""
+"""If all boxes end within this many pixels of the corner, they are normalised boxes (0–1)."""
 
 
 class OnnxDetector:

@@ -120,7 +120,7 @@ def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
 def decode(
     layout: str, outputs: Arrays, image: int, *, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
 ) -> Candidates:
-    """Return one image's boxes in input pixels, if their score is at least `least`."""
+    """Return one image's boxes with a score of at least `least`, in input pixels."""
     found = _decoded(layout, outputs, image, size_hw, box_order, least)
     if box_units == "pixels":
         return found

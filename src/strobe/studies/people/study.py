@@ -61,7 +61,7 @@ class PeopleStudy(Study):
             return None
         return Chapter(
             name="people",
-            title="PeopleStudy",
+            title="People",
             template="people.html.j2",
             content={"people": people, "boxes": boxes},
             terms=() if people is None else people.words,

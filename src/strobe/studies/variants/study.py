@@ -113,7 +113,7 @@ class VariantsStudy(Study):
             "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in story_variants.contrasts(view)],
             "sided": partial(story_variants.sided, view),
         }
-        return Chapter(name="variants", title="VariantsStudy", template="variants.html.j2", content=content)
+        return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)
 
 
 class VariantScores(Collector):
