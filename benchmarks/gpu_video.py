@@ -39,14 +39,13 @@ from strobe.core.errors import StrobeError
 from strobe.core.packed import packed
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
+from strobe.engine.decode_plan import decode_processes, engine_options, frames_on_gpu
 from strobe.engine.device_engine import NvidiaEngine, SessionPool
 from strobe.engine.device_frames import new_stream, wait_for
 from strobe.engine.device_video import VideosOnDevice
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.store.media import MediaSource
-from strobe.workflows.engine_plan import decode_processes, engine_options
-from strobe.workflows.gpu_sources import frames_on_gpu
 from strobe.workflows.predict import PredictOptions
 
 PARTS = ("hard", "bare", "reference", "packed", "full-hd", "windows")

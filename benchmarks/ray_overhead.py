@@ -22,9 +22,9 @@ from predict_overhead import make_frames
 from strobe.core.dataset import Dataset
 from strobe.core.late import require
 from strobe.core.ports import Silent
+from strobe.engine.ray_cluster import ExecutorOptions
 from strobe.models.cores import cores
 from strobe.store import dataset_folder as folder
-from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.predict import PredictOptions, predict
 
 FEW = 64

@@ -14,9 +14,9 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
+from strobe.engine.ray_cluster import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
-from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
 
 MARKS = [

@@ -16,11 +16,12 @@ from strobe.core.crops import cut_of, fitted
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Classifier, SendableSource, Silent
-from strobe.engine.crops import Crops
 from strobe.engine.decode_pool import DecodePool
 from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Shard
+from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.detectors.torch_detector import TorchDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -33,7 +34,6 @@ from strobe.workflows.evaluate import evaluate
 from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.worker_specs import SpecWorker, worker_spec
 
 OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=5)
 

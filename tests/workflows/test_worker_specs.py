@@ -24,11 +24,11 @@ from strobe.core.tasks import Task
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Shard, ShardResult
 from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker_specs import SpecWorker, load_runner, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 from strobe.store.sources import frame_source
-from strobe.workflows.worker_specs import SpecWorker, load_runner, worker_spec
 
 MODELS = """
 import numpy as np
@@ -103,7 +103,7 @@ def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
 
 CHILD = """
 import pickle, sys
-from strobe.workflows.worker_specs import SpecWorker
+from strobe.engine.worker_specs import SpecWorker
 recipe, shards = pickle.load(sys.stdin.buffer)
 worker = SpecWorker(recipe)
 found = [worker(shard) for shard in shards]

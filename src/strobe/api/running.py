@@ -60,8 +60,8 @@ class Running:
 
     def options(self) -> "PredictOptions":
         """Return the options as the record that the workflows take."""
+        from strobe.engine.ray_cluster import ExecutorOptions
         from strobe.models.options import LoadOptions
-        from strobe.workflows.engines import ExecutorOptions
         from strobe.workflows.predict import PredictOptions
 
         engine = ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)

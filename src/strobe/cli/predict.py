@@ -11,7 +11,7 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.workflows.engines import ExecutorOptions
+    from strobe.engine.ray_cluster import ExecutorOptions
     from strobe.workflows.predict import PredictOptions
 
 __all__ = ["command"]

@@ -103,7 +103,7 @@ loading_options = options(
 
 
 def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
-    from strobe.workflows.engines import ExecutorOptions
+    from strobe.engine.ray_cluster import ExecutorOptions
 
     return ExecutorOptions.of(engine, actors=actors, cores=actor_cores, gpus=actor_gpus)
 

@@ -16,8 +16,8 @@ from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import AnswerStore, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.engine.crops import Crops
 from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
 
 _Item = TypeVar("_Item")

@@ -19,9 +19,14 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable, with
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.engine.crops import Crops
+from strobe.engine.decode_plan import decode_processes, engine_options, frames_on_gpu, say_decoded
 from strobe.engine.engine import EngineOptions, ModelOutcome, WorkerSpec, run_models
 from strobe.engine.forward import Runner
+from strobe.engine.loading import checked_spec, preprocessing_line, store_of
+from strobe.engine.ray_cluster import ExecutorOptions, RemoteCluster, away
+from strobe.engine.stopping import EarlyStopping, check_stopping
+from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
+from strobe.engine.worker_specs import DescribedModel, inputs_of, load_runner, source_for, worker_spec
 from strobe.formats.bring import FileOptions, bring
 from strobe.formats.read_detections import Absent
 from strobe.models.cores import cores, sharing_cores
@@ -33,13 +38,6 @@ from strobe.store.opening import kept
 from strobe.store.run_folder import Run
 from strobe.store.shards import FrameNames, ModelShards
 from strobe.store.sources import frame_source
-from strobe.workflows.engine_plan import decode_processes, engine_options
-from strobe.workflows.engines import ExecutorOptions, RemoteCluster, away
-from strobe.workflows.gpu_sources import frames_on_gpu, say_decoded
-from strobe.workflows.stopping import EarlyStopping, check_stopping
-from strobe.workflows.stores import checked_spec, preprocessing_line, store_of
-from strobe.workflows.views import Detectors, crops_of, derive, write_outside
-from strobe.workflows.worker_specs import DescribedModel, inputs_of, load_runner, source_for, worker_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

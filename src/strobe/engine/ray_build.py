@@ -12,7 +12,7 @@ import pyarrow as pa
 from strobe.build.extract import ExtractJob, ExtractOutcome, done_before, land, run_job
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
-from strobe.workflows.ray_pool import RayPool
+from strobe.engine.ray_pool import RayPool
 
 __all__ = ["outcomes_away"]
 

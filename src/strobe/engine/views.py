@@ -1,24 +1,26 @@
-"""Models that use the boxes of a detector: find or run the detector, and derive classes or crops from its boxes."""
+"""Frames cropped to a box before a model sees them. The crop is a view between the frame source and the preparation."""
 
 import hashlib
+import json
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
+from strobe.core.arrays import Floats
 from strobe.core.boxed import classes_of, picked
-from strobe.core.crops import LEAST_SIDE
+from strobe.core.crops import LEAST_SIDE, cut_of, fitted
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import FrameSource, Progress
+from strobe.core.ports import FrameSource, Image, Progress, SendableSource
 from strobe.core.tables import Boxes
 from strobe.core.tasks import Task
-from strobe.engine.crops import Crops
 from strobe.engine.engine import ModelOutcome
 from strobe.models.requested import RequestedModel
 from strobe.models.views import BoxesView, CropView, View
@@ -26,7 +28,68 @@ from strobe.store.brought import brought_files
 from strobe.store.run_folder import Run, StoredModel
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards, prediction_key, shard_models
 
-__all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Crops:
+    """The crop of each frame as picklable data: its box, and how the crop is fitted to the input.
+
+    `boxes` is (F, 4) in pixels of the frame, NaN for frames that stay uncropped. All frames are marked as model inputs
+    and are never cropped again. A model resizes crops without keeping the aspect ratio, unless they are first padded to
+    a square. `said` is part of the answers' cache key.
+    """
+
+    boxes: Floats
+    context: float = 1.0
+    fit: str = "squash"
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(self.boxes.ndim == 2 and self.boxes.shape[1] == 4, "Crops.boxes", "shape (F, 4)", self.boxes.shape)
+
+    def of(self, source: FrameSource) -> FrameSource:
+        """Return the source with its frames cropped."""
+        known = np.flatnonzero(np.isfinite(self.boxes).all(axis=1)).tolist()
+        boxes = {row: tuple(self.boxes[row].tolist()) for row in known}
+        made = _SendableCropped if isinstance(source, SendableSource) else _Cropped
+        return made(source, boxes, self.context, self.fit)
+
+    def digest(self, frame_ids: Sequence[str]) -> str:
+        """Return a digest that changes if a box, its frame or the fitting changes."""
+        hasher = hashlib.sha256(json.dumps([self.context, self.fit, list(frame_ids)]).encode())
+        hasher.update(np.ascontiguousarray(self.boxes, dtype=np.float64).tobytes())
+        return hasher.hexdigest()[:16]
+
+
+class _Cropped:
+    """A FrameSource that wraps another source, crops every frame to its box, and fits the crop to a model's input."""
+
+    def __init__(self, inner: FrameSource, boxes: Mapping[int, tuple[float, ...]], context: float, fit: str) -> None:
+        self._inner, self._boxes, self._context, self._fit = inner, boxes, context, fit
+
+    def read(self, row: int) -> Image:
+        """Return the crop, or the whole frame if the frame has no box."""
+        image, box = self._inner.read(row), self._boxes.get(row)
+        if box is not None:
+            at = cut_of(box, (image.shape[1], image.shape[0]), context=self._context)
+            if at is not None:
+                image = np.ascontiguousarray(image[at[1] : at[3], at[0] : at[2]])
+        return fitted(image, self._fit)
+
+    def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (part of the protocol)
+        """Return None, because the file contains the uncropped frame."""
+        return None
+
+
+class _SendableCropped(_Cropped):
+    """Cropped frames from a source that other processes can read."""
+
+    _inner: SendableSource
+
+    def only(self, rows: Sequence[int]) -> "_SendableCropped":
+        """Return a source that contains only these rows."""
+        boxes = {row: self._boxes[row] for row in rows if row in self._boxes}
+        return _SendableCropped(self._inner.only(rows), boxes, self._context, self._fit)
+
 
 _TO_CUT = f"a box of {LEAST_SIDE} pixels or more"
 _OUTSIDE = "counts as an answer outside the classes, which is wrong"

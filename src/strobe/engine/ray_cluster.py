@@ -22,9 +22,9 @@ from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
 from strobe.engine.engine import WorkerSpec
 from strobe.engine.forward import Shard, ShardResult
+from strobe.engine.ray_pool import RayPool
+from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker
 from strobe.store.answer_tables import answers_of, table_of
-from strobe.workflows.ray_pool import RayPool
-from strobe.workflows.worker_specs import DescribedModel, ModelDescriber, SpecWorker
 
 __all__ = ["ExecutorOptions", "RemoteCluster", "away"]
 

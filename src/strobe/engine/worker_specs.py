@@ -14,9 +14,9 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, Image, Preparation
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
-from strobe.engine.crops import Crops
 from strobe.engine.engine import EngineOptions, WorkerSpec
 from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.views import Crops
 from strobe.engine.worker import ShardWorker
 from strobe.models.cores import device_kind, quick_source, sharing_cores
 from strobe.models.options import LoadOptions

@@ -8,8 +8,8 @@ from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.engine.crops import Crops
 from strobe.engine.forward import Runner
+from strobe.engine.views import Crops
 from strobe.models.device_decode import DECODED
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
