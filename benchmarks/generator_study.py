@@ -41,9 +41,9 @@ def study(name: str, args: argparse.Namespace) -> None:
     """Search, score and write the results of one dataset."""
     from strobe.analyses.plan import ScoreOptions
     from strobe.core.codec import encode
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.workflows.evaluate import evaluate
-    from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 

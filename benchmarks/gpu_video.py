@@ -43,10 +43,10 @@ from strobe.engine.decode_plan import decode_processes, engine_options, frames_o
 from strobe.engine.device_engine import NvidiaEngine, SessionPool
 from strobe.engine.device_frames import new_stream, wait_for
 from strobe.engine.device_video import VideosOnDevice
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.store.media import MediaSource
-from strobe.workflows.predict import PredictOptions
 
 PARTS = ("hard", "bare", "reference", "packed", "full-hd", "windows")
 DEVICE = "cuda"

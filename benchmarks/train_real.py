@@ -86,10 +86,10 @@ def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> Non
 
 def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str, Any]:
     """Run the fold of one held-out dog."""
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
-    from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.train import train
     from strobe.workflows.train_job import Material, TrainOptions

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from made_decoding import gone, workers_of
 
-import strobe.workflows.predict as workflow
+import strobe.engine.prediction as workflow
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.engine.decode_pool import can_start_workers
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
 Make = Callable[..., Dataset]
@@ -57,7 +58,7 @@ def make():
 COMMAND = """
 import sys
 from dataclasses import replace
-import strobe.workflows.predict as workflow
+import strobe.engine.prediction as workflow
 from strobe.cli.main import main
 
 chosen, in_flight = workflow.engine_options, int(sys.argv[1])

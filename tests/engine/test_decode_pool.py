@@ -17,7 +17,7 @@ import pytest
 from made_decoding import workers_of
 from PIL import Image as Pillow
 
-import strobe.workflows.predict as workflow
+import strobe.engine.prediction as workflow
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.labels import Projection
@@ -27,6 +27,7 @@ from strobe.core.tasks import Task
 from strobe.engine.decode_pool import DecodePool, can_start_workers
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
+from strobe.engine.prediction import PredictOptions
 from strobe.engine.worker import DecodeOptions
 from strobe.models.detectors.boxes import PlacementPreparation
 from strobe.models.detectors.py import detector
@@ -34,7 +35,6 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.store.media import MediaSource
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
-from strobe.workflows.predict import PredictOptions
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
 Make = Callable[..., Dataset]

@@ -14,10 +14,11 @@ import pytest
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.run_folder import Run
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
 
@@ -27,7 +28,8 @@ from pathlib import Path
 from strobe.core.ports import Silent
 from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.engine.prediction import PredictOptions
+from strobe.workflows.predict import predict
 
 class Loud(Silent):
     def task(self, label, total):
@@ -183,7 +185,8 @@ from pathlib import Path
 from strobe.core.ports import Silent
 from strobe.store import dataset_folder as folder
 from strobe.models.options import LoadOptions
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.engine.prediction import PredictOptions
+from strobe.workflows.predict import predict
 
 data, out, model = sys.argv[1:]
 (run,) = predict(folder.read(Path(data)), [model], Path(out), PredictOptions(load=LoadOptions(device="cpu")), Silent())

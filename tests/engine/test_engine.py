@@ -20,12 +20,13 @@ from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
+from strobe.engine.prediction import PredictOptions
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
 from strobe.models.options import LoadOptions
 from strobe.store.media import MediaSource
 from strobe.store.run_folder import Run
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
 OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=7)

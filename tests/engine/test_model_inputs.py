@@ -16,6 +16,7 @@ from strobe.core.tasks import Task
 from strobe.engine.decode_pool import can_start_workers
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Runner
+from strobe.engine.prediction import PredictOptions
 from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.exact_resize import SentPlan
@@ -24,7 +25,7 @@ from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.store import dataset_folder as folder
 from strobe.store.media import MediaSource, decode_image
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 Make = Callable[..., Dataset]
 SAME = ImagePlan(size_hw=(32, 40), resize=48)  # the frames' own size: an ordinary frame is enlarged and cropped

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from strobe.core.errors import StrobeError
-from strobe.engine.worker_specs import load_runner
+from strobe.engine.loading import load_runner
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 

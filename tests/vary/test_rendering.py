@@ -19,6 +19,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
 from strobe.engine.decode_pool import DecodePool, can_start_workers
+from strobe.engine.prediction import PredictOptions
 from strobe.formats.export_coco import export_coco
 from strobe.formats.export_fiftyone import export_fiftyone
 from strobe.formats.export_huggingface import write_frames
@@ -31,7 +32,7 @@ from strobe.store.run_folder import Run
 from strobe.store.sources import frame_source
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 CLASSES = LabelSpace.of_names("colours", ["red", "green"])
 DONE = [("brightness", 2), ("fog", 5), ("jpeg_compression", 4), ("impulse_noise", 3)]

@@ -20,8 +20,8 @@ from strobe.build.extract import ExtractJob
 from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.engine.executors import ExecutorOptions, away
 from strobe.engine.ray_build import outcomes_away
-from strobe.engine.ray_cluster import ExecutorOptions, away
 from strobe.engine.ray_pool import RayPool
 from strobe.models.options import LoadOptions
 from strobe.workflows.build import BuildOptions, build
@@ -208,7 +208,7 @@ from pathlib import Path
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.engine.ray_build import outcomes_away
-from strobe.engine.ray_cluster import ExecutorOptions, away
+from strobe.engine.executors import ExecutorOptions, away
 
 class Said(Silent):
     def note(self, text):

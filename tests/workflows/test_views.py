@@ -19,6 +19,7 @@ from strobe.core.ports import Classifier, SendableSource, Silent
 from strobe.engine.decode_pool import DecodePool
 from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Shard
+from strobe.engine.prediction import PredictOptions, PredictOutcome
 from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
@@ -31,7 +32,7 @@ from strobe.store.sources import frame_source
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.evaluate import evaluate
-from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
+from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 from strobe.workflows.synthesize import synthesize
 

@@ -23,8 +23,9 @@ from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.engine.engine import EngineOptions, run_models
 from strobe.engine.forward import Shard, ShardResult
+from strobe.engine.loading import load_runner
 from strobe.engine.worker import DecodeOptions
-from strobe.engine.worker_specs import SpecWorker, load_runner, worker_spec
+from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards

@@ -20,9 +20,9 @@ from strobe.core.ports import Classifier, Detector, Progress
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
+    from strobe.engine.prediction import PredictOptions, PredictOutcome
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
-    from strobe.workflows.predict import PredictOptions, PredictOutcome
 
 __all__ = ["Running", "evaluate", "load_model", "predict"]
 
@@ -60,9 +60,9 @@ class Running:
 
     def options(self) -> "PredictOptions":
         """Return the options as the record that the workflows take."""
-        from strobe.engine.ray_cluster import ExecutorOptions
+        from strobe.engine.executors import ExecutorOptions
+        from strobe.engine.prediction import PredictOptions
         from strobe.models.options import LoadOptions
-        from strobe.workflows.predict import PredictOptions
 
         engine = ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
         load = LoadOptions(

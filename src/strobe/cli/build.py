@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
     from strobe.build.sample import AnchorOptions
-    from strobe.engine.ray_cluster import ExecutorOptions
+    from strobe.engine.executors import ExecutorOptions
     from strobe.workflows.build import BuildOptions
 
 __all__ = ["command"]

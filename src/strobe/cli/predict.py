@@ -11,8 +11,8 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.engine.ray_cluster import ExecutorOptions
-    from strobe.workflows.predict import PredictOptions
+    from strobe.engine.executors import ExecutorOptions
+    from strobe.engine.prediction import PredictOptions
 
 __all__ = ["command"]
 

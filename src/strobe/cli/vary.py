@@ -23,7 +23,7 @@ from strobe.cli.predicting import engine_options, loading_options, model_option
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
-    from strobe.engine.ray_cluster import ExecutorOptions
+    from strobe.engine.executors import ExecutorOptions
     from strobe.models.options import LoadOptions
     from strobe.workflows.searching import SearchOutcome
     from strobe.workflows.vary_attack import VaryAttackOptions

@@ -1,10 +1,12 @@
-"""Decode videos with the decoding engines of the models' GPU. The frames are bit-identical to the CPU's."""
+"""How the frames for the models of one command are decoded and sharded.
+
+If possible, videos are decoded by the engines of the models' GPU. The frames are bit-identical to the CPU's.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from strobe.build.source import VideoSource
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import (
@@ -18,12 +20,11 @@ from strobe.core.ports import (
     SendableSource,
 )
 from strobe.core.tasks import Task
-from strobe.engine.decode_pool import can_start_workers
 from strobe.engine.engine import EngineOptions
 from strobe.engine.worker import DecodeOptions
 
 if TYPE_CHECKING:
-    from strobe.workflows.predict import PredictOptions
+    from strobe.engine.prediction import PredictOptions
 
 
 _SESSIONS = 8
@@ -41,6 +42,8 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
     whole = any(Task(model.spec.task) is Task.DETECTION for model in given)
     if len(devices) != 1 or not (device := devices.pop()).startswith("cuda") or dataset.frames.as_input.any():
         return source
+    from strobe.build.source import VideoSource
+
     if type(source) is not VideoSource:
         return source
     from strobe.engine.device_engine import NvidiaEngine
@@ -90,8 +93,11 @@ def decode_processes(
     if isinstance(source, DeviceSource):
         return 0
     free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
-    able = free and isinstance(source, SendableSource) and can_start_workers()
-    return wanted if able and n_cores >= 4 and wanted > 1 else 0
+    if not (free and isinstance(source, SendableSource) and n_cores >= 4 and wanted > 1):
+        return 0
+    from strobe.engine.decode_pool import can_start_workers
+
+    return wanted if can_start_workers() else 0
 
 
 def engine_options(

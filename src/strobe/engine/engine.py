@@ -1,60 +1,19 @@
 """The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival."""
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import State
 from strobe.core.errors import expect
-from strobe.core.labels import LabelSpace
 from strobe.core.ports import AnswerStore, FrameSource, Progress
-from strobe.core.records import ModelSpec
+from strobe.engine.executors import LocalExecutor
 from strobe.engine.forward import Runner, Shard, ShardResult
-from strobe.engine.views import Crops
 from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
-
-
-class LocalExecutor:
-    """Runs shards in this process, one after another in the calling thread, or a few at once in threads.
-
-    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep the
-    GPU busy while a shard ends.
-
-    >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
-    [0, 1, 4, 9]
-    """
-
-    def __init__(self, *, in_flight: int = 1) -> None:
-        expect(in_flight >= 1, "in_flight", ">= 1", in_flight)
-        self._in_flight = in_flight
-
-    def map(self, function: Callable[[_Item], _Result], shards: Iterable[_Item]) -> Iterator[_Result]:
-        """Yield results as they finish. A shard is taken from the iterable only when it can start."""
-        if self._in_flight == 1:
-            for shard in shards:
-                yield function(shard)
-            return
-        pool = ThreadPoolExecutor(self._in_flight, thread_name_prefix="shard")
-        running: deque[Future[_Result]] = deque()
-        try:
-            for shard in shards:
-                running.append(pool.submit(function, shard))
-                if len(running) >= self._in_flight:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,38 +27,6 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSpec:
-    """A worker's definition as plain data: any process that can read the dataset's folder builds the same worker.
-
-    It describes the dataset (its folder, the digest of the requested frames, the classes of the answers), the models,
-    and how they are run.
-
-    `models` are specs by name. `load` has the load options of all models, including the device. `own` has, by model
-    name, the options that differ. `cores` is the number of threads that the models share; None means all cores. `crops`
-    defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a class with the
-    dataset. `specs` are the models' specs from their first load, which must match when they are loaded again. The
-    definition can be pickled, and has no reference to the object that runs it.
-    """
-
-    dataset: Path
-    frames_digest: str
-    label_space: LabelSpace
-    models: Mapping[str, str]
-    load: Mapping[str, Any]
-    merge: str
-    engine: EngineOptions
-    cores: int | None = None
-    crops: Crops | None = None
-    any_classes: frozenset[str] = frozenset()
-    specs: Mapping[str, ModelSpec] = field(default_factory=dict)
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        expect(len(self.models) > 0, "worker spec", "at least one model", 0)
-        expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
 
 
 class RemoteWorkers(Protocol):

@@ -1,16 +1,25 @@
-"""The stores of models' answers: their shards in the run, and the facts that the answers depend on."""
+"""Load a model, choose how it reads frames, and open the store of its answers, with the facts that these depend on."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from strobe.core.dataset import Dataset
-from strobe.core.errors import ModelFailed, printable
-from strobe.core.ports import Progress
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.labels import LabelSpace, Projection
+from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, Progress
+from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
+from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
+from strobe.models.cores import device_kind, quick_source
 from strobe.models.device_decode import DECODED
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.testbed import tags_of
 from strobe.store.run_folder import Run
@@ -97,3 +106,54 @@ def preprocessing_line(name: str, spec: ModelSpec) -> str:
     facts = {key: value for key, value in spec.preprocessing.items() if value is not None and key != "plugin_sha256"}
     settings = " ".join(", ".join(f"{key}={value}" for key, value in facts.items()).split())
     return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"
+
+
+def load_runner(
+    name: str,
+    spec: str,
+    load: LoadOptions,
+    label_space: LabelSpace,
+    *,
+    merge: str,
+    live: Callable[[LoadOptions], Classifier | Detector] | None = None,
+    any_classes: bool = False,
+) -> Runner:
+    """Load a model by its spec, or take the model that a program passed, and add the map to the dataset's classes.
+
+    With `any_classes`, the model may have none of these classes.
+    """
+    options = replace(load, label_space=label_space)
+    model = load_model(spec, options) if live is None else live(options)
+    if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
+        raise StrobeError(
+            f"{printable(name)}: --backend {load.backend} only works with torch classifiers in float32 whose "
+            "preprocessing is "
+            "resize, crop and normalise; run this model without --backend"
+        )
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
+    if load.compile and load.progress is not None and not own_words:
+        load.progress.note(
+            f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
+        )
+    own = model.spec.label_space
+    try:
+        projection = projection_between(own, label_space)
+    except StrobeError:
+        if not any_classes:
+            raise
+        projection = Projection(source=own, target=label_space, children=((),) * len(label_space))
+    return Runner(name=name, model=model, projection=projection, merge=merge, made_on=device_kind(model.device))
+
+
+def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
+    """Return the frames in the form that the engine reads fastest. They are cropped if requested.
+
+    Decoding processes receive the source itself.
+    """
+    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
+    return quick if crops is None else crops.of(quick)
+
+
+def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
+    """Return the rows that are already a model's input: those marked in the dataset, and those cropped for it."""
+    return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()

@@ -14,8 +14,6 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.engine.ray_pool import RayPool
 
-__all__ = ["outcomes_away"]
-
 _PIECE = 2**26
 """Bytes of media per message, small enough to send a long video through a small object store."""
 

@@ -1,4 +1,4 @@
-"""Run models on this machine, or on the actors of a Ray cluster, which receive a worker spec and answer in Arrow."""
+"""Run models on the actors of a Ray cluster, which receive a worker spec and answer in Arrow."""
 
 import os
 import platform
@@ -9,24 +9,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, State
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
-from strobe.engine.engine import WorkerSpec
+from strobe.engine.executors import ExecutorOptions
 from strobe.engine.forward import Shard, ShardResult
 from strobe.engine.ray_pool import RayPool
-from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker
+from strobe.engine.worker_specs import DescribedModel, ModelDescriber, SpecWorker, WorkerSpec
 from strobe.store.answer_tables import answers_of, table_of
-
-__all__ = ["ExecutorOptions", "RemoteCluster", "away"]
 
 _MOST_CORES = 4
 """Default cores per actor: the number of forward passes that run in parallel on a CPU."""
@@ -50,48 +48,6 @@ _QUIET = {
 
 _SILENT = {"log_to_driver": False, "logging_level": "error"}
 """Options for the connection. They silence Ray, because strobe prints its own messages."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorOptions:
-    """Where work runs: `local`, or `ray` at an address. Without an address, Ray runs at RAY_ADDRESS, else on the
-    cluster that `ray start` joined this machine to, else locally.
-
-    `actors` is the largest number of actors, None for as many as fit. Each actor has `cores` and `gpus`. The number of
-    `gpus` may be a fraction.
-    """
-
-    name: Literal["local", "ray"] = "local"
-    address: str | None = None
-    actors: int | None = None
-    cores: int | None = None
-    gpus: float | None = None
-
-    def __post_init__(self) -> None:
-        of_ray = {"--actors": self.actors, "--actor-cores": self.cores, "--actor-gpus": self.gpus}
-        given = next((flag for flag, value in of_ray.items() if value is not None), None)
-        if self.name == "local" and given is not None:
-            raise StrobeError(f"{given} only works with --engine ray")
-        expect(self.actors is None or 1 <= self.actors <= 10_000, "actors", "1–10,000", self.actors)
-        expect(self.cores is None or 1 <= self.cores <= 10_000, "actor cores", "1–10,000", self.cores)
-        part_or_whole = not self.gpus or 1e-4 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
-        expect(part_or_whole, "actor gpus", "a fraction of one GPU (at least 0.0001), or an integer", self.gpus)
-
-    @classmethod
-    def of(
-        cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
-    ) -> "ExecutorOptions":
-        """Parse local, ray or ray=ADDRESS.
-
-        >>> ExecutorOptions.of("ray=10.0.0.1:6379").address
-        '10.0.0.1:6379'
-        """
-        name, mark, address = text.partition("=")
-        known = name == "ray" or (name == "local" and not mark)
-        expect(known and bool(mark) == bool(address), "engine", "local, ray or ray=ADDRESS", text)
-        return cls(
-            name=cast(Literal["local", "ray"], name), address=address or None, actors=actors, cores=cores, gpus=gpus
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +82,10 @@ class RemoteCluster:
 
 
 @contextmanager
-def away(
+def ray_cluster(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
-) -> Iterator[RemoteCluster | None]:
-    """Yield the engine's cluster, or None for this machine.
-
-    `device` is the requested device. `held` is the lock of the output folder.
-    """
-    if engine.name == "local":
-        yield None
-        return
+) -> Iterator[RemoteCluster]:
+    """Yield the connected cluster. The arguments are those of `executors.away`."""
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(
             f"--device {printable(device)} is a device of one machine; with --engine ray, use cpu or cuda"

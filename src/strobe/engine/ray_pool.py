@@ -14,8 +14,6 @@ from strobe.core.locks import Lock
 from strobe.core.ports import Progress
 from strobe.models.cores import limit_cores
 
-__all__ = ["RayPool"]
-
 _IN_FLIGHT = 2
 """Items per actor: one in progress and one waiting."""
 

@@ -20,8 +20,6 @@ from strobe.engine.forward import Runner
 from strobe.store.run_folder import Run
 from strobe.store.shards import ModelShards
 
-__all__ = ["EarlyStopping", "check_stopping"]
-
 Over = Callable[[NDArray[np.int64], Progress], ModelOutcome]
 """A function that runs the model over some frames and stores its answers."""
 

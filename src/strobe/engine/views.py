@@ -1,4 +1,7 @@
-"""Frames cropped to a box before a model sees them. The crop is a view between the frame source and the preparation."""
+"""Models that use the boxes of a detector: find or run the detector, and derive classes or crops from its boxes.
+
+A crop is a view between the frame source and the preparation.
+"""
 
 import hashlib
 import json

@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import DeviceModel, DeviceSource, EncodedClassifier, FrameSource, SendableSource
-from strobe.engine.decode_pool import DecodePool
 from strobe.engine.forward import Runner, Shard, ShardResult, Work, result_of, wanted, work_of
+
+if TYPE_CHECKING:
+    from strobe.engine.decode_pool import DecodePool
+
 
 Prepared = list[tuple[int, list[Any]]]
 """Rows. Each has the models that requested it, and the prepared input or the error of each model."""
@@ -153,7 +156,7 @@ class Decoder:
             out.append((row, prepared))
         return out
 
-    def _read_elsewhere(self, pool: DecodePool, rows: list[int], requested: Mapping[int, list[Work]]) -> Prepared:
+    def _read_elsewhere(self, pool: "DecodePool", rows: list[int], requested: Mapping[int, list[Work]]) -> Prepared:
         models = [[model_work for model_work in requested[row] if model_work.failure is None] for row in rows]
         try:
             results = pool.read(
@@ -177,11 +180,13 @@ class Decoder:
         return out
 
 
-def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> DecodePool | None:
+def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> "DecodePool | None":
     """Return the decoding processes if they are requested, and if the source and the models can be sent to them."""
     plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
     if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
         return None
+    from strobe.engine.decode_pool import DecodePool
+
     return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)
 
 

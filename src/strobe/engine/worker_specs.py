@@ -3,28 +3,63 @@
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
-from typing import Any, NoReturn
-
-import numpy as np
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
-from strobe.core.labels import LabelSpace, Projection
-from strobe.core.ports import Classifier, Detector, DeviceSource, FrameSource, Image, Preparation
-from strobe.core.projections import projection_between
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import FrameSource, Image, Preparation
 from strobe.core.records import ModelSpec
-from strobe.engine.engine import EngineOptions, WorkerSpec
+from strobe.engine.engine import EngineOptions, RemoteWorkers
 from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.loading import inputs_of, load_runner, source_for
 from strobe.engine.views import Crops
 from strobe.engine.worker import ShardWorker
-from strobe.models.cores import device_kind, quick_source, sharing_cores
+from strobe.models.cores import sharing_cores
 from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model, sendable
+from strobe.models.registry import sendable
+from strobe.models.requested import RequestedModel
 from strobe.store import dataset_folder as folder
 from strobe.store.sources import frame_source
 
-__all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
+if TYPE_CHECKING:
+    from strobe.engine.ray_cluster import RemoteCluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSpec:
+    """A worker's definition as plain data: any process that can read the dataset's folder builds the same worker.
+
+    It describes the dataset (its folder, the digest of the requested frames, the classes of the answers), the models,
+    and how they are run.
+
+    `models` are specs by name. `load` has the load options of all models, including the device. `own` has, by model
+    name, the options that differ. `cores` is the number of threads that the models share; None means all cores. `crops`
+    defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a class with the
+    dataset. `specs` are the models' specs from their first load, which must match when they are loaded again. The
+    definition can be pickled, and has no reference to the object that runs it.
+    """
+
+    dataset: Path
+    frames_digest: str
+    label_space: LabelSpace
+    models: Mapping[str, str]
+    load: Mapping[str, Any]
+    merge: str
+    engine: EngineOptions
+    cores: int | None = None
+    crops: Crops | None = None
+    any_classes: frozenset[str] = frozenset()
+    specs: Mapping[str, ModelSpec] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(len(self.models) > 0, "worker spec", "at least one model", 0)
+        expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
+
 
 _NOT_SENT = ("label_space", "progress")
 """Options that each machine determines for itself when it loads the model."""
@@ -62,57 +97,6 @@ def worker_spec(
         models=specs, load=plain, merge=merge, engine=engine, crops=crops, cores=cores,
         any_classes=frozenset(any_classes), specs=known or {}, own=own or {},
     )  # fmt: skip
-
-
-def load_runner(
-    name: str,
-    spec: str,
-    load: LoadOptions,
-    label_space: LabelSpace,
-    *,
-    merge: str,
-    live: Callable[[LoadOptions], Classifier | Detector] | None = None,
-    any_classes: bool = False,
-) -> Runner:
-    """Load a model by its spec, or take the model that a program passed, and add the map to the dataset's classes.
-
-    With `any_classes`, the model may have none of these classes.
-    """
-    options = replace(load, label_space=label_space)
-    model = load_model(spec, options) if live is None else live(options)
-    if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
-        raise StrobeError(
-            f"{printable(name)}: --backend {load.backend} only works with torch classifiers in float32 whose "
-            "preprocessing is "
-            "resize, crop and normalise; run this model without --backend"
-        )
-    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
-    if load.compile and load.progress is not None and not own_words:
-        load.progress.note(
-            f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
-        )
-    own = model.spec.label_space
-    try:
-        projection = projection_between(own, label_space)
-    except StrobeError:
-        if not any_classes:
-            raise
-        projection = Projection(source=own, target=label_space, children=((),) * len(label_space))
-    return Runner(name=name, model=model, projection=projection, merge=merge, made_on=device_kind(model.device))
-
-
-def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
-    """Return the frames in the form that the engine reads fastest. They are cropped if requested.
-
-    Decoding processes receive the source itself.
-    """
-    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
-    return quick if crops is None else crops.of(quick)
-
-
-def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
-    """Return the rows that are already a model's input: those marked in the dataset, and those cropped for it."""
-    return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
 
 
 class SpecWorker:
@@ -238,3 +222,72 @@ class ModelDescriber:
         model = self.kept[name].model
         said = DescribedModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
         return name, said
+
+
+class SentModels:
+    """The models of a command on a cluster: their descriptions, and the workers that run them."""
+
+    def __init__(self, dataset: Dataset, cluster: "RemoteCluster", load: LoadOptions, *, merge: str) -> None:
+        self._dataset, self._cluster, self._merge = dataset, cluster, merge
+        self._load = replace(load, device=cluster.device)
+
+    def loaders(self, models: Sequence[RequestedModel]) -> dict[str, Callable[[LoadOptions], DescribedModel]]:
+        """Return a function for each model that returns its description, or raises an error if it cannot run."""
+        described: dict[str, DescribedModel | StrobeError] = {}
+        specs: dict[str, WorkerSpec] = {}
+        for model in models:
+            try:
+                specs[model.name] = self._spec([model], EngineOptions())
+            except StrobeError as error:
+                described[model.name] = error
+        sent = [model for model in models if model.name in specs]
+        names = {model.name: (specs[model.name].models[model.name], model.loaded) for model in sent}
+        for name, description in self._cluster.tell(list(specs.values())).items():
+            if isinstance(description, str):
+                described[name] = StrobeError(description)
+            else:  # paths are sent as absolute paths, but the model keeps its local name
+                described[name] = replace(
+                    description, spec=replace(description.spec, name=description.spec.name.replace(*names[name]))
+                )
+        return {name: partial(_lent, description) for name, description in described.items()}
+
+    def workers(
+        self,
+        models: Sequence[RequestedModel],
+        how: EngineOptions,
+        source: FrameSource,
+        *,
+        crops: Crops | None,
+        known: Mapping[str, ModelSpec],
+    ) -> RemoteWorkers:
+        """Return the cluster's workers for these models. `known` has the specs of their descriptions."""
+        spec = self._spec(models, how, crops=crops, known=known)
+        return self._cluster.worker(spec, n_classes=len(self._dataset.info.label_space), source=source)
+
+    def _spec(
+        self,
+        models: Sequence[RequestedModel],
+        how: EngineOptions,
+        *,
+        crops: Crops | None = None,
+        known: Mapping[str, ModelSpec] | None = None,
+    ) -> WorkerSpec:
+        return worker_spec(
+            self._dataset,
+            {one.name: one.loaded for one in models},
+            self._load,
+            merge=self._merge,
+            engine=how,
+            cores=self._cluster.cores,
+            crops=crops,
+            any_classes=[one.name for one in models if one.helper],
+            known=known,
+            own={one.name: one.settings.load_given() for one in models},
+        )
+
+
+def _lent(described: DescribedModel | StrobeError, load: LoadOptions) -> DescribedModel:  # noqa: ARG001 (the signature of all loaders)
+    """Return the described model, or raise its error."""
+    if isinstance(described, StrobeError):
+        raise described
+    return described

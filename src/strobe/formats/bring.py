@@ -10,10 +10,10 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
-from strobe.formats.read_detections import Absent, BoxFormat, BoxUnits, read_detections, task_of_file
+from strobe.formats.read_detections import BoxFormat, BoxUnits, read_detections, task_of_file
 from strobe.formats.read_predictions import Kind, read_predictions
 from strobe.models.requested import RequestedModel
-from strobe.store.brought import keep_brought
+from strobe.store.brought import Absent, keep_brought
 from strobe.store.run_folder import Run
 from strobe.store.shards import FrameNames, shard_models
 

@@ -30,17 +30,15 @@ from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
 from strobe.formats.box_checks import check_boxes, check_numbering
 from strobe.formats.detection_files import RawDetections, read_raw_detections
+from strobe.store.brought import Absent
 
-__all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
+__all__ = ["BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
 
 BoxUnits = Literal["auto", "pixels", "normalised"]
 """Pixels of the stored frame, or fractions of its width and height. `auto` assumes pixels and checks this."""
-
-Absent = Literal["error", "empty", "unscored"]
-"""How a frame without rows is treated: as an error, as a frame without detections, or as not processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,8 @@ from strobe.core.tasks import Task
 from strobe.store.answer_tables import BROUGHT, AnswerShape, TablePart, read_columns, write_columns
 from strobe.store.shards import FrameNames, plain_name
 
-__all__ = ["brought_files", "keep_brought", "read_brought"]
+Absent = Literal["error", "empty", "unscored"]
+"""How a frame without rows is treated: as an error, as a frame without detections, or as not processed."""
 
 _FOLDER = "external"
 _AGAIN = "remove it and pass the file with -m preds:FILE again"

@@ -10,6 +10,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
+from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
 from strobe.engine.stopping import check_stopping
 from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel, requested_models
@@ -18,7 +19,6 @@ from strobe.report.loggers import check_logs, log_results
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run
 from strobe.store.sources import frame_source
-from strobe.workflows.predict import PredictOptions, PredictOutcome, run_requested
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, check_request, score_staged
 

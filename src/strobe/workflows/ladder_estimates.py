@@ -18,6 +18,7 @@ from strobe.core.files import sha256_of_file
 from strobe.core.ports import Image, Progress
 from strobe.core.tables import Labels
 from strobe.core.tasks import Task
+from strobe.engine.prediction import PredictOptions
 from strobe.engine.views import boxes_held
 from strobe.formats.assets import U2NETP, fetch
 from strobe.models.options import LoadOptions, require_file
@@ -29,7 +30,7 @@ from strobe.store.sources import frame_source
 from strobe.vary.masks import without_specks
 from strobe.vary.pictures import AnchorImage
 from strobe.workflows.ladder_objects import ObjectBoxes
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 
 __all__ = ["DetectorBoxes", "NetMasks"]
 

@@ -15,9 +15,9 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
+from strobe.engine.executors import ExecutorOptions, away
 from strobe.engine.forward import Runner
-from strobe.engine.ray_cluster import ExecutorOptions, away
-from strobe.engine.worker_specs import load_runner
+from strobe.engine.loading import load_runner
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable

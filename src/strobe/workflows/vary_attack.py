@@ -9,7 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.locks import writes
 from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Silent
-from strobe.engine.ray_cluster import ExecutorOptions
+from strobe.engine.executors import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before

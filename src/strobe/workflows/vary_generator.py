@@ -19,7 +19,7 @@ from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.locks import writes
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
-from strobe.engine.ray_cluster import ExecutorOptions
+from strobe.engine.executors import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
