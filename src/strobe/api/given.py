@@ -19,8 +19,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 from strobe.formats.bring import READERS, FileOptions, out_of_reach
-from strobe.formats.detection_files import RawDetections
-from strobe.formats.prediction_files import RawPredictions
+from strobe.formats.prediction_files import RawDetections, RawPredictions
 from strobe.formats.read_detections import match_detections, task_of_file
 from strobe.formats.read_predictions import match_predictions
 from strobe.workflows.score import InMemoryModel

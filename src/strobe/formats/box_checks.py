@@ -12,7 +12,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
-from strobe.formats.detection_files import RawDetections
+from strobe.formats.prediction_files import RawDetections
 from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, misread, named_objects
 
 __all__ = ["check_boxes", "check_numbering"]

@@ -10,8 +10,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
-from strobe.formats.read_detections import BoxFormat, BoxUnits, read_detections, task_of_file
-from strobe.formats.read_predictions import Kind, read_predictions
+from strobe.formats.prediction_files import BoxFormat, BoxUnits, Kind
 from strobe.models.requested import RequestedModel
 from strobe.store.brought import Absent, keep_brought
 from strobe.store.run_folder import Run
@@ -70,6 +69,8 @@ def bring(
             facts = {"kind": file.answers.kind} if isinstance(file.answers, ClassAnswers) else {}
             keep_brought(stage, file.answers, task=task, frames=frames, source=None, facts=facts)
             continue
+        from strobe.formats.read_detections import task_of_file
+
         path = file.file or Path()
         task = task_of_file(path)
         found = READERS[task](path, dataset, file.name, options)
@@ -79,6 +80,8 @@ def bring(
 
 
 def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:
+    from strobe.formats.read_predictions import read_predictions
+
     read = read_predictions(
         path, dataset, name=name, kind=options.kind, source_space=options.space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
@@ -95,6 +98,8 @@ def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _
 
 
 def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _File:
+    from strobe.formats.read_detections import read_detections
+
     read = read_detections(
         path, dataset, name=name, source_space=options.box_space, images=options.box_images,
         box_format=options.box_format, box_units=options.box_units,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +29,8 @@ from strobe.core.labels import LabelSpace, Projection, space
 from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
 from strobe.formats.box_checks import check_boxes, check_numbering
-from strobe.formats.detection_files import RawDetections, read_raw_detections
+from strobe.formats.prediction_files import BoxFormat, BoxUnits, RawDetections, read_raw_detections
 from strobe.store.brought import Absent
-
-__all__ = ["BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
-
-BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
-"""Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
-
-BoxUnits = Literal["auto", "pixels", "normalised"]
-"""Pixels of the stored frame, or fractions of its width and height. `auto` assumes pixels and checks this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

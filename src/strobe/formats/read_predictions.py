@@ -25,11 +25,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
-from strobe.formats.prediction_files import RawPredictions, read_raw
-
-__all__ = ["Kind", "PredictionFile", "match_predictions", "read_predictions"]
-
-Kind = Literal["auto", "logits", "probabilities", "labels"]
+from strobe.formats.prediction_files import Kind, RawPredictions, read_raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

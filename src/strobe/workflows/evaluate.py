@@ -11,7 +11,6 @@ from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
-from strobe.engine.stopping import check_stopping
 from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView
@@ -76,6 +75,8 @@ def evaluate(
     place.check(opened.candidates)
     place.judge_on(opened.subset)
     if prediction.stop_early:
+        from strobe.engine.stopping import check_stopping
+
         check_stopping(opened.dataset)
         if request.compare_review:
             raise StrobeError(

@@ -6,7 +6,6 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource, Progress
 from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
-from strobe.engine.stopping import check_stopping
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.store.run_folder import Run
@@ -30,6 +29,8 @@ def predict(
     requested, run = requested_models(models, trust=options.load.trust), Run(out)
     run.check(dataset)
     if options.stop_early:
+        from strobe.engine.stopping import check_stopping
+
         check_stopping(dataset)
     files = [model for model in requested if model.is_brought]
     if files:
