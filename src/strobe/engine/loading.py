@@ -17,7 +17,6 @@ from strobe.engine.engine import EngineOptions
 from strobe.engine.forward import Runner
 from strobe.engine.views import Crops
 from strobe.models.cores import device_kind, quick_source
-from strobe.models.device_decode import DECODED
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
@@ -52,7 +51,7 @@ def store_of(
         "kind": spec.kind,
         "projection": runner.projection.digest,
         "merge": runner.merge,
-        "decode": DECODED if decode == "device" else decode,
+        "decode": _decoding(decode),
     }
     task = Task(spec.task)
     store = ModelShards(
@@ -83,6 +82,15 @@ def store_of(
     if line is not None:
         progress.note(f"{printable(runner.name)}: {line}")
     return store
+
+
+def _decoding(decode: str) -> str:
+    """Return the decoding method with its version."""
+    if decode != "device":
+        return decode
+    from strobe.models.device_decode import DECODED
+
+    return DECODED
 
 
 def _was_asked(run: Run, name: str) -> bool:

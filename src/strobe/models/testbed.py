@@ -100,7 +100,7 @@ def tags_of(model: str) -> tuple[str | None, bool]:
     >>> tags_of("py:mine.py:make")
     (None, False)
     """
-    provider = bundled().get(model)
+    provider = None if ":" in model else bundled().get(model)
     if provider is not None and provider.standard:
         return "Trained on ILSVRC", True
     for row in entries("@testbed"):

@@ -8,7 +8,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import FrameSource, Image
 from strobe.store.media import MediaSource
-from strobe.vary.rendering import with_rendered_frames
 
 __all__ = ["LateSource", "NoImages", "frame_source"]
 
@@ -68,9 +67,12 @@ def frame_source(dataset: Dataset) -> FrameSource:
             f"{dataset.name} has no images (imported with --no-media?); "
             "import it with its images, or score predictions made elsewhere with -m preds:FILE"
         )
-    return with_rendered_frames(
-        _pictures(dataset, all_stored=bool(stored.all()), any_stored=bool(stored.any())), dataset
-    )
+    source = _pictures(dataset, all_stored=bool(stored.all()), any_stored=bool(stored.any()))
+    if not bool((dataset.frames.recipe != "").any()):
+        return source
+    from strobe.vary.rendering import with_rendered_frames
+
+    return with_rendered_frames(source, dataset)
 
 
 def _pictures(dataset: Dataset, *, all_stored: bool, any_stored: bool) -> FrameSource:
