@@ -29,6 +29,7 @@ from strobe.models.requested import RequestedModel
 from strobe.models.views import BoxesView, CropView
 from strobe.store.brought import Absent, brought_files
 from strobe.store.opening import kept
+from strobe.store.ports import Commit
 from strobe.store.run_folder import Run
 from strobe.store.shards import FrameNames, ModelShards
 from strobe.store.sources import frame_source
@@ -161,13 +162,16 @@ def run_requested(
             if isinstance(model.view, BoxesView):
                 outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
         outcomes = [outcome_of[model.name] for model in models]
-        before = run.about().get("models", {}) if run.exists else {}
-        # Remove models that failed earlier without any answer and are not requested now.
-        still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
-        changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
-        names = [model.name for model in models]
-        run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked_for or names)
+        _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
     return outcomes
+
+
+def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *, asked: Sequence[str]) -> None:
+    before = run.about().get("models", {}) if run.exists else {}
+    # Remove models that failed earlier without any answer and are not requested now.
+    still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
+    changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
+    run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
 
 
 class _Work:

@@ -34,24 +34,44 @@ from strobe.core.records import Verdict
 from strobe.core.swaps import settle, swapping
 from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
 from strobe.store.assemble import assemble, said, variants_of, with_info
+from strobe.store.ports import Tables
 from strobe.store.tables import Column, Table, TableSchema, columns_of, read_table, schemas
 
 _ROWS = 2**17
 """Rows per block when a table's texts are converted to numbers."""
 
 
-def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
+class TableFolder:
+    """The tables of a dataset folder on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str) -> bool:
+        """Return whether the folder has this table."""
+        return self.path(name).is_file()
+
+    def path(self, name: str) -> Path:
+        """Return the table's file, which must be inside the folder."""
+        return inside(self.folder, f"{name}.parquet")
+
+    def sha256(self, name: str) -> str:
+        """Return the digest of the table's file."""
+        return sha256_of_file(self.path(name))
+
+
+def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
     """Return the dataset of a verified folder; if `people` is false, people's answers are not read."""
     known = schemas(schema)
 
     def table(name: str) -> dict[str, Column]:
-        return read_table(inside(folder, f"{name}.parquet"), known[name])
+        return read_table(tables.path(name), known[name])
 
     def have(name: str) -> bool:
-        return name in known and inside(folder, f"{name}.parquet").is_file()
+        return name in known and tables.has(name)
 
     videos = Videos(**table("videos"))
-    path = folder / "frames.parquet"
+    path = tables.path("frames")
     ids = arrow_of(pa, videos.video_id.tolist())
     video = _places(path, "video_id", ids)
     index = _numbers(path, known["frames"], "index")
@@ -65,18 +85,18 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
     frames = Frames(video=video, index=index, **later)  # type: ignore[arg-type]  # read on first use
     places = _FrameIds(ids, video, index)
     classes = arrow_of(pa, info.label_space.ids)
-    sets = _sets(folder / "sets.parquet", known["sets"], places)
-    variants = variants_of(folder / "variants.parquet", table("variants")) if have("variants") else None
+    sets = _sets(tables.path("sets"), known["sets"], places)
+    variants = variants_of(tables.path("variants"), table("variants")) if have("variants") else None
     if have("set_info"):
         sets = with_info(folder, sets, table("set_info"), variants)
     spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if people and have(name)}
     return Dataset(
         info=info, videos=videos, frames=frames, sets=sets, variants=variants, root=folder,
         labels=Labels(
-            frame=places.of(folder / "labels.parquet"), label=_places(folder / "labels.parquet", "label", classes)
+            frame=places.of(tables.path("labels")), label=_places(tables.path("labels"), "label", classes)
         ),
-        boxes=_boxes(folder / "boxes.parquet", known["boxes"], places, classes) if have("boxes") else None,
-        hints=_hints(folder / "hints.parquet", known["hints"], places, sets) if have("hints") else None,
+        boxes=_boxes(tables.path("boxes"), known["boxes"], places, classes) if have("boxes") else None,
+        hints=_hints(tables.path("hints"), known["hints"], places, sets) if have("hints") else None,
         **spoken,
     )  # fmt: skip
 
@@ -181,10 +201,9 @@ def content(folder: Path) -> tuple[str, str]:
     """Return a digest of the table files and one of the files with people's answers. The tables are not parsed."""
     settle(folder)
     info, _, schema, _ = _read_info(folder)
-    out = []
+    tables, out = TableFolder(folder), []
     for names in (sorted(schemas(schema).keys() - PEOPLE.keys()), sorted(PEOPLE)):
-        paths = [inside(folder, f"{name}.parquet") for name in names]
-        found = {path.name: sha256_of_file(path) for path in paths if path.is_file()}
+        found = {f"{name}.parquet": tables.sha256(name) for name in names if tables.has(name)}
         out.append(_digest_of({**found, "classes": info.label_space.digest}))
     return out[0], out[1]
 
@@ -196,40 +215,39 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
     """
     settle(folder)
     info, files, schema, digests = _read_info(folder)
-    if digests is not None and _is_whole(folder, files, schema):
+    tables = TableFolder(folder)
+    if digests is not None and _is_whole(tables, files, schema):
         with in_file(folder):
-            dataset = read_vouched(folder, info, schema, people=people)
+            dataset = read_vouched(tables, folder, info, schema, people=people)
         # The digest covers votes, but dataset.json is not updated when votes are added.
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
-    tables = []
+    found = []
     for name in (*_REQUIRED, *_OPTIONAL):
         if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
-        path = inside(folder, f"{name}.parquet")
-        if path.is_file():
-            _check_whole(path, files)
-            tables.append(name)
+        if tables.has(name):
+            _check_whole(tables, name, files)
+            found.append(name)
         elif name in _REQUIRED or f"{name}.parquet" in files:
-            raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
+            raise InvalidFile(
+                tables.path(name), "the file is missing", hint="copy the whole dataset folder, or make it again"
+            )
     with in_file(folder):
-        return assemble(
-            folder, info, tables, lambda name: read_table(folder / f"{name}.parquet", schemas(schema)[name])
-        )
+        return assemble(folder, info, found, lambda name: read_table(tables.path(name), schemas(schema)[name]))
 
 
-def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
+def _is_whole(tables: Tables, files: Mapping[str, str], schema: int) -> bool:
     """Return whether dataset.json lists exactly these tables.
 
     Raises InvalidFile if a table was changed after dataset.json was written.
     """
-    names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
-    here = {name for name in names if inside(folder, name).is_file()}
-    if here != set(files):
+    here = sorted(name for name in schemas(schema) if name not in PEOPLE and tables.has(name))
+    if {f"{name}.parquet" for name in here} != set(files):
         return False
-    for name in sorted(here):
-        _check_whole(folder / name, files)
+    for name in here:
+        _check_whole(tables, name, files)
     return True
 
 
@@ -298,11 +316,11 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[st
     return info, dict(data.get("files", {})), schema, cast(tuple[str, str], found) if vouched else None
 
 
-def _check_whole(path: Path, files: Mapping[str, str]) -> None:
-    expected = files.get(path.name)
-    if expected is not None and sha256_of_file(path) != expected:
+def _check_whole(tables: Tables, name: str, files: Mapping[str, str]) -> None:
+    expected = files.get(f"{name}.parquet")
+    if expected is not None and tables.sha256(name) != expected:
         raise InvalidFile(
-            path,
+            tables.path(name),
             "its content differs from the digest in dataset.json",
             hint='it is damaged or was edited; make it again, or remove its line under "files" in dataset.json',
         )

@@ -8,6 +8,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import FrameSource, Image
 from strobe.store.media import MediaSource
+from strobe.store.ports import Media
 
 __all__ = ["LateSource", "NoImages", "frame_source"]
 
@@ -15,7 +16,7 @@ __all__ = ["LateSource", "NoImages", "frame_source"]
 class _Mixed:
     """Reads a frame from its stored image, or from its video if no image is stored."""
 
-    def __init__(self, dataset: Dataset, stored: MediaSource, videos: FrameSource) -> None:
+    def __init__(self, dataset: Dataset, stored: Media, videos: FrameSource) -> None:
         self._is_stored = dataset.frames.media != ""
         self._stored, self._videos = stored, videos
 
