@@ -144,8 +144,8 @@ def _strips(folder: Path, run: Path, results: Any) -> Any:
     from strobe.report.strips import build_strips
     from strobe.report.view import View
     from strobe.store import dataset_folder as dataset_folder
+    from strobe.store.opening import frame_source
     from strobe.store.run_folder import Run
-    from strobe.store.sources import frame_source
 
     dataset = dataset_folder.read(folder)
     searched = granular(View(results=results))

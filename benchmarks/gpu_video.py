@@ -39,10 +39,10 @@ from strobe.core.errors import StrobeError
 from strobe.core.packed import packed
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.engine.decode_plan import decode_processes, engine_options, frames_on_gpu
 from strobe.engine.device_engine import NvidiaEngine, SessionPool
 from strobe.engine.device_frames import new_stream, wait_for
 from strobe.engine.device_video import VideosOnDevice
+from strobe.engine.loading import decode_processes, engine_options, frames_on_gpu
 from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load

@@ -188,7 +188,7 @@ def own_video(video: Path | None, n: int, rounds: int) -> int:
     """Build the video in three ways, run the engine on each and print its cost. Returns the exit code."""
     from strobe.build.sample import AnchorOptions
     from strobe.core.ports import FrameSource
-    from strobe.store.sources import frame_source
+    from strobe.store.opening import frame_source
     from strobe.workflows.build import BuildOptions, build
 
     root = Path(tempfile.mkdtemp(prefix="strobe-own-video-"))

@@ -20,10 +20,10 @@ from strobe.core.dataset import Dataset  # noqa: E402
 from strobe.core.labels import Projection  # noqa: E402
 from strobe.core.ports import Silent  # noqa: E402
 from strobe.core.tasks import Task  # noqa: E402
-from strobe.engine.decode_plan import frames_on_gpu  # noqa: E402
 from strobe.engine.device_video import VideosOnDevice  # noqa: E402
 from strobe.engine.engine import EngineOptions, run_models  # noqa: E402
 from strobe.engine.forward import Runner  # noqa: E402
+from strobe.engine.loading import frames_on_gpu  # noqa: E402
 from strobe.engine.worker import DecodeOptions  # noqa: E402
 from strobe.store.shards import (  # noqa: E402
     KEY_FACTS,

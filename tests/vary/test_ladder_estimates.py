@@ -17,7 +17,7 @@ from strobe.formats.assets import U2NETP, fetch
 from strobe.models.options import LoadOptions
 from strobe.models.saliency import Saliency
 from strobe.store import dataset_folder as folder
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 from strobe.vary.masks import without_specks
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 

@@ -28,8 +28,8 @@ from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
 from strobe.review.pictures import FrameImages
 from strobe.store.media import MediaSource
+from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run
-from strobe.store.sources import frame_source
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
 from strobe.workflows.predict import predict

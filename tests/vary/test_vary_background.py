@@ -21,7 +21,7 @@ from strobe.core.ladders import CONTROLS, RUNGS
 from strobe.core.ports import SendableSource
 from strobe.core.variants import Variant
 from strobe.store import dataset_folder as folder
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
 PLAIN = VaryBackgroundOptions()

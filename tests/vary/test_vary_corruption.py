@@ -20,7 +20,7 @@ from strobe.core.files import read_json
 from strobe.core.ports import Silent
 from strobe.core.records import frame_id
 from strobe.store import dataset_folder as folder
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.vary.corruptions import corrupt

@@ -12,7 +12,7 @@ from strobe.core.errors import CannotDownload, InvalidFile, InvalidValue, Strobe
 from strobe.core.labels import space
 from strobe.formats import assets, import_mnist
 from strobe.formats.import_mnist import digits_dataset, read_digits
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 from strobe.workflows.import_dataset import import_dataset
 
 COUNTS = {"train": 8, "t10k": 12}

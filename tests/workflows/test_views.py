@@ -27,8 +27,8 @@ from strobe.models.detectors.torch_detector import TorchDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run
-from strobe.store.sources import frame_source
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.evaluate import evaluate

@@ -28,8 +28,8 @@ from strobe.engine.worker import DecodeOptions
 from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
 from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
-from strobe.store.sources import frame_source
 
 MODELS = """
 import numpy as np

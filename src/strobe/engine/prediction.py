@@ -17,22 +17,31 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable, with
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
-from strobe.engine.decode_plan import decode_processes, engine_options, frames_on_gpu, say_decoded
 from strobe.engine.engine import ModelOutcome, run_models
 from strobe.engine.executors import ExecutorOptions, away
 from strobe.engine.forward import Runner
-from strobe.engine.loading import checked_spec, inputs_of, load_runner, preprocessing_line, source_for, store_of
+from strobe.engine.loading import (
+    checked_spec,
+    decode_processes,
+    engine_options,
+    frames_on_gpu,
+    inputs_of,
+    load_runner,
+    preprocessing_line,
+    say_decoded,
+    source_for,
+    store_of,
+)
 from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.requested import RequestedModel
 from strobe.models.views import BoxesView, CropView
 from strobe.store.brought import Absent, brought_files
-from strobe.store.opening import kept
+from strobe.store.opening import frame_source, kept
 from strobe.store.ports import Commit
 from strobe.store.run_folder import Run
 from strobe.store.shards import FrameNames, ModelShards
-from strobe.store.sources import frame_source
 
 if TYPE_CHECKING:
     from strobe.engine.ray_cluster import RemoteCluster

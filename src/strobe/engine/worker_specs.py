@@ -23,7 +23,7 @@ from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
 from strobe.models.requested import RequestedModel
 from strobe.store import dataset_folder as folder
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 
 if TYPE_CHECKING:
     from strobe.engine.ray_cluster import RemoteCluster

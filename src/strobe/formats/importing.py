@@ -12,7 +12,7 @@ from strobe.formats.sampled import ImportedDataset
 from strobe.store import dataset_folder as folder
 from strobe.store.bring_media import ImportOptions
 from strobe.store.making import classes_alike
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 
 __all__ = ["AS_USUAL", "into", "outside"]
 

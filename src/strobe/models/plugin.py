@@ -31,7 +31,7 @@ from strobe.models.opened_files import watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import ImagePlan
 from strobe.models.plugin_files import PluginObject, made_by_file, packed
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 
 __all__ = ["PROVIDER", "load"]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.models.options import ModelSettings
-from strobe.models.provider import SETTINGS
-from strobe.models.providers import bundled
+from strobe.models.providers import SETTINGS, bundled
 
 __all__ = ["Entry", "entries", "entry", "is_testbed", "tags_of"]
 

@@ -14,7 +14,7 @@ from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.store.media import decode_image
-from strobe.store.sources import frame_source
+from strobe.store.opening import frame_source
 from strobe.vary.pictures import AnchorImage, StoreJob, anchors_of, store_members
 
 __all__ = ["is_whole", "stored_anchors", "stored_members"]

@@ -15,9 +15,8 @@ from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView
 from strobe.report.loggers import check_logs, log_results
-from strobe.store.opening import Opened
+from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
-from strobe.store.sources import frame_source
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, check_request, score_staged
 

@@ -16,9 +16,8 @@ from strobe.formats.export_media import bring_out
 from strobe.formats.registry import EXPORT_FORMATS
 from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json
 from strobe.store.bring_media import MediaMode
-from strobe.store.opening import Opened
+from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
-from strobe.store.sources import frame_source
 from strobe.workflows.report import read_results
 
 __all__ = ["Exported", "export", "export_leaderboard"]

@@ -62,7 +62,7 @@ def sheet(
 ) -> int:
     """Draw a contact sheet and return the number of frames that could not be read."""
     from strobe.formats.contact_sheet import choose_sets, draw_sheet
-    from strobe.store.sources import frame_source
+    from strobe.store.opening import frame_source
 
     dataset = folder.read(path)
     chosen = choose_sets(dataset, how_many, named=named)

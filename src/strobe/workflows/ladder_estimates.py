@@ -25,8 +25,8 @@ from strobe.models.options import LoadOptions, require_file
 from strobe.models.registry import load_model
 from strobe.models.requested import requested_models
 from strobe.models.saliency import Saliency
+from strobe.store.opening import frame_source
 from strobe.store.run_folder import Run
-from strobe.store.sources import frame_source
 from strobe.vary.masks import without_specks
 from strobe.vary.pictures import AnchorImage
 from strobe.workflows.ladder_objects import ObjectBoxes

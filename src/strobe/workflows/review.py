@@ -112,7 +112,7 @@ def serve(
         from strobe.review.secret import server_secret
         from strobe.review.serve import bind, run
         from strobe.review.sessions import Sessions
-        from strobe.store.sources import LateSource, frame_source
+        from strobe.store.opening import LateSource, frame_source
 
         dataset = reading.result()
     settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
@@ -314,7 +314,7 @@ def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
     """Crop the images that people keep to their boxes."""
     from strobe.analyses.drawn import drawn_pictures
     from strobe.formats.export_crops import export_crops
-    from strobe.store.sources import frame_source
+    from strobe.store.opening import frame_source
 
     export_crops(dataset, drawn_pictures(dataset), frame_source(dataset), crops, progress=progress)
 

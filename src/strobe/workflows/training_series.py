@@ -12,8 +12,7 @@ import numpy as np
 from strobe.build.pool import worker_pool
 from strobe.core.errors import UnknownName, expect
 from strobe.core.ports import Progress, Silent
-from strobe.store.opening import Opened
-from strobe.store.sources import frame_source
+from strobe.store.opening import Opened, frame_source
 from strobe.synthetic.sets import ArraySource, SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 

@@ -13,8 +13,7 @@ from strobe.engine.executors import ExecutorOptions
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
-from strobe.store.opening import Opened
-from strobe.store.sources import frame_source
+from strobe.store.opening import Opened, frame_source
 from strobe.vary.attack import AttackOptions, AttackPlan, Method, attack, checked_levels, fine_grid
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork

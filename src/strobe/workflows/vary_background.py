@@ -17,8 +17,7 @@ from strobe.formats.ladder_table import LADDER_FILE, read_ladder, write_ladder
 from strobe.models.options import LoadOptions
 from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
-from strobe.store.opening import Opened
-from strobe.store.sources import frame_source
+from strobe.store.opening import Opened, frame_source
 from strobe.vary.background import VERSION
 from strobe.vary.background_sets import LadderOptions, LadderPlan, known_rungs, ladder_dataset, ladder_of
 from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
