@@ -13,9 +13,9 @@ import numpy as np
 from strobe.analyses.results import Results
 from strobe.core.codec import decode
 from strobe.core.estimate import Estimate
-from strobe.report import figures_generator
-from strobe.report.story_generator import GranularityView, granular, size_text
 from strobe.report.view import View
+from strobe.studies.generator import figures as figures_generator
+from strobe.studies.generator.words import GranularityView, granular, size_text
 
 FIGURES = {
     "ratio": figures_generator.granularity_ratio,

@@ -140,12 +140,12 @@ def _random(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _strips(folder: Path, run: Path, results: Any) -> Any:
-    from strobe.report.story_generator import granular
-    from strobe.report.strips import build_strips
     from strobe.report.view import View
     from strobe.store import dataset_folder as dataset_folder
     from strobe.store.opening import frame_source
     from strobe.store.run_folder import Run
+    from strobe.studies.generator.chapter import build_strips
+    from strobe.studies.generator.words import granular
 
     dataset = dataset_folder.read(folder)
     searched = granular(View(results=results))

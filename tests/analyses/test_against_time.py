@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.analyses.against_time import millisecond_levels, time_plan
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.studies.temporal.score_time import millisecond_levels, time_plan
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of
 
 

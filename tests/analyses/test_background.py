@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.background import is_ladder
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, results_schema
-from strobe.analyses.variants_contrasts import ByVariant
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
@@ -22,6 +20,8 @@ from strobe.core.errors import InvalidValue
 from strobe.core.estimate import Missing
 from strobe.core.variants import Variants
 from strobe.metrics.paired import holm, mcnemar
+from strobe.studies.background.score import is_ladder
+from strobe.studies.variants.score_contrasts import ByVariant
 
 ISOLATES = {
     "background": ("anchor", "grey"),

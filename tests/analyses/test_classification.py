@@ -13,15 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plain_score import PlainData, plain_score
-from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
-from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts, results_schema
-from strobe.analyses.trend import fit
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate, Missing
+from strobe.studies.temporal.score import Prepared, score
+from strobe.studies.temporal.score_slices import OffsetPool
+from strobe.studies.temporal.score_trend import fit
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=5)
@@ -440,3 +442,10 @@ def test_a_pool_without_models_has_a_reason_at_every_offset() -> None:
     found = OffsetPool(plan).estimates()
     assert [one.offset for one in found] == plan.offsets.tolist()
     assert {one.error.reason for one in found} == {"no set is scored by every model"}
+
+
+@pytest.mark.parametrize(("name", "least"), [("k", 0), ("replicates", 1), ("control_seeds", 1)])
+def test_options_have_a_smallest_value(name: str, least: int) -> None:
+    assert getattr(ScoreOptions(**{name: least}), name) == least
+    with pytest.raises(InvalidValue, match=name):
+        ScoreOptions(**{name: least - 1})

@@ -7,13 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
 from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.metrics.paired import holm, mcnemar, paired_difference
 from strobe.metrics.power import pair_spread
+from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())
@@ -245,3 +247,12 @@ def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:
         assert spread == pair_spread(values[0][metric] - values[1][metric], dataset.video_of_set)
     unscored = replace(old, first_wrong=np.full(200, -1, dtype=np.int32))
     assert loss_spreads(dataset, new, unscored) == {}
+
+
+def test_both_lists_of_sets_have_the_same_limit() -> None:
+    dataset, scores = models([0.99, 0.6], seed=3)
+    for both in (scores, scores[::-1]):
+        c = next(c for c in compare(dataset, both) if c.metric == "acc_pmk")
+        assert max(c.only_a, c.only_b) > 20
+        listed = [len(names or ()) for names in (c.sets_only_a, c.sets_only_b)]
+        assert listed == [min(c.only_a, 20), min(c.only_b, 20)]

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from strobe.analyses.drawn_results import DrawnResults, drawn_results
 from strobe.core.codec import decode, encode
 from strobe.core.people import BoxAnswer
+from strobe.studies.people.records import DrawnResults
+from strobe.studies.people.score_boxes import drawn_results
 
 
 def word(

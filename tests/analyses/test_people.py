@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.analyses.naming import NamingTable
-from strobe.analyses.people import BesidePeople, people_results
-from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.plan import ScoreOptions
-from strobe.analyses.preservation import preserved_sets
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
@@ -28,6 +25,9 @@ from strobe.core.people import NameAnswer
 from strobe.core.variants import Target, Variant
 from strobe.formats.import_trials import Signed, TrialFiles, read_trials
 from strobe.store.bring_media import ImportOptions
+from strobe.studies.people.records import PeopleResults
+from strobe.studies.people.score import BesidePeople, people_results
+from strobe.studies.people.score_preserved import preserved_sets
 
 EDGE = Path(__file__).parents[3] / "shared" / "reference" / "human-edge"
 CLASSES = ("cat", "dog", "owl")

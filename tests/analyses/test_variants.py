@@ -8,9 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import plain_variants as plain
-from strobe.analyses.classification import ScoreOptions, score
-from strobe.analyses.variants import VariantPlan
-from strobe.analyses.variants_contrasts import contrasts
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
@@ -19,6 +17,9 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import proportion
 from strobe.store import dataset_folder as folder
+from strobe.studies.temporal.score import score
+from strobe.studies.variants.score import VariantPlan
+from strobe.studies.variants.score_contrasts import contrasts
 
 KINDS = list(plain.KINDS)
 OPTIONS = ScoreOptions(replicates=40)

@@ -12,13 +12,13 @@ from PIL import Image, ImageDraw
 import strobe
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
-from strobe.analyses.variants_contrasts import ByVariant
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.variants import Variant
+from strobe.studies.variants.score_contrasts import ByVariant
 
 CLASSES = ("ball", "crate", "kite", "ring")
 GROUNDS = ((194, 168, 116), (74, 128, 62), (58, 96, 150), (150, 150, 158))

@@ -7,14 +7,15 @@ import made_studies as made
 import numpy as np
 import pytest
 
-from strobe.analyses.drawn_results import drawn_results
 from strobe.core.estimate import Missing
 from strobe.core.people import BoxAnswer
-from strobe.report.figures_boxes import boxes_quality, people_boxes
 from strobe.report.page import PageOptions, write_report
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
+from strobe.studies.people.figures_boxes import people_boxes
+from strobe.studies.people.score_boxes import drawn_results
+from strobe.studies.people.words import boxes_quality
 
 PEOPLE = ("Ann", "Bo", "Cy")
 

@@ -8,25 +8,23 @@ import pytest
 from made_results import NONE, detected, figure, results_of, scored, share, smoothed
 from matplotlib.figure import Figure
 
-from strobe.analyses.classification import ScoreOptions
-from strobe.analyses.model_results import ClassAp, ClassScore, Control, OffsetError, TypeSlice
-from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.analyses.model_results import ClassAp, ClassScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
-from strobe.report import (
-    figures_accuracy,
-    figures_classes,
-    figures_review,
-    figures_slices,
-    figures_smoothing,
-    figures_trend,
-)
+from strobe.report import figures_classes
 from strobe.report.published import references_for
 from strobe.report.studies import tables
 from strobe.report.style import SERIES, draw
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import points
+from strobe.studies.review import figures as figures_review
+from strobe.studies.review.score import ReviewStages, impact
+from strobe.studies.temporal import figures as figures_accuracy
+from strobe.studies.temporal import figures as figures_smoothing
+from strobe.studies.temporal import figures_slices, figures_trend
+from strobe.studies.temporal.records import Control, OffsetError, TypeSlice
 
 
 def test_the_curve_sentence_gives_both_ends(painted):

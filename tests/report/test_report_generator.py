@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 from strobe.analyses.results import Results
-from strobe.report import figures_generator, figures_variants, story
+from strobe.report import story
 from strobe.report.page import PageOptions, write_report
-from strobe.report.story_generator import (
+from strobe.report.tables import write_tables
+from strobe.report.terminal import headline_lines
+from strobe.report.view import View
+from strobe.studies.generator import figures as figures_generator
+from strobe.studies.generator.chapter import build_strips
+from strobe.studies.generator.words import (
     accepted_text,
     by_class,
     generator_lead,
@@ -22,10 +27,7 @@ from strobe.report.story_generator import (
     kept_text,
     medians,
 )
-from strobe.report.strips import build_strips
-from strobe.report.tables import write_tables
-from strobe.report.terminal import headline_lines
-from strobe.report.view import View
+from strobe.studies.variants import figures as figures_variants
 
 FEW = ("fine", "latent", "pixel", "all")
 

@@ -9,23 +9,23 @@ import made_people as people
 import made_studies as made
 import pytest
 
-from strobe.analyses.people import BesidePeople
-from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
-from strobe.report import figures_people, story_people
 from strobe.report.drawing import FigureContent, FigureSpec
-from strobe.report.explain import explained, glossary
 from strobe.report.page import PageOptions, write_report
-from strobe.report.story import lead
+from strobe.report.story import explained, glossary, lead
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import measured
 from strobe.store import dataset_folder as folder
+from strobe.studies.people import figures as figures_people
+from strobe.studies.people import words as story_people
+from strobe.studies.people.records import PeopleResults
+from strobe.studies.people.score import BesidePeople
 from strobe.workflows.report import report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset, score_run
 

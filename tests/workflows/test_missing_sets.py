@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import strobe
-from strobe.analyses.classification import Prepared, score
 from strobe.analyses.missing import extreme_comparisons, extremes
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.metrics.intervals import proportion
+from strobe.studies.temporal.score import Prepared, score
 
 Called = Callable[..., str]
 MISSING = "--allow-missing"

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.model_results import ClassificationScore
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, Pairing, every_pair, named, names_each, said
-from strobe.analyses.detection import DetectionScore
+from strobe.analyses.model_results import DetectionScore
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate

@@ -8,13 +8,13 @@ from strobe.analyses.comparison import Change, Comparison, change
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, figures_of
 from strobe.analyses.missing import MissingSets
 from strobe.analyses.model_results import ModelResult
-from strobe.analyses.variants_records import Contrast
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
 from strobe.metrics.power import LossSpread, PlainSpread, ShareSpread, Z, detectable, fails
+from strobe.studies.variants.records import Contrast
 
 __all__ = [
     "DEFAULT",

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import WHOLE_SETS, Comparison
-from strobe.analyses.detection import DetectionScore
-from strobe.analyses.model_results import ModelResult
+from strobe.analyses.model_results import ClassificationScore, DetectionScore, ModelResult
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.detection import DetectionScore
 from strobe.analyses.early import is_stopped, settled_sets
+from strobe.analyses.model_results import DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints, Texts

@@ -11,17 +11,16 @@ import numpy as np
 
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.drawn_results import DrawnResults
-from strobe.analyses.model_results import ModelResult, OffsetError
-from strobe.analyses.people_records import PeopleResults
-from strobe.analyses.trainings import Trainings
-from strobe.analyses.trend import Trend
-from strobe.analyses.variants_records import Contrast, PreservedResults, Search, VariantFacts
+from strobe.analyses.model_results import ModelResult
 from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
+from strobe.studies.people.records import DrawnResults, PeopleResults
+from strobe.studies.temporal.records import OffsetError, Trend
+from strobe.studies.trainings.records import Trainings
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
 __all__ = ["SCHEMA", "DatasetFacts", "Results", "Settings", "dataset_facts", "results_schema"]
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
@@ -13,6 +12,7 @@ from strobe.analyses.results import Results
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.tasks import Task
+from strobe.studies.detection.records import DetectionOptions
 
 __all__ = ["Collector", "ScorableModel", "Scoring"]
 

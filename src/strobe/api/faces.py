@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.detection import DetectionScore
 from strobe.analyses.early import STOPPED
 from strobe.analyses.measures import figures_of
+from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import DatasetFacts, Results
 from strobe.core.codec import UNWRITTEN

@@ -24,10 +24,10 @@ from strobe.core.errors import StrobeError, expect
 from strobe.core.labels import LabelSpace
 
 if TYPE_CHECKING:
-    from strobe.analyses.detection import DetectionOptions
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
     from strobe.formats.bring import FileOptions
+    from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoredRun
 
 __all__ = ["compare", "load_predictions", "report", "results", "score"]
@@ -84,7 +84,7 @@ def score(
         k: The largest distance from the anchor. Default: the dataset's k.
         interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
         seed: Seed of the bootstrap.
-        detection: Overlaps and other options of mAP (`strobe.analyses.detection.DetectionOptions`).
+        detection: Overlaps and other options of mAP (`strobe.studies.detection.records.DetectionOptions`).
 
     Returns:
         The figures as Estimates. `to_frame()` and `plot()` show them.
@@ -207,9 +207,9 @@ def compare(
     >>> strobe.compare(*scores).of("acc_pmk")[0].p_holm > 0.05
     True
     """
-    from strobe.analyses.classification import ClassificationScore
     from strobe.analyses.comparison import compare as compare_classifiers
     from strobe.analyses.comparison_detection import compare_detectors
+    from strobe.analyses.model_results import ClassificationScore
     from strobe.analyses.plan import ScoreOptions
     from strobe.analyses.variants_view import overall
     from strobe.api.faces import Comparisons
@@ -372,9 +372,9 @@ def _scored(
     detection: "DetectionOptions | None" = None,
 ) -> "ScoredRun":
     """Score the models with the command line's workflow. The dataset in memory also serves as its own candidates."""
-    from strobe.analyses.detection import DetectionOptions
     from strobe.core.ports import Silent
     from strobe.store.opening import Opened
+    from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.score import ScoreRunOptions, check_request, score_models
 
     place = Opened(path=dataset.root or Path(), candidates=dataset, dataset=dataset)

@@ -11,7 +11,7 @@ from strobe.cli.common import options, seed_option, subset_option
 from strobe.cli.predicting import merge_option
 
 if TYPE_CHECKING:
-    from strobe.analyses.detection import DetectionOptions
+    from strobe.studies.detection.records import DetectionOptions
 
 __all__ = ["scoring_options"]
 
@@ -91,7 +91,7 @@ _GROUPS = (
         common=("kind", "space"),
     ),
     options(
-        "detection", "Detection", "strobe.analyses.detection:DetectionOptions",
+        "detection", "Detection", "strobe.studies.detection.records:DetectionOptions",
         click.option(
             "--iou", default="0.5", show_default=True, callback=lambda _context, _option, text: _overlaps(text),
             help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 means COCO's ten thresholds; ilsvrc-vid means "

@@ -9,8 +9,6 @@ from strobe.core.errors import printable
 from strobe.core.tables import SOURCES
 from strobe.report.wording import counted, join
 
-__all__ = ["Subject", "count_sources", "kinds_of", "sources"]
-
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 

@@ -8,12 +8,10 @@ from typing import TypeVar
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.analyses.results import Results
-from strobe.analyses.variants_records import VariantFacts
 from strobe.core.tasks import Task
 from strobe.report.subject import Subject, sources
 from strobe.report.wording import counted, plain_number
-
-__all__ = ["MOST_SHOWN", "Lines", "View"]
+from strobe.studies.variants.records import VariantFacts
 
 M = TypeVar("M", bound=ModelResult)
 Lines = tuple[str, list[str], list[list[str]], list[str]]

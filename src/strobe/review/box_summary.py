@@ -23,7 +23,7 @@ def asked_pictures(dataset: Dataset) -> dict[str, str]:
 
 def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: Conduct | None) -> dict[str, Any]:
     """Return the figures of `strobe review status --ask box`, each estimate with its n and interval."""
-    from strobe.analyses.drawn_results import (
+    from strobe.studies.people.score_boxes import (
         drawn_results,
     )  # imported late because it imports SciPy
 

@@ -7,7 +7,6 @@ from statistics import median
 from typing import Any
 
 from strobe.analyses.naming import CONTROL, PRACTICE, NamingTable
-from strobe.analyses.people import people_results
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.voting import LEAST_SECONDS, against
 from strobe.core.codec import encode
@@ -16,6 +15,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.people import SAID, NameAnswer, latest_answers
 from strobe.metrics.intervals import clopper_pearson
 from strobe.review.conduct import Conduct
+from strobe.studies.people.score import people_results
 
 __all__ = ["summarise"]
 

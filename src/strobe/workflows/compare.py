@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
-from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.detection import DetectionOptions, DetectionScore, has_boxes
-from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.model_classes import Ceilings
+from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers
@@ -25,6 +23,10 @@ from strobe.report.headline import out_of_reach
 from strobe.report.subject import Subject, kinds_of
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
+from strobe.studies.detection.score import score as score_boxes
+from strobe.studies.temporal.score import Prepared, score
 
 __all__ = ["compare_runs", "compare_scores", "doubt_lines", "in_words", "of_one_dataset", "scores_of"]
 

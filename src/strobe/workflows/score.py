@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
@@ -30,10 +29,11 @@ from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
 from strobe.report.tables import write_tables
 from strobe.report.tables_sets import write_sets
-from strobe.store import dataset_folder as dataset_folder
+from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Incomplete, Run, Subset
+from strobe.studies.detection.records import DetectionOptions
 
 Types = dict[str, tuple[str | None, bool]]
 """Model type, and whether the trend line is fitted to the model, by name."""

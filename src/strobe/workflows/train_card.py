@@ -108,7 +108,7 @@ def _device_name(device: str) -> str:
 
 def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, str], title: str) -> bool:
     """Plot the curves and return whether that worked. Without matplotlib, only the table is written."""
-    from strobe.report.figures_training import curves
+    from strobe.studies.trainings.figures import curves
 
     rows = [(point.epoch, point.loss, *point.figures) for point in history]
     try:

@@ -1,0 +1,360 @@
+"""The text and tables of a generator's searches: the results by granularity and target, and the preserved findings."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.report.view import Lines, View
+from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
+from strobe.studies.variants.records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
+
+ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
+"""Granularities from the largest features to the smallest, then all layers together, then single layers."""
+
+Key = tuple[str, str]
+"""A granularity and the name of a target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GranularityView:
+    """The searches of a generator by granularity and target. The baseline is the first target.
+
+    `ratios` are the other targets divided by the baseline. `preserved` has the same figures with preserved findings
+    only.
+    """
+
+    granularities: tuple[str, ...]
+    targets: tuple[str, ...]
+    facts: Mapping[Key, VariantFacts]
+    searches: Mapping[Key, Search]
+    ratios: Mapping[Key, Contrast]
+    random: Mapping[Key, str]
+    preserved: tuple["PreservedFigures", ...] = ()
+
+    @property
+    def baseline(self) -> str:
+        """The target in the denominator of ratios."""
+        return self.targets[0]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The targets in the numerator of ratios."""
+        return self.targets[1:]
+
+    def scale(self, key: Key) -> float:
+        """Return the divisor that converts a magnitude to its RMS per neuron, or 1 if the number of neurons is
+        unknown.
+        """
+        neurons = self.facts[key].fields.get("neurons")
+        return math.sqrt(neurons) if isinstance(neurons, int | float) and neurons > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreservedFigures:
+    """The figures with preserved findings only, and the judges of these findings."""
+
+    by: str
+    who: str
+    searches: Mapping[Key, Search]
+    ratios: Mapping[Key, Contrast]
+    still: Mapping[Key, StillFound]
+    share: Mapping[Key, Estimate]
+    anchors: Estimate | None = None
+    control: Mapping[Key, Estimate] = field(default_factory=dict)
+
+
+def granular(view: View) -> GranularityView | None:
+    """Return the searches by granularity, or None if the data has no searches."""
+    facts = {
+        (str(one.fields["granularity"]), one.target): one
+        for one in view.variants.values()
+        if one.target is not None and "granularity" in one.fields and one.role == "same"
+    }
+    places = {one.variant: key for key, one in facts.items()}
+    searches = {places[one.variant]: one for one in view.results.searches or () if one.variant in places}
+    if not searches:
+        return None
+    names = list(dict.fromkeys(name for name, _ in searches))
+    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), _natural(name)))
+    targets = list(dict.fromkeys(target for _, target in searches))
+    baseline = view.results.settings.baseline or targets[0]
+    targets.sort(key=lambda target: target != baseline)
+    return GranularityView(
+        granularities=tuple(names),
+        targets=tuple(targets),
+        facts=facts,
+        searches=searches,
+        ratios=_ratios(view.results.contrasts or (), places, targets[0]),
+        random={
+            (str(one.fields["granularity"]), one.target): one.variant
+            for one in view.variants.values()
+            if one.target is not None and one.fields.get("control") == "random" and "granularity" in one.fields
+        },
+        preserved=tuple(_kept(view, one, places, targets[0]) for one in view.results.preserved or ()),
+    )
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sort `layer:10` after `layer:9`."""
+    head, _, number = name.partition(":")
+    return head, int(number) if number.isdigit() else -1
+
+
+def _ratios(rows: Sequence[Contrast], places: Mapping[str, Key], baseline: str) -> dict[Key, Contrast]:
+    return {
+        places[one.a]: one
+        for one in rows
+        if one.of == "targets" and one.a in places and one.b in places and places[one.b][1] == baseline
+    }
+
+
+def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseline: str) -> PreservedFigures:
+    share = {places[one.variant]: one.kept for one in found.preservation if one.variant in places}
+    controls = {
+        (str(facts.fields.get("granularity")), str(one.target)): one.kept
+        for one in found.preservation
+        if one.role == "control" and (facts := view.variants.get(one.variant)) is not None
+    }
+    who = counted(len(found.who), "person").replace("persons", "people")
+    return PreservedFigures(
+        by=found.by,
+        who=who if found.by == "people" else join([printable(name) for name in found.who]),
+        searches={places[one.variant]: one for one in found.searches if one.variant in places},
+        ratios=_ratios(found.contrasts, places, baseline),
+        still={places[one.variant]: one for one in found.still if one.variant in places},
+        share=share,
+        anchors=next((one.kept for one in found.preservation if one.role == "anchor"), None),
+        control=controls,
+    )
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+def size_text(value: float) -> str:
+    """Return a magnitude with three digits and without an exponent.
+
+    >>> size_text(0.01163), size_text(12.34)
+    ('0.0116', '12.3')
+    """
+    return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}" if value else "0"
+
+
+def accepted_text(provenance: Mapping[str, object]) -> str:
+    """Return how many generated images were kept, and how many each model got right.
+
+    Return an empty text if this is unknown.
+
+    >>> accepted_text({"accepted": {"drawn": 50, "accepted": 40, "right": {"net": 45}}})
+    'Of 50 generated images, 40 are used: those that every model gets right. Share right: net 90.0\\xa0%.'
+    """
+    counts = provenance.get("accepted")
+    if not isinstance(counts, Mapping) or not isinstance(counts.get("right"), Mapping) or not counts.get("drawn"):
+        return ""
+    right = ", ".join(f"{printable(name)} {percent(n / counts['drawn'])}" for name, n in counts["right"].items())
+    generated, kept = plain_number(counts["drawn"]), plain_number(counts.get("accepted"))
+    return f"Of {generated} generated images, {kept} are used: those that every model gets right. Share right: {right}."
+
+
+def generator_lead(found: GranularityView) -> tuple[str, str]:
+    """Return the page's first sentences: whether any model is robust, and the ratio of search distances."""
+    shares = {
+        key: one.found / (one.found + one.censored) for key, one in found.searches.items() if one.found + one.censored
+    }
+    low = min(shares.values(), default=0.0)
+    held = [key for key, share in shares.items() if share < 0.5]
+    if held:
+        parts = [f"{printable(target)} ({printable(name)})" for name, target in held[:3]]
+        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+        head = (
+            f"Most searches against {join(parts)}{more} found nothing. These searches may have failed. More "
+            f"restarts may find more."
+        )
+        rest = [share for key, share in shares.items() if key not in held]
+        head += f" The other searches fool their target on {_least(min(rest))} of the images." if rest else ""
+    elif len(found.targets) > 1:
+        head = "Neither model is" if len(found.targets) == 2 else f"None of the {len(found.targets)} models is"
+        head += f" robust at any granularity: searches fool each model on {_least(low)} of the images."
+    else:
+        head = f"{printable(found.baseline)} is not robust at any granularity: searches fool it on "
+        head += f"{_least(low)} of the images."
+    return head, " ".join(filter(None, (ratio_text(found), *(kept_text(one) for one in found.preserved))))
+
+
+def _least(share: float) -> str:
+    return "all" if share == 1 else f"at least {percent(share)}"
+
+
+def ratio_text(found: GranularityView) -> str:
+    """Return the ratio of search distances for each other target, at the coarse and at the fine end."""
+    parts = []
+    for target in found.others:
+        known = [
+            name for name in found.granularities
+            if name in ORDER[:5] and (name, target) in found.ratios and is_known(found.ratios[name, target].value)
+        ]  # fmt: skip
+        if known:
+            ends = list(dict.fromkeys((known[0], known[-1])))
+            ratios = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+            parts.append(f"{printable(target)} needs changes {' to '.join(ratios)} times as large")
+    return f"To be fooled, {join(parts)} as {printable(found.baseline)}." if parts else ""
+
+
+def kept_text(kept: PreservedFigures) -> str:
+    """Return how the headline changes with preserved findings only."""
+    shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
+    if not shares:
+        return ""
+    low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
+    span = low if low == high else f"{low} to {high}"
+    return (
+        f"Judged by {kept.who}, the finding still shows its class for {span} of the images, depending on granularity "
+        "and model."
+    )
+
+
+def granular_rows(found: GranularityView) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return the terminal's output: columns, a row for every granularity, and notes."""
+    columns = ["granularity", *(f"median, {printable(target, limit=40)}" for target in found.targets)]
+    columns += [f"{printable(target, limit=40)} ÷ {printable(found.baseline, limit=40)}" for target in found.others]
+    columns += [f"preserved ({one.by})" for one in found.preserved]
+    rows = []
+    for name in found.granularities:
+        keys = [(name, target) for target in found.targets]
+        cells = [_half(found, key) for key in keys]
+        cells += [_ratio_cell(found.ratios.get(key)) for key in keys[1:]]
+        for kept in found.preserved:
+            known = [value_of(one) for key in keys if (one := kept.share.get(key)) is not None and is_known(one)]
+            ends = list(dict.fromkeys(f"{100 * end:.0f}" for end in (min(known), max(known)))) if known else ["—"]
+            cells.append("–".join(ends) + (" %" if known else ""))
+        rows.append([printable(name), *cells])
+    notes = ["median: standard deviations per neuron (root mean square); ratios: total magnitudes, paired by image"]
+    if any("—" in row[1 : 1 + len(found.targets)] for row in rows):
+        notes.append("—: fewer than half of the searches found anything; --restarts 3 finds more")
+    open_ended = [
+        (key, row.value) for key, row in found.ratios.items() if is_known(row.value) and row.value.low is None
+    ]
+    notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
+    failed = sum(one.failed for one in found.searches.values())
+    wrong = sum(one.anchor_wrong for one in found.searches.values())
+    notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} failed"] if failed else []
+    notes += [f"{counted(wrong, 'image')} not searched: the target is wrong on the original"] if wrong else []
+    return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
+
+
+def _half(found: GranularityView, key: Key) -> str:
+    search = found.searches.get(key)
+    if search is None or search.median.value is None:
+        return "—"
+    return size_text(search.median.value / found.scale(key))
+
+
+def _ratio_cell(row: Contrast | None) -> str:
+    if row is None or row.value.value is None:
+        return "—"
+    low, high = row.value.low, row.value.high
+    return f"{row.value.value:.2f}" + ("" if low is None or high is None else f" [{low:.2f}, {high:.2f}]")
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchCell:
+    """One granularity against one target, ready for a table."""
+
+    granularity: str
+    target: str
+    found: str
+    median: str
+    interval: str
+    rms: str
+    sort: float | None
+    reproduced: Estimate | None
+    random: Estimate | None
+    kept: tuple[Estimate | None, ...]
+    kept_median: tuple[str, ...]
+
+
+def medians(view: View, found: GranularityView) -> list[SearchCell]:
+    """Return every search, from coarse to fine, with its median, its findings after they are read back, and its
+    control.
+    """
+    scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
+    out = []
+    for name in found.granularities:
+        for target in found.targets:
+            search = found.searches.get((name, target))
+            if search is not None:
+                out.append(_cell(found, (name, target), search, scores.get(target, {})))
+    return out
+
+
+def _cell(found: GranularityView, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> SearchCell:
+    own, control = scores.get(search.variant), scores.get(found.random.get(key, ""))
+    half, per = search.median, found.scale(key)
+    ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} to {size_text(half.high)}"
+    return SearchCell(
+        granularity=printable(key[0]),
+        target=printable(key[1]),
+        found=f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"
+        + (f", {plain_number(search.failed)} failed" if search.failed else ""),
+        median="—" if half.value is None else size_text(half.value),
+        interval=ends or half.reason or "",
+        rms="—" if half.value is None or per == 1 else size_text(half.value / per),
+        sort=half.value,
+        reproduced=own.reproduced if own is not None else None,
+        random=control.fooled if control is not None else None,
+        kept=tuple(one.share.get(key) for one in found.preserved),
+        kept_median=tuple(
+            "—" if key not in one.searches or one.searches[key].median.value is None
+            else size_text(value_of(one.searches[key].median))
+            for one in found.preserved
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorByClass:
+    """For one target: the median of each class at each granularity, and its relation to the median of all classes."""
+
+    target: str
+    granularities: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, float | None, int] | None, ...]], ...]
+
+
+def by_class(found: GranularityView) -> list[GeneratorByClass]:
+    """Return which classes change at smaller magnitudes, target by target.
+
+    Return an empty result if searches are not split by class.
+    """
+    out = []
+    for target in found.targets:
+        mine = {name: found.searches[name, target] for name in found.granularities if (name, target) in found.searches}
+        names = {row.label: row.name for search in mine.values() for row in search.by_class or ()}
+        rows = []
+        for label, name in names.items():
+            cells: list[tuple[str, float | None, int] | None] = []
+            for search in mine.values():
+                row = next((one for one in search.by_class or () if one.label == label), None)
+                if row is None or row.median.value is None:
+                    cells.append(None if row is None else ("—", None, row.searched))
+                    continue
+                whole = search.median.value
+                cells.append((size_text(row.median.value), row.median.value / whole if whole else None, row.searched))
+            rows.append((printable(name), tuple(cells)))
+        if rows:
+            out.append(
+                GeneratorByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows))
+            )
+    return out
+
+
+def granular_lines(view: View) -> list[Lines]:
+    """Return the magnitudes of a generator's searches, from coarse to fine."""
+    if (found := granular(view)) is None:
+        return []
+    columns, rows, notes = granular_rows(found)
+    return [(f"{printable(view.results.dataset.name)}: from coarse to fine", columns, rows, notes)]

@@ -1,0 +1,418 @@
+"""Figures of people who named images: accuracy, consistency, confusions, response times, and preservation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.core.variants import ANCHOR
+from strobe.report.drawing import Answer, FigureContent, names_on_y, per_cent, question, whisker
+from strobe.report.style import GREY, GRID, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, percent, points, short, value_of
+from strobe.studies.people.records import PeopleScore, Times
+from strobe.studies.people.words import ahead, asked, kappa, people_text
+
+MOST_MODELS = 8
+MOST_NAMES = 24
+"""The largest number of names on a side of a matrix. More would be unreadable."""
+
+MOST_KINDS = 8
+"""The largest number of kinds of images with their own matrix. tables/ has all kinds."""
+
+LEAST_SHARED = 5
+"""The smallest number of images that two people must both have named to be compared. Fewer images are no evidence."""
+
+NOBODY = "no person named an image of this dataset."
+
+
+def _models(view: View, score: PeopleScore) -> dict[str, Any]:
+    """Return the models that are drawn next to people: the models in `show` first, then the others by rank."""
+    mine = {one.model: one for one in score.models}
+    ranked = [name for name in dict.fromkeys([*view.show, *view.ranked]) if name in mine]
+    return {name: mine[name] for name in ranked[:MOST_MODELS]}
+
+
+# -- accuracy ------------------------------------------------------------------------------------------------------
+
+
+@question("people_accuracy", "How often are people right?")
+def people_accuracy(view: View) -> Answer:
+    """People, their majority, and every model on the same images."""
+    rows = asked(view)
+    if not rows:
+        return Missing(NOBODY)
+    name, score = next(iter(rows.items()))
+    text = f"People get {percent(score.accuracy)} of the {name} right" if score.n_people > 1 else (
+        f"One person gets {percent(score.accuracy)} of the {name} right"
+    )  # fmt: skip
+    if score.n_people > 1:
+        each = sorted(value_of(one.accuracy) for one in score.people)
+        text += f" (single people: {percent(each[0], digits=0)} to {percent(each[-1], digits=0)})"
+        text += f". Their majority is right on {percent(score.majority)}"
+    if best := [one for one in _models(view, score).values() if is_known(one.difference)]:
+        least = min(best, key=lambda one: value_of(one.difference))
+        text += f". They are {ahead(least.difference)} {printable(least.model)}, the best model on these images"
+    how = "Lines are 95 % intervals over images; small ticks are single people. “None of these”, “cannot tell” and no \
+answer in time count as wrong."
+    if len(rows) == 1:
+        paint, n_rows = _raters(view, score)
+    else:
+        paint, n_rows = _kinds(view, rows)
+        how = f"{how} Each row is one kind of image."
+    return FigureContent(sentence=f"{text}.", how=how, paint=paint, inches=(0.9 + 0.36 * n_rows, 1.0 + 0.36 * n_rows))
+
+
+def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
+    """For one kind of image: a row for people, a row for their majority, and a row for each model."""
+    models = _models(view, score)
+    rows = [(people_text(score.n_people), score.accuracy, INK, "o")]
+    if score.n_people > 1:
+        rows.append(("their majority", score.majority, MUTED, "D"))
+    rows += [
+        (name, one.accuracy, colour_of(place), marker_of(place)) for place, (name, one) in enumerate(models.items())
+    ]
+    rows = [row for row in rows if is_known(row[1])]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        _ticks(axes, 0.0, score)
+        for y, (_, found, colour, marker) in enumerate(rows):
+            whisker(axes, y, found, colour, marker=marker)
+        names_on_y(axes, [row[0] for row in rows], limit=20 if is_narrow else 34)
+        axes.set_xlim(right=min(1.02, axes.get_xlim()[1]))
+        axes.set_xlabel("accuracy")
+        per_cent(axes, which="x")
+
+    return paint, len(rows)
+
+
+def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
+    """For several kinds of images: a row for each kind, with people above models."""
+    names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
+    step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, score in enumerate(rows.values()):
+            _ticks(axes, y + first, score)
+            whisker(axes, y + first, score.accuracy, INK)
+            mine = _models(view, score)
+            for place, name in enumerate(names):
+                if name in mine and is_known(mine[name].accuracy):
+                    at = y + first + (place + 1) * step
+                    whisker(axes, at, mine[name].accuracy, colour_of(place), marker=marker_of(place))
+        names_on_y(axes, list(rows), limit=18 if is_narrow else 34)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        for y in range(1, len(rows)):
+            axes.axhline(y - 0.5, color=GREY, linewidth=0.5, alpha=0.6)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("accuracy")
+        per_cent(axes, which="x")
+        _legend(figure, [("people", INK, "o"), *((n, colour_of(i), marker_of(i)) for i, n in enumerate(names))],
+                is_narrow=is_narrow)  # fmt: skip
+
+    return paint, max(len(rows) * (1 + len(names)) // 2, (2 if names else 1) * len(rows))
+
+
+def _ticks(axes: Any, y: float, score: PeopleScore) -> None:
+    """Draw every person as a small tick behind the mean."""
+    for one in score.people if score.n_people > 1 else ():
+        if is_known(one.accuracy):
+            axes.plot([value_of(one.accuracy)], [y], marker="|", color=GREY, markersize=11, zorder=1)
+
+
+def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour, marker=marker, linestyle="none", markeredgecolor="none", markersize=6,
+               label=short(printable(name), 30))
+        for name, colour, marker in entries
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside upper left", ncols=2 if is_narrow else 4, borderaxespad=0.2)
+
+
+# -- error consistency ---------------------------------------------------------------------------------------------
+
+
+@question("people_consistency", "Do people and models err on the same images?")
+def people_consistency(view: View) -> Answer:
+    """A matrix of error consistency: every person with every other person, and with every model."""
+    found = []
+    for name, score in asked(view).items():
+        known = [one for one in score.pairs if is_known(one.kappa) and one.kappa.n >= LEAST_SHARED]
+        cells = {(one.person, str(one.other_is), one.other): one.kappa for one in known}
+        if cells:
+            found.append((name, score, cells))
+    if not found:
+        return Missing(f"no pair shares {LEAST_SHARED} images and differs in at least one error.")
+    return [
+        FigureContent(
+            sentence=_consistency_sentence(view, score),
+            how="Cohen’s κ of being right: 0 is agreement by chance, 1 means the same errors. Blue is above 0, "
+            f"orange is below 0. A dot marks pairs that share fewer than {LEAST_SHARED} images or never differ.",
+            paint=_matrix(view, score, cells),
+            inches=_matrix_inches(view, score),
+            choice=name,
+            number=number,
+        )
+        for number, (name, score, cells) in enumerate(found[:MOST_KINDS], start=1)
+    ]
+
+
+def _consistency_sentence(view: View, score: PeopleScore) -> str:
+    parts = []
+    if is_known(score.consistency):
+        parts.append(f"the mean κ of two people is {kappa(score.consistency)}")
+    models = [one for one in _models(view, score).values() if is_known(one.consistency)]
+    if models:
+        best = max(models, key=lambda one: value_of(one.consistency))
+        parts.append(f"the mean κ of a person and {printable(best.model)} is {kappa(best.consistency)}"
+                     + (", the highest of the models" if len(models) > 1 else ""))  # fmt: skip
+    text = "; ".join(parts) or "there are too few errors to compare"
+    more = f" The figure shows {MOST_NAMES} of {score.n_people} people; tables/ has all." if _many(score) else ""
+    return f"{text[0].upper()}{text[1:]}.{more}"
+
+
+def _many(score: PeopleScore) -> bool:
+    return score.n_people > MOST_NAMES
+
+
+def _matrix_inches(view: View, score: PeopleScore) -> tuple[float, float]:
+    n_rows = min(score.n_people, MOST_NAMES)
+    n_columns = n_rows + len(_models(view, score))
+    return 1.3 + n_rows * min(0.42, 5.2 / n_columns), 1.4 + n_rows * max(0.2, min(0.34, 2.6 / n_columns))
+
+
+def _matrix(view: View, score: PeopleScore, cells: Mapping[tuple[str, str, str], Estimate]) -> Any:
+    people = [one.person for one in score.people][:MOST_NAMES]
+    columns = [("person", name) for name in people] + [("model", name) for name in _models(view, score)]
+
+    def value(row: str, column: tuple[str, str]) -> float | None:
+        found = cells.get((row, *column)) or (cells.get((column[1], "person", row)) if column[0] == "person" else None)
+        return None if found is None else value_of(found)
+
+    grid = [[None if ("person", row) == column else value(row, column) for column in columns] for row in people]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        _cells(axes, grid, text=lambda number: f"{number:z.2f}".replace("-", "−").replace("0.", "."),
+               small=len(columns) > (7 if is_narrow else 18))  # fmt: skip
+        cut = 11 if is_narrow else 18
+        _names(axes, [short(printable(name), cut) for name in people],
+               [short(printable(name), cut) for _, name in columns])  # fmt: skip
+        if len(columns) > len(people):
+            axes.axvline(len(people) - 0.5, color=INK, linewidth=1.2)
+
+    return paint
+
+
+def _cells(axes: Any, grid: Sequence[Sequence[float | None]], *, text: Callable[[float], str], small: bool) -> None:
+    """Draw a matrix of numbers from −1 to 1.
+
+    Stronger colours are farther from zero, and a dot marks a missing value.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Rectangle
+
+    places = [(x, y, number) for y, row in enumerate(grid) for x, number in enumerate(row)]
+    known = [(x, y, number) for x, y, number in places if number is not None]
+    colours = [
+        to_rgba(RIGHT if number >= 0 else WRONG, alpha=min(abs(number), 1.0) ** 0.8 * 0.62) for _, _, number in known
+    ]
+    squares = [Rectangle((x - 0.47, y - 0.47), 0.94, 0.94) for x, y, _ in known]
+    axes.add_collection(PatchCollection(squares, facecolors=colours, edgecolors=GRID, linewidths=0.6))
+    absent = [(x, y) for x, y, number in places if number is None]
+    axes.plot([x for x, _ in absent], [y for _, y in absent], linestyle="none", marker=".", color=GREY, markersize=2)
+    size = 7.5 if max(map(len, grid)) <= 14 else 6.5
+    for x, y, number in () if small else known:
+        axes.text(x, y, text(number), ha="center", va="center", fontsize=size, color=INK)
+    axes.set_xlim(-0.5, max(len(row) for row in grid) - 0.5)
+    axes.set_ylim(len(grid) - 0.5, -0.5)
+    axes.grid(visible=False)
+
+
+def _names(axes: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    size = 8 if max(len(rows), len(columns)) <= 16 else 6.5
+    axes.set_yticks(range(len(rows)), rows, fontsize=size)
+    axes.set_xticks(range(len(columns)), columns, rotation=55, ha="left", rotation_mode="anchor", fontsize=size)
+    axes.tick_params(axis="both", labelcolor=INK, length=0)
+    axes.xaxis.tick_top()
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+# -- confusions ----------------------------------------------------------------------------------------------------
+
+_WORDS = {"none": "none of these", "unsure": "cannot tell", "late": "too late"}
+
+
+@question("people_confusion", "Which classes do people confuse?")
+def people_confusion(view: View) -> Answer:
+    """The names given to images of each class, as a matrix.
+
+    With many classes, the matrix shows only the most frequent errors.
+    """
+    found = []
+    for number, (name, score) in enumerate(list(asked(view).items())[:MOST_KINDS], start=1):
+        counts = {(one.name, one.answer_name or _WORDS[one.said]): one.n for one in score.confusion}
+        truths = list(dict.fromkeys(one.name for one in score.confusion))
+        mistakes = sorted(
+            ((n, pair) for pair, n in counts.items() if pair[0] != pair[1]), key=lambda one: (-one[0], one[1])
+        )
+        if not counts:
+            continue
+        wrong = sum(n for n, _ in mistakes)
+        text = f"Of {counted(score.n_answers, 'answer')}, {wrong:,} {'is' if wrong == 1 else 'are'} wrong"
+        if mistakes:
+            text += f". The most frequent error: {_called(mistakes[0][1], mistakes[0][0])}"
+        large = len(truths) > MOST_NAMES
+        found.append(
+            FigureContent(
+                sentence=f"{text}.",
+                how="Most frequent errors: true class → answer. All are in tables/people_confusion.csv." if large else
+                "Rows are true classes, columns are answers. Numbers are the share of a row’s answers, in per cent.",
+                paint=_mistakes(mistakes[:15]) if large else _confusion(truths, counts),
+                inches=(1.0 + 0.3 * min(len(mistakes), 15),) * 2 if large else (
+                    1.5 + 0.3 * len(truths), 1.5 + 0.21 * len(truths)),
+                choice=name,
+                number=number,
+            )
+        )  # fmt: skip
+    return found or Missing(NOBODY)
+
+
+def _called(pair: tuple[str, str], n: int) -> str:
+    truth, answer = (printable(name) for name in pair)
+    mistake = f"called {answer}" if answer not in _WORDS.values() else f"answered “{answer}”"
+    return f"{truth} {mistake} ({n:,} times)" if n > 1 else f"{truth} {mistake} (once)"
+
+
+def _confusion(truths: Sequence[str], counts: Mapping[tuple[str, str], int]) -> Any:
+    answers = {answer for _, answer in counts}
+    columns = [
+        *truths,
+        *sorted(answers - {*truths, *_WORDS.values()}),
+        *(word for word in _WORDS.values() if word in answers),
+    ]
+    totals = {truth: sum(n for (row, _), n in counts.items() if row == truth) for truth in truths}
+    grid = [
+        [counts[truth, answer] / totals[truth] * (1 if truth == answer else -1) if (truth, answer) in counts else None
+         for answer in columns]
+        for truth in truths
+    ]  # fmt: skip
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        _cells(axes, grid, text=lambda share: f"{abs(100 * share):.0f}", small=len(columns) > (9 if is_narrow else 24))
+        cut = 12 if is_narrow else 16
+        _names(
+            axes, [short(printable(name), cut) for name in truths], [short(printable(name), cut) for name in columns]
+        )
+
+    return paint
+
+
+def _mistakes(rows: Sequence[tuple[int, tuple[str, str]]]) -> Any:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        axes.barh(range(len(rows)), [n for n, _ in rows], height=0.62, color=WRONG, alpha=0.85)
+        cut = 14 if is_narrow else 24
+        names = [f"{short(printable(a), cut)} → {short(printable(b), cut)}" for _, (a, b) in rows]
+        names_on_y(axes, names, limit=2 * cut + 3)
+        axes.set_xlabel("answers")
+
+    return paint
+
+
+# -- response time -------------------------------------------------------------------------------------------------
+
+
+@question("people_times", "How long do people take?")
+def people_times(view: View) -> Answer:
+    """Seconds per answer: the median with its interval, and the quartiles.
+
+    With one kind of image, each person has a row.
+    """
+    scores = asked(view)
+    rows: list[tuple[str, Times]] = [(name, one.seconds) for name, one in scores.items()]
+    if len(scores) == 1:
+        (score,) = scores.values()
+        rows = [(people_text(score.n_people), score.seconds)]
+        rows += [(one.person, one.seconds) for one in score.people[:MOST_NAMES] if score.n_people > 1]
+    rows = [row for row in rows if is_known(row[1].median)]
+    if not rows:
+        return Missing("no answer has a time.")
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, (_, times) in enumerate(rows):
+            first = y == 0 or len(scores) > 1
+            axes.plot([times.quartile_low, times.quartile_high], [y, y], color=RIGHT, linewidth=7, alpha=0.22,
+                      solid_capstyle="butt", zorder=1)  # fmt: skip
+            whisker(axes, y, times.median, INK if first else RIGHT, marker="o")
+        names_on_y(axes, [name for name, _ in rows], limit=18 if is_narrow else 34)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("seconds per answer")
+
+    name, times = rows[0]
+    text = f"The median time is {value_of(times.median):.2f} s"
+    if len(scores) > 1:
+        text += f" on the {name}"
+    if times.quartile_low is not None and times.quartile_high is not None:
+        text += f"; the middle half of the answers took {times.quartile_low:.2f} to {times.quartile_high:.2f} s"
+    height = 0.9 + 0.3 * len(rows)
+    return FigureContent(
+        sentence=f"{text}.",
+        how="Dots are medians with 95 % intervals. Wide bars are the middle half of the answers.",
+        paint=paint,
+        inches=(height, height),
+    )
+
+
+# -- preservation --------------------------------------------------------------------------------------------------
+
+
+@question("people_preservation", "Do people still see the original class?")
+def people_preservation(view: View) -> Answer:
+    """The share of changed images to which people still give the class of the original."""
+    found = view.results.people
+    rows = [] if found is None else [one for one in found.preservation if is_known(one.named)]
+    if all(one.variant == ANCHOR for one in rows):
+        return Missing("no person named a changed image.")
+    names = ["original images" if one.role == "anchor" else printable(one.variant) for one in rows]
+    marks = [f"{name} (control)" if one.role == "control" else name for name, one in zip(names, rows, strict=True)]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, one in enumerate(rows):
+            colour = MUTED if one.role != "same" else RIGHT
+            whisker(axes, y - 0.14, one.named, colour)
+            if is_known(one.kept):
+                whisker(axes, y + 0.16, one.kept, GREY if one.role != "same" else WRONG, marker="D")
+        names_on_y(axes, marks, limit=20 if is_narrow else 36)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("named as the original class")
+        per_cent(axes, which="x")
+        _legend(figure, [("answers", RIGHT, "o"), ("images, by majority", WRONG, "D")], is_narrow=is_narrow)
+
+    same = [one for one in rows if one.role == "same"] or [one for one in rows if one.role == "control"]
+    worst = min(same, key=lambda one: value_of(one.named))
+    text = f"Under {printable(worst.variant)}, {percent(worst.named)} of the answers give the class of the original"
+    text += f", and {percent(worst.kept)} of the images keep it by majority"
+    if worst.lost is not None and is_known(worst.lost):
+        text += f". That is {_short_of(worst.lost)} than for the original images"
+    height = 1.0 + 0.46 * len(rows)
+    return FigureContent(
+        sentence=f"{text}." + (" It is the lowest share of all variants." if len(same) > 1 else ""),
+        how="Grey: original images and controls. For a search, only its findings count. Lines are 95 % intervals over "
+        "images.",
+        paint=paint,
+        inches=(height, height),
+    )
+
+
+def _short_of(lost: Estimate) -> str:
+    return f"{points(abs(value_of(lost)))} {'less' if value_of(lost) >= 0 else 'more'}"

@@ -1,0 +1,161 @@
+"""Show which sets changed from one model to another: in words, as a table and as a figure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.drawing import Answer, FigureContent, Paint, bands_text, line_chart, lines_of, question
+from strobe.report.style import GREY, INK, RIGHT, WRONG
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, plain_number, points, value_of
+
+
+def find_change(view: View) -> Change | None:
+    """Return the change that the page reports, or None if no pair was chosen or no comparison exists."""
+    rows = _rows(view)
+    whole = next((row for row in rows if row.metric in WHOLE_SETS), None)
+    return change(whole, before=view.change[0]) if whole and view.change else None
+
+
+def _rows(view: View) -> list[Comparison]:
+    return [row for row in view.results.comparison if view.change and {row.a, row.b} == set(view.change)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """One measure for both models, the difference (after − before), and its interval from the paired test."""
+
+    measure: str
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTable:
+    """The content of the page's before-and-after section, without the figure."""
+
+    change: Change
+    rows: Sequence[ChangeRow]
+    sentence: str
+    verdicts: Sequence[str]
+
+
+def change_table(view: View) -> ChangeTable | None:
+    """Return the table of the chosen pair. Return None if no pair was chosen, or if every set is a single image."""
+    found = find_change(view)
+    if found is None or view.words.is_still:
+        return None
+    models = view.results.models
+    before, after = models[found.before].headline, models[found.after].headline
+    rows = []
+    for place, row in enumerate(_rows(view)):
+        turned = row.difference if row.a == found.after else _turned(row.difference)
+        measure = view.words.metric(row.metric)
+        rows.append(
+            ChangeRow(measure=measure, before=before[place], after=after[place], difference=turned, p=row.p_holm)
+        )
+    return ChangeTable(
+        change=found,
+        rows=rows,
+        sentence=found.sentence(),
+        verdicts=[view.words.say(printable(row.sentence, limit=600), names=(row.a, row.b)) for row in _rows(view)],
+    )
+
+
+def _turned(found: Estimate) -> Estimate:
+    """Return the difference with the opposite sign."""
+    if found.value is None:
+        return found
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(found, value=-found.value, low=low, high=high)
+
+
+@question("before_after", "Which sets change?")
+def before_after(view: View) -> Answer:
+    """Show every set once, as held by both models, newly held, newly broken, or held by neither."""
+    found = find_change(view)
+    if found is None:
+        return Missing("no two models were chosen as before and after.")
+    held = _held(view, found)
+    parts = [
+        ("held by both", held - found.newly_broken, RIGHT, 1.0),
+        ("newly held", found.newly_held, RIGHT, 0.45),
+        ("newly broken", found.newly_broken, WRONG, 1.0),
+        ("held by neither", max(found.n_sets - held - found.newly_held, 0), GREY, 0.55),
+    ]
+    net = found.newly_held - found.newly_broken
+    gain = "as many sets as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
+    held_means = "A set is held if the model is right on its anchor and on every other frame."
+    if found.detection:
+        held_means = "A detector holds a set if AP is above 0 on the anchor and no frame has a lower AP."
+    return FigureContent(
+        sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
+        how=f"Every set is counted once. Newly held: only the second model holds it. Newly broken: only the first "
+        f"model holds it. {held_means}",
+        paint=_bars(parts, found.n_sets),
+        inches=(1.75, 2.5),
+    )
+
+
+@question("before_after_curve", "At which distance from the anchor does the second model gain?")
+def before_after_curve(view: View) -> Answer:
+    """Show the curves of the two models in a figure of their own if the page's other curves show more models."""
+    found = find_change(view)
+    if found is None or len(view.detectors if found.detection else view.classifiers) < 3:
+        return Missing("the other curves of the page already show the two models.")
+    pair = (found.before, found.after)
+    if found.detection:
+        boxes = {name: view.detectors[name] for name in pair}
+        series = lines_of(boxes, lambda one: ((row.k, row.map) for row in one.curve))
+    else:
+        classes = {name: view.classifiers[name] for name in pair}
+        series = lines_of(classes, lambda one: ((row.k, row.acc) for row in one.curve))
+    if len(series) < 2:
+        return Missing("one of the two models has no curve.")
+    near, far = (value_of(series[1].y[place]) - value_of(series[0].y[place]) for place in (0, -1))
+    who = printable(found.after)
+    return FigureContent(
+        sentence=f"On the anchors, {who} {_gains(near)}; {view.words.within}, it {_gains(far)}.",
+        how="Both models as k grows. A gain that appears only at large k is a gain in robustness. A gain of the same "
+        "size at every k is a gain in accuracy." + bands_text(series),
+        paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
+        inches=(3.8, 3.9),
+    )
+
+
+def _gains(gain: float) -> str:
+    """Return a gain in words. A gain below a twentieth of a point counts as no gain."""
+    if abs(gain) < 0.0005:
+        return "gains nothing"
+    return f"{'gains' if gain > 0 else 'loses'} {points(abs(gain))}"
+
+
+def _held(view: View, found: Change) -> int:
+    """Return the number of sets that the earlier model holds."""
+    model = view.results.models[found.before]
+    if found.detection:
+        return sum(row.status == "holds" for row in getattr(model, "chosen_frames", ()))
+    pmk = model.headline.pmk
+    return round(value_of(pmk) * pmk.n) if is_known(pmk) else found.newly_broken
+
+
+def _bars(parts: Sequence[tuple[str, int, str, float]], n: int) -> Paint:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        left = 0
+        for name, many, colour, alpha in parts:
+            label = f"{name}: {plain_number(many)}"
+            axes.barh(0, many, left=left, color=colour, alpha=alpha, height=0.6, label=label, edgecolor="none")
+            left += many
+        axes.set(xlim=(0, n), ylim=(-0.45, 0.45), yticks=[], xlabel="sets")
+        axes.grid(visible=False)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="x", labelcolor=INK)
+        figure.legend(loc="outside lower left", ncols=2 if is_narrow else 4, borderaxespad=0.2, handlelength=1.1)
+
+    return paint

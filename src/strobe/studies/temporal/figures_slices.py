@@ -1,0 +1,301 @@
+"""Figures of errors by offset, by frame type, by frame rate and by pixel hints."""
+
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.drawing import (
+    MOST_BANDS,
+    Answer,
+    FigureContent,
+    bands_text,
+    in_points,
+    names_below,
+    names_on_y,
+    offset_chart,
+    offset_lines,
+    per_cent,
+    question,
+    whisker,
+    why_none,
+)
+from strobe.report.style import GREY, WRONG, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import is_known, join, percent, points, short, value_of
+from strobe.studies.temporal.records import RateSlice, TypeSlice
+
+
+@question("per_offset", "At which distance from the anchor do errors occur?")
+def per_offset(view: View) -> Answer:
+    """Error at every signed offset from the anchor."""
+    words = view.words
+    series = offset_lines({name: one.per_offset for name, one in view.drawn(view.classifiers).items()})
+    if not series:
+        return Missing(why_none(view, "per_offset", "no member except anchors was scored."))
+    together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
+
+    first = series[0]
+    found = dict(zip(first.x, first.y, strict=True))
+    # Truncated sets may have fewer members on one side, but all sets have the same weight.
+    ends = [found[x] for x in {min(found), max(found)} if x] or [found[0.0]]
+    error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
+    text = f"{printable(first.name)} is wrong on {percent(error)} of the outermost {words.frames}"
+    if 0.0 in found:
+        more = error - value_of(found[0.0])
+        less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
+        text += f", {less} on the anchors ({percent(found[0.0])})"
+    least, most = (pick(one.n for one in first.y) for pick in (min, max))
+    gaps = f" Not every set has all distances: n is {least:,} to {most:,}." if least < most else ""
+    return FigureContent(
+        sentence=text + ".",
+        how=f"Each {words.picture} is scored separately, regardless of the rest of its set. A dip at 0 means that "
+        f"anchors are easier than the {words.frames} around them. A flat line means that errors do not depend on "
+        f"distance.{gaps}"
+        + (" The wide grey line is the mean of all models." if together else "")
+        + bands_text(series),
+        paint=offset_chart(series, words, behind=together, bands=len(series) <= MOST_BANDS),
+        inches=(3.8, 3.8),
+    )
+
+
+@question("frame_types", "Does the video codec matter?")
+def frame_types(view: View) -> Answer:
+    """The drop after all frames of one type are deleted, next to a control that deletes as many random frames."""
+    models = view.drawn(view.classifiers, 4).items()
+    found = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
+    if not found:
+        return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known."))
+    flat = [(model, row) for model, rows in found for row in rows]
+    first_control = next((y for y, (_, row) in enumerate(flat) if row.control), None)
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, (_, row) in enumerate(flat):
+            if row.control:
+                label = "same number of random frames deleted" if y == first_control else None
+                span = [row.control.drop_low, row.control.drop_high]
+                axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
+                # A control without spread (equal draws) has no length, so its mean is marked separately.
+                axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
+            whisker(axes, y - 0.08, _told(row), WRONG)
+        labels = [
+            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(found) > 1 else "")
+            + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row.n_sets:,})"
+            for model, row in flat
+        ]
+        names_on_y(axes, labels, limit=40 if is_narrow else 56)
+        axes.set_xlabel("drop, points")
+        in_points(axes)
+        if first_control is not None:
+            figure.legend(loc="outside lower left", borderaxespad=0.2)
+
+    model, rows = found[0]
+    smallest = min(value_of(row.drop) for row in rows)
+    least = [row for row in rows if value_of(row.drop) == smallest]
+    where = f"smallest {join([_without(row) for row in least])}"
+    text = f"For {printable(model)}, the drop is {where if len(least) < len(rows) else 'the same in all cases'}"
+    text += f": {points(smallest)}"
+    if len(least) == 1 and (control := least[0].control):
+        text += f", compared with {points(control.drop_mean)} when the same number of random frames is deleted"
+        more = smallest < control.drop_low
+        text += ". Smaller sets do not explain the difference" if more else ". Smaller sets explain the difference"
+    height = 1.2 + 0.32 * len(flat)
+    return FigureContent(
+        sentence=text + ".",
+        how="Each row removes the frames of one type, and sets whose anchor has that type; n counts the remaining "
+        "sets. Smaller sets alone reduce the drop. The grey control shows this effect."
+        + (" A single set has no interval." if any(row.n_sets == 1 for _, row in flat) else ""),
+        paint=paint,
+        inches=(height, height),
+    )
+
+
+def _told(row: TypeSlice) -> Estimate:
+    """Return the drop to draw. If there is a single set, there is a single video, and the page shows no interval."""
+    return replace(row.drop, low=None, high=None, reason="one set") if row.n_sets == 1 else row.drop
+
+
+def _without(row: TypeSlice) -> str:
+    return "with all frames" if row.without == "none" else f"without {row.without} frames"
+
+
+@question("by_fps", "Does the frame rate matter?")
+def by_fps(view: View) -> Answer:
+    """The drop by frame rate."""
+    models = view.drawn(view.classifiers).items()
+    found = [(name, rows) for name, one in models if (rows := [row for row in one.by_fps if is_known(row.drop)])]
+    ranges = list(dict.fromkeys(row.range for _, rows in found for row in rows))
+    if len(ranges) < 2:
+        return Missing(why_none(view, "by_fps", "all videos have about the same frame rate."))
+
+    bin_text = dict(zip(ranges, bin_names(ranges), strict=True))
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        wide = 0.7 / len(found)
+        for place, (model, rows) in enumerate(found):
+            for row in rows:
+                y = ranges.index(row.range) + (place - (len(found) - 1) / 2) * wide
+                whisker(axes, y, row.drop, colour_of(place), marker=marker_of(place))
+            axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
+                      label=short(printable(model), 34))  # fmt: skip
+        names_on_y(axes, [_range_name(found, text, bin_text[text]) for text in ranges])
+        axes.set_xlabel("drop, points")
+        in_points(axes)
+        names_below(figure, len(found), is_narrow=is_narrow)
+
+    model, rows = found[0]
+    text = "; ".join(f"{points(row.drop)} at {bin_text[row.range]} fps (n = {row.n_sets})" for row in rows)
+    bare = [row for row in rows if row.drop.low is None]
+    if bare:
+        whys = dict.fromkeys(printable(row.drop.reason or "intervals are switched off") for row in bare)
+        text += f". No interval at {join([f'{bin_text[row.range]} fps' for row in bare])}: {join(list(whys))}"
+    height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
+    return FigureContent(
+        sentence=f"The drop of {printable(model)} is {text}.",
+        how="A low frame rate means more time between frames, so the same k covers more time.",
+        paint=paint,
+        inches=(height, height + 0.15 * len(found)),
+    )
+
+
+def _range_name(found: Sequence[tuple[str, Sequence[RateSlice]]], key: str, text: str) -> str:
+    n = next(row.n_sets for _, rows in found for row in rows if row.range == key)
+    return f"{text} fps (n = {n})"
+
+
+@question("by_hint", "Do blur, motion or brightness explain errors?")
+def by_hint(view: View) -> Answer:
+    """The error on members, by pixel hint."""
+    best, hints = next(
+        ((name, one.by_hint) for name, one in view.drawn(view.classifiers).items() if one.by_hint), ("", {})
+    )
+    panels = [(hint, kept) for hint, rows in hints.items() if (kept := [row for row in rows if is_known(row.error)])]
+    if not panels:
+        why = why_none(view, "by_hint", "this data has no hints (blur, motion, exposure)")
+        return Missing(why.replace("(hints.parquet)", "(hints.parquet); import it with --hints"))
+    bins = {hint: bin_names([row.range for row in rows], measure_of(hint)) for hint, rows in panels}
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        columns = 1 if is_narrow else min(len(panels), 2)
+        grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for (hint, rows), axes in zip(panels, grid.flat, strict=False):
+            for y, row in enumerate(rows):
+                whisker(axes, y, row.error, WRONG)
+            names_on_y(axes, bins[hint])
+            axes.set_title(textwrap.fill(printable(measure_of(hint).title), 26))
+            axes.set_xlim(left=0)
+            axes.set_xlabel(f"error of the {view.words.frames}")
+            per_cent(axes, which="x")
+
+    spans = {}
+    for hint, rows in panels:
+        errors = [value_of(row.error) for row in rows]
+        spans[hint] = max(errors) - min(errors)
+    top = max(spans, key=lambda hint: spans[hint])
+    rows = dict(panels)[top]
+    low, high = (pick(rows, key=lambda row: value_of(row.error)) for pick in (min, max))
+    low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
+    tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
+    # A difference within its intervals is not reported as relevant.
+    bare = low.error.high is None or high.error.low is None
+    clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
+    why = "there are no intervals" if bare else "the intervals overlap"
+    verdict = (
+        f"For {printable(best)}, {printable(top)} matters most."
+        if clear
+        else f"No hint clearly matters for {printable(best)}. The largest difference is by {printable(top)}, but {why}."
+    )
+    noun = measure_of(top).noun
+    return FigureContent(
+        sentence=f"{verdict} The error ranges from {percent(low.error)} ({noun} {low_bin}) to {percent(high.error)} "
+        f"({noun} {high_bin})."
+        if spans[top]
+        else f"No: the error of {printable(best)} is {percent(low.error)} in every group.",
+        how="Hints compare the pixels of a member with those of its anchor. Members are grouped by hint into bins of "
+        "about the same size, with rounded edges."
+        + (" Brightness ranges over 100 points, from black to white." if "exposure" in bins else ""),
+        paint=paint,
+        inches=(tall * -(-len(panels) // 2), tall * len(panels)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintWords:
+    """A hint in words: its panel's title, the quantity of its bins, their unit, and the conversion of stored values."""
+
+    title: str
+    noun: str = ""
+    unit: str = ""
+    convert: Callable[[float], float] = float
+
+
+_PER_CENT, _POINTS = "\N{NO-BREAK SPACE}%", "\N{NO-BREAK SPACE}points"
+
+_MEASURES = {
+    "blur": HintWords(
+        title="Blur: sharpness, % of the anchor’s", noun="sharpness", unit=_PER_CENT, convert=lambda x: 100 * 2**x
+    ),
+    "motion": HintWords(title="Motion: shift, % of the diagonal", noun="shift", unit=_PER_CENT),
+    "exposure": HintWords(
+        title="Exposure: change of brightness", noun="brightness", unit=_POINTS, convert=lambda x: 100 * x
+    ),
+    "cut": HintWords(title="Cut: score from 0 to 1", noun="cut score"),
+}
+
+_BIN = re.compile(r"(?:(?P<only_high><)|(?P<only_low>>=)|(?P<low>\S+) to <) (?P<edge>\S+)")
+_MOST_DIGITS = 4
+
+
+def measure_of(hint: str) -> HintWords:
+    """Return the description of a hint. An unknown hint keeps its name and its numbers."""
+    return _MEASURES.get(hint, HintWords(title=hint, noun=hint))
+
+
+def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[str]:
+    """Return the bins of results.json (`< 20`, `20 to < 27`, `>= 27`) in words, in the measure's unit.
+
+    >>> bin_names(["< 20", "20 to < 27", ">= 27"])
+    ['below 20', '20 to 27', '27 or more']
+    >>> bin_names(["< -1.75e-05", "-1.75e-05 to < 0.00914", ">= 0.00914"], measure_of("exposure"))
+    ['below 0.0\\xa0points', '0.0 to 0.9\\xa0points', '0.9\\xa0points or more']
+    """
+    measure = measure or HintWords(title="")
+    found = [_BIN.fullmatch(name) for name in names]
+    try:
+        edges = {
+            text: measure.convert(float(text)) for one in found if one for text in (one["low"], one["edge"]) if text
+        }
+    except ValueError:  # not numbers: the names stay unchanged
+        return list(names)
+    text = _written(edges)
+    out = []
+    for name, one in zip(names, found, strict=True):
+        if one is None:
+            out.append(name)
+        elif one["only_high"]:
+            out.append(f"below {text[one['edge']]}{measure.unit}")
+        elif one["only_low"]:
+            out.append(f"{text[one['edge']]}{measure.unit} or more")
+        else:
+            out.append(f"{text[one['low']]} to {text[one['edge']]}{measure.unit}")
+    return out
+
+
+def _written(edges: dict[str, float]) -> dict[str, str]:
+    """Return every edge, with enough decimals that any two edges differ by at least five units in the last decimal
+    place.
+    """
+    values = sorted(set(edges.values()))
+    gap = min((high - low for low, high in pairwise(values)), default=1.0)
+    whole = all(value.is_integer() for value in values)
+    digits = 0 if whole else next((n for n in range(_MOST_DIGITS) if gap >= 5 * 10.0**-n), _MOST_DIGITS)
+    text = {name: f"{value:.{digits}f}" for name, value in edges.items()}
+    return {name: one.removeprefix("-") if float(one) == 0 else one.replace("-", "−") for name, one in text.items()}

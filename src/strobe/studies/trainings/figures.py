@@ -1,0 +1,97 @@
+"""The curves of a training run: the loss and the held-out figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Missing
+from strobe.core.files import write_bytes
+from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_cent, question
+from strobe.report.style import INK, RIGHT, WRONG, colour_of, draw, marker_of
+from strobe.report.view import View
+from strobe.report.wording import is_known, percent, points, value_of
+from strobe.studies.trainings.records import Trainings
+
+
+def curves(
+    path: Path, rows: Sequence[tuple[float, float | None, float, float]], *, names: tuple[str, str], title: str
+) -> None:
+    """Draw the points (epoch, loss, figure on anchors, figure on worst frames) as a PNG. The loss is on the left, and
+    the held-out figures are on the right.
+    """
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)
+        known = [(epoch, loss) for epoch, loss, _, _ in rows if loss is not None]
+        if known:
+            left.plot(*zip(*known, strict=True), color=INK, marker="o", markersize=3)
+            left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
+        left.set_title("training loss")
+        epochs = [row[0] for row in rows]
+        for place, (name, column) in enumerate(((names[0], 2), (names[1], 3))):
+            values = [row[column] for row in rows]
+            right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
+        right.set_ylim(0, 1)
+        per_cent(right)
+        right.set_title("on held-out clips")
+        right.legend(loc="best")
+        for axes in (left, right):
+            axes.set_xlabel("epoch")
+            axes.set_xlim(-0.02 * max(epochs), 1.02 * max(epochs))
+        figure.suptitle(printable(title, limit=80), x=0.01, ha="left")
+
+    write_bytes(path, draw("training", paint, wide=(8.4, 3.2), narrow=(4.2, 5.6)).png)
+
+
+@question("trainings", "Which recipe reduces the drop?")
+def trainings(view: View) -> Answer:
+    """Return the figures of every recipe over its training runs: accuracy on anchors and on whole sets, and the
+    difference.
+    """
+    rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
+    if not rows:
+        return Missing("no recipe was trained several times.")
+    most = max(rows, key=lambda one: value_of(one.acc_pmk))
+    text = (
+        f"{printable(most.name)} holds on the most sets: {percent(most.acc_pmk)}. It gets "
+        f"{percent(most.acc_orig)} of the anchors right."
+    )
+    usable = [one for one in rows if value_of(one.acc_orig) >= 0.5 * max(value_of(row.acc_orig) for row in rows)]
+    if len(usable) > 1:
+        least, largest = (pick(usable, key=lambda one: value_of(one.drop)) for pick in (min, max))
+        text += (
+            f" Drops range from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
+            f"({printable(largest.name)})"
+        )
+        text += ", among recipes with at least half the accuracy of the best." if len(usable) < len(rows) else "."
+    height = 0.9 + 0.42 * len(rows)
+    return FigureContent(
+        sentence=text,
+        how="Means over the trainings of a recipe, with 95 % intervals over clips. The ticks above are the lowest and "
+        "the highest training. A small drop is weak evidence if few anchors are right.",
+        paint=_paint(rows, view.results.dataset.k),
+        inches=(height, height + 0.2),
+    )
+
+
+def _paint(rows: Sequence[Trainings], k: int) -> Paint:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, one in enumerate(rows):
+            ends = [value_of(one.acc_pmk), value_of(one.acc_orig)]
+            axes.plot(ends, [y, y], color=WRONG, alpha=0.25, linewidth=5, solid_capstyle="round", zorder=1)
+            for found, spread, colour, marker in (
+                (one.acc_orig, one.acc_orig_spread, RIGHT, "o"),
+                (one.acc_pmk, one.acc_pmk_spread, WRONG, "D"),
+            ):
+                if found.low is not None:
+                    axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, zorder=3)
+                axes.plot([spread.low, spread.high], [y - 0.26] * 2, "|", color=colour, markersize=6, zorder=2)
+                axes.plot([value_of(found)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
+        names_on_y(axes, [one.name for one in rows])
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("● acc_orig, ◆ acc_pmk" if is_narrow else f"● acc_orig, ◆ acc_pmk (k = {k})")
+        per_cent(axes, which="x")
+
+    return paint
