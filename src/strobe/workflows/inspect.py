@@ -11,7 +11,7 @@ from strobe.core.errors import printable
 from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
-from strobe.report.subject import sources
+from strobe.report.view import sources
 from strobe.report.wording import counted, join
 
 __all__ = ["inspect", "lines", "sheet"]

@@ -26,8 +26,7 @@ from strobe.datasets import folder as dataset_folder
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
-from strobe.report.tables import write_tables
-from strobe.report.tables_sets import write_sets
+from strobe.report.tables import write_sets, write_tables
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
