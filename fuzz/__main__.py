@@ -133,7 +133,7 @@ def _code_digest() -> str:
 
 
 def _begin(log: Path, about: dict[str, Any], *, keep: bool) -> dict[Any, dict[str, Any]]:
-    """Return the finished cases in the log. A log of other code or of another seed is started again."""
+    """Return the finished cases in the log. A log of other code or of another seed is discarded."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     if lines and (lines[0] == about or (keep and lines[0]["seed"] == about["seed"])):
         return {line["case"]: line for line in lines[1:]}

@@ -1,4 +1,4 @@
-"""Flip bits in every stored file in turn. A figure that changes while the command exits with 0 is a finding."""
+"""Flip bits in each stored file in turn. If a figure changes although the command exits with 0, that is a finding."""
 
 import json
 import random
@@ -31,11 +31,11 @@ def bit_plan(flips: int) -> list[str]:
 def run_bits(case: str, *, corpus: Path, work: Path) -> Outcome:
     """Flip single bits in each stored file. The finding names the flips that changed a figure without a message.
 
-    The user's own model is excluded, and so are files that strobe never reads (reports, tables, drawings).
+    The user's own model and files that strobe never reads (reports, tables, drawings) are excluded.
     """
     name, _, flips = case.removeprefix("bits/").partition("+")
     command = next(one for one in commands() if one.name == name)
-    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # it has a name
+    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # a name, not a number
     start, rng = work / "start", random.Random(case)
     lay_out_sound(command, corpus, start)
     undamaged = work / "whole"
@@ -75,7 +75,7 @@ def _one(command: Command, start: Path, work: Path, path: Path, expected: Any, r
     where = f"bit {bit} of byte {place} of {path}"
     if problem := judge(done, command.verb):
         return f"{where}: {problem}"
-    if done.code == 2 or done.stderr.strip():  # refused, or reported
+    if done.code == 2 or done.stderr.strip():  # the command refused or reported the flip
         return ""
     found = _figures(command, work, done.stdout)
     if found == expected:

@@ -50,7 +50,7 @@ def drawn(case: int, seed: int) -> tuple[Command, random.Random]:
 
 
 def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
-    """Run the case in `work`, an empty folder. The files left there show the damaged inputs."""
+    """Run the case in `work`, an empty folder. The damaged inputs stay there."""
     command, rng = drawn(case, seed)
     place = work / "in"
     place.mkdir(parents=True)
@@ -110,7 +110,7 @@ def _lay_out(command: Command, corpus: Path, place: Path, work: Path, rng: rando
 
 
 def judge(done: Done, verb: str) -> str:
-    """Return which rule the command's exit code or output broke. Empty if none."""
+    """Return which rule the command's exit code or output broke, or an empty text."""
     if done.code is None:
         return done.ended
     if done.code not in (0, 1, 2):
@@ -119,7 +119,7 @@ def judge(done: Done, verb: str) -> str:
         return f"printed {bad[0].strip()[:60]!r}"
     lines = done.stderr.splitlines()
     ours = [line for line in lines if line.startswith("strobe: ")]
-    by_model = verb in ("predict", "eval") and not lines and done.stdout  # a line for each model that failed
+    by_model = verb in ("predict", "eval") and not lines and done.stdout  # these print a line for each failed model
     if done.code == 2 and "Usage: " not in done.stderr and not by_model and (len(ours) != 1 or lines[-1] != ours[0]):
         return f"{len(ours)} error lines, or the error is not the last line"
     if any("not enough memory" in line for line in ours):
@@ -128,7 +128,10 @@ def judge(done: Done, verb: str) -> str:
 
 
 def _judge_files(command: Command, done: Done, before: dict[str, Any], place: Path, *, other_words: bool) -> str:
-    """Return which rule the files broke: inputs unchanged, nothing half-written, the result readable. Empty if none."""
+    """Return which rule the files broke, or an empty text.
+
+    Inputs must be unchanged, nothing half-written, and the result readable.
+    """
     after = tree(place)
     if left := [name for name in leftovers(after) if name not in before]:
         return f"left the temporary file {left[0]}"
@@ -154,7 +157,7 @@ def _judge_files(command: Command, done: Done, before: dict[str, Any], place: Pa
     checked = watch(lambda: unreadable(place / dest, results=rewritten), cwd=place)
     problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"
     if problem and done.code == 2 and old and _was_damaged(command, place):
-        return ""  # the destination was damaged before, and its other files are still readable
+        return ""  # the destination was damaged before the command ran, and its other files are still readable
     return f"exit {done.code}, and {dest}: {problem}" if problem else ""
 
 
@@ -168,7 +171,10 @@ def _was_damaged(command: Command, place: Path) -> bool:
 
 
 def unreadable(dest: Path, *, results: bool = True) -> str:
-    """Return why the folder is neither complete nor absent. Empty if it is. `results`: also check results.json."""
+    """Return why the folder is neither complete nor absent, or an empty text.
+
+    With `results`, results.json is checked too.
+    """
     from strobe.core.errors import StrobeError
     from strobe.core.swaps import settle
     from strobe.datasets import folder

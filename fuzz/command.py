@@ -9,8 +9,8 @@ __all__ = ["Command"]
 class Command:
     """A command line, the input files it needs, the folder it writes (if any), and its weight in the random choice.
 
-    `aside` names input files that are not damaged. If it names all of them, the command line is damaged instead.
-    `in_place` means that the command may change its inputs.
+    `aside` names input files that are not damaged. If `aside` names all input files, the command line is damaged
+    instead. `in_place` means that the command may change its inputs.
     """
 
     name: str

@@ -52,7 +52,7 @@ def _otherwise() -> list[Command]:
 
 
 def _early() -> list[Command]:
-    """Return commands with --stop-early: into a new run, a full run, a stopped run, and with unsupported models."""
+    """Return commands with --stop-early, which write to a new, a full or a stopped run or use unsupported models."""
     words: tuple[str, ...]
     place: tuple[str, ...]
     two = ("-m", "py:models.py:logits", "-m", "py:models.py:shares", "--stop-early", *_LATE)

@@ -60,7 +60,7 @@ def make(options):
 
 
 def make_corpus(folder: Path) -> Path:
-    """Return the folder, filled if no earlier call has filled it. A half-filled folder is made again."""
+    """Fill the folder unless an earlier call has filled it, and return it. A half-filled folder is made again."""
     done = folder / "done"
     if done.is_file():
         return folder
@@ -68,7 +68,7 @@ def make_corpus(folder: Path) -> Path:
     folder.mkdir(parents=True)
     made = watch(
         lambda: _fill(folder), cwd=folder, limit_s=600
-    )  # in a child, because this process is forked later and must stay small
+    )  # in a child process, because this process is forked later and must stay small
     if made.code != 0:
         raise RuntimeError(f"the corpus could not be made: {made.ended}: {made.stderr[-2000:]}")
     done.touch()
@@ -87,7 +87,7 @@ def _fill(folder: Path) -> None:
     _weights(folder / "weights")
     make_datasets(folder)
     made = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
-    for path in (folder / "runs").glob("*/run.json"):  # relative, because a case copies some of these folders
+    for path in (folder / "runs").glob("*/run.json"):  # relative paths, because a case copies some of these folders
         about = json.loads(path.read_text(encoding="utf-8"))
         name = path.parent.name
         data = {"new-early": "video"}.get(name, name.removeprefix("new-"))

@@ -150,7 +150,7 @@ def _metadata(table: Any, rng: random.Random) -> tuple[Any, str]:
 
 
 def _cell(table: Any, place: int, name: str, rng: random.Random) -> tuple[Any, str]:
-    """Put other values into a column. If they do not fit its type, the column gets theirs."""
+    """Put other values into a column. If they do not fit its type, the column gets their type."""
     import pyarrow as pa
 
     values = table.column(place).to_pylist()

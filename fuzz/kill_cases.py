@@ -1,4 +1,4 @@
-"""The commands to kill: their input folders, their words, and the folder each one writes."""
+"""The commands to kill, with their input folders, their words, and the folders they write."""
 
 from dataclasses import dataclass
 

@@ -27,7 +27,7 @@ _MOST = 400
 
 
 def kill_plan(most: int | None, seed: int) -> list[str]:
-    """Return the names of kills: one sweep over all steps per command, then random moments.
+    """Return the names of kills: for each command one sweep over all steps, then random moments.
 
     `most` keeps the cheapest.
     """
@@ -82,7 +82,7 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
 
 
 def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
-    """Copy the command's inputs, and run the commands before it."""
+    """Copy the command's inputs, and run the commands that must precede it."""
     place.mkdir(parents=True)
     for name in killed.place:
         source, target = corpus / name, place / name
@@ -95,7 +95,7 @@ def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
 
 
 def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: dict[str, str]) -> tuple[str, str]:
-    """Kill once and check. Returns how it died ("" if it finished before), and the broken rule."""
+    """Kill the command once and check. Return how it died ("" if it finished before the kill), and the broken rule."""
     shutil.rmtree(work, ignore_errors=True)
     place = work / "in"
     shutil.copytree(start, place, symlinks=True)
@@ -125,7 +125,7 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
 
 
 def _not_whole(dest: Path, copy: Path) -> str:
-    """Return why a dataset or run in the folder cannot be read. Reads a copy, because reading repairs it."""
+    """Return why a dataset or run in the folder cannot be read. A copy is read, because reading repairs the folder."""
     if not any((dest / name).exists() for name in ("dataset.json", "run.json", ".committed")):
         return ""
     shutil.copytree(dest, copy / dest.name, symlinks=True)
@@ -137,7 +137,7 @@ def _not_whole(dest: Path, copy: Path) -> str:
 
 
 def _die_at(step: int, note: Path) -> None:
-    """Make the step-th call that changes names on disk end the process, before the call is made."""
+    """End the process just before its call number `step` that changes names on disk."""
     count, home = [0], str(Path.cwd())
 
     def is_ours(one: Any) -> bool:  # excludes caches in other folders

@@ -1,4 +1,4 @@
-"""Replace each file and folder of a foreign folder by a link to the outside. Nothing outside may be read or changed."""
+"""Replace each file and folder of a folder by a link to the outside. Nothing outside may be read or changed."""
 
 import random
 import shutil
@@ -13,13 +13,13 @@ from fuzz.process import call
 __all__ = ["link_plan", "run_links"]
 
 _OURS = ("datasets/", "runs/")
-"""Folders that strobe makes. Links in users' own inputs (videos, releases) are followed, as by any tool."""
+"""Folders that strobe makes. In users' own inputs (videos, releases), strobe follows links, as any tool does."""
 
 
 def link_plan(most: int | None) -> list[str]:
     """Return the names of the sweeps: one for each command that opens such a folder.
 
-    `most` limits the places of each.
+    `most` limits the places per sweep.
     """
     end = "" if most is None else f"+{most}"
     return [f"links/{one.name}{end}" for one in commands() if any(name.startswith(_OURS) for name in one.place)]
@@ -28,11 +28,11 @@ def link_plan(most: int | None) -> list[str]:
 def run_links(case: str, *, corpus: Path, work: Path) -> Outcome:
     """Run one command with a link at every place, one at a time. The finding is the first link that was followed.
 
-    A name that ends in `+N` tries N random places. The name is the seed.
+    If the name ends in `+N`, only N random places are tried. The name is the seed.
     """
     name, _, most = case.partition("+")
     command = next(one for one in commands() if one.name == name.removeprefix("links/"))
-    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # it has a name
+    outcome = Outcome(case=case, verb=command.verb, command=command.name, code=0)  # type: ignore[arg-type]  # a name, not a number
     start = work / "start"
     lay_out_sound(command, corpus, start)
     places = _places(command, start)

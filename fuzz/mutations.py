@@ -86,15 +86,15 @@ NEAR_WORDS = {
     "--search": ["budget", "reference", "minimal", "maximal"],
     "--segment": ["u2net", "onnx:", "onnx:nowhere.onnx", "onnx:weights", "onnx:models.py"],
 }  # fmt: skip
-"""Values close to valid ones, as a typing error makes them."""
+"""Values close to valid values, as after a typing error."""
 
 Mutator = Callable[[Path, random.Random], str]
 
 
 def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collection[Path] = ()) -> str:
-    """Damage one of the files below root. Returns a description of the damage that starts with its kind.
+    """Damage one of the files below root. Return a description of the damage that starts with its kind.
 
-    A file `named` on the command line is never replaced by a pipe, because strobe may read such a file to its end.
+    A file `named` on the command line is never replaced by a pipe, because strobe may read it and wait for its end.
     """
     by_kind: dict[str, list[Path]] = {}
     for path in files:
@@ -103,7 +103,7 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
     if not by_kind:
         return "nothing"
     kinds = sorted(by_kind)
-    # There are many images and few readers of images, so tables and texts get the larger share.
+    # There are many images, but little code reads them, so tables and texts are damaged more often.
     weights = [1 if kind in ("image", "other") else 3 for kind in kinds]
     kind = rng.choices(kinds, weights)[0]
     path = rng.choice(by_kind[kind])
@@ -116,7 +116,7 @@ def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collecti
         how = cut
     try:
         description = how(path, rng)
-    except Exception as error:  # an earlier damage made it unreadable for this mutator
+    except Exception as error:  # earlier damage made the file unreadable for this mutator
         description = (
             f"{flip(path, rng)} ({type(error).__name__})" if path.is_file() and not path.is_symlink() else "none"
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 __all__ = ["GROWTH", "LIMIT_S", "Done", "call", "preload", "watch"]
 
 LIMIT_S = 20.0
-"""A command that takes longer counts as hung. Overloaded machines get more time."""
+"""A command that takes more seconds counts as hung. Overloaded machines get more time."""
 
 GROWTH = 2 << 30
 """A command whose resident memory grows by more bytes is a finding."""
@@ -43,7 +43,7 @@ _MODULES = (
     "sqlalchemy",
     "sqlalchemy.dialects.sqlite",
     "onnxruntime",
-    "torchvision.io",  # saves four seconds in every child that reads frames; generators import torch anyway
+    "torchvision.io",  # saves four seconds in every child that reads frames; torch is imported for generators anyway
     "rich.console",
     "rich.progress",
     "rich.table",
@@ -129,7 +129,7 @@ def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kil
         _be_child(job, cwd, streams)
     ended, grown = _wait(pid, begin, limit_s * _patience(), kill_after_s)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # processes that the child started and that still run
+        os.killpg(pid, signal.SIGKILL)  # kill processes that the child started and that still run
     texts = {name: _read(handle) for name, handle in streams.items()}
     code = int(ended.removeprefix("exit ")) if ended.startswith("exit ") else None
     return Done(
@@ -185,7 +185,7 @@ def _be_child(job: Callable[[], object], cwd: Path, said: dict[str, int]) -> Non
         answer = job()
         os.write(said["answer"], json.dumps(answer).encode())
         code = 0
-    except BaseException:  # no error may continue into the code of the parent
+    except BaseException:  # an error must not continue into the parent's code
         import traceback
 
         traceback.print_exc()
@@ -201,7 +201,7 @@ def _stream(handle: int):  # type: ignore[no-untyped-def]  # a text stream over 
 
 
 def _be_nobody_special() -> None:
-    """Drop root's right to ignore file permissions (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH), as for a normal user."""
+    """Drop root's right to ignore file permissions (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH). Normal users lack it."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return
     import ctypes
@@ -217,9 +217,9 @@ def _be_nobody_special() -> None:
 
 
 def _limit_memory() -> None:
-    """Limit memory above the watched growth, so that one case cannot stop the machine.
+    """Limit memory to twice the watched growth, so that one case cannot stop the machine.
 
-    The limit is on data, not on addresses, because libraries such as torch map far more than they use.
+    The limit applies to data, not to addresses, because libraries such as torch map far more memory than they use.
     """
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (creates fewer objects)
         now = int(file.read().split()[5]) * resource.getpagesize()

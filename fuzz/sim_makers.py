@@ -1,6 +1,6 @@
 """Commands for the simulator: real processes on its folders. They are killed, lose power, run out of disk or collide.
 
-After any fault, the same command must succeed and leave the files of an uninterrupted one.
+After any fault, the same command must succeed and leave the files of an uninterrupted command.
 """
 
 import errno
@@ -38,7 +38,7 @@ COMMANDS = {
     "tables": _command("export data csv table -q", "table"),
     "make": _command("synthesize made --videos 2 --size 32 --k 1 --seed 7 -q", "made"),
 }
-"""Commands that run in addition to the servers. `export apart` works for pairs, and `score again` needs the run."""
+"""Commands that run besides the servers. `export apart` works only for pairs, and `score again` needs the run."""
 
 
 class Hand:
@@ -167,9 +167,9 @@ def _lose_power_at(step: int, rng: random.Random) -> None:
 def break_command(
     name: str, ask: str, *, hand: Hand, place: Path, work: Path, rng: random.Random, reference: Callable[[Path], None]
 ) -> str:
-    """Run a command with a fault, then again without. Its files must equal those of an uninterrupted one.
+    """Run a command with a fault, then again without. Its files must equal those of an uninterrupted command.
 
-    `reference` copies the folders as they are before the command, for the uninterrupted one. Returns the event.
+    `reference` copies the folders as they are before the command, for the uninterrupted command. Returns the event.
     """
     command = _asked(name, ask)
     reference_folder = work / "whole"
@@ -199,7 +199,10 @@ def break_command(
 
 
 def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> str:
-    """Run two commands that write to one folder at once. The folder must equal one command's; the other may fail."""
+    """Run two commands that write to one folder at once. The folder must equal one command's result.
+
+    The other may fail.
+    """
     if rng.random() < 0.5:
         seeds = rng.sample(range(10, 1000), 2)
         pair = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]

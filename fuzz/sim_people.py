@@ -27,7 +27,7 @@ class Person:
 
 @dataclass(slots=True)
 class Crowd:
-    """All people, and the tasks they were given, the answers they sent and the confirmed ones."""
+    """All people, with the tasks they were given, the answers they sent, and the answers that were confirmed."""
 
     machine: Machine
     rng: random.Random
@@ -226,7 +226,7 @@ class Crowd:
         person.tab = f"tab-{self.rng.randrange(10**8):08}"
 
     async def intrude(self, person: Person) -> None:
-        """Answer a task that only others were given, in any round. The server must refuse it."""
+        """Answer a task that, in its round, only other people were given. The server must refuse the answer."""
         own = {(task, number) for who, task, number in self.given if who == person.name}
         others = sorted({(task, number) for who, task, number in self.given if who != person.name} - own)
         if not others or person.name in self.unsure:
@@ -245,7 +245,7 @@ class Crowd:
             raise Broken(f"the server accepted {person.name}'s answer to {task}, which only others were given")
 
     async def together(self, boss: Person) -> None:
-        """Decide a doubtful pair together, each under their own name."""
+        """Decide a doubtful pair as a group. Each member's vote has the member's own name."""
         members = sorted(name for name, one in self.people.items() if one.role == "annotator" and one.key)[:2]
         reply = await self.ask(boss, "POST", "/api/joint/claim", {"members": members, "want": 1})
         if reply is None or reply.status != 200 or not reply.body["tasks"]:

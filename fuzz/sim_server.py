@@ -44,7 +44,7 @@ class _AtOnce(Executor):
     """Runs each function immediately, so that threads do not affect the order."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        """Run it now."""
+        """Call the function and return a finished future."""
         done: Future[Any] = Future()
         try:
             done.set_result(function(*args, **named))
@@ -57,8 +57,8 @@ class _AtOnce(Executor):
 class Disk:
     """The next fault of the database, and the part of its log that is synced to the disk.
 
-    `kind` happens at the `after`-th statement or commit of the server at work: `full` (`times` times), `kill`
-    before it, or `kill-late` just after a commit.
+    The fault `kind` happens at the `after`-th statement or commit of the active server. It is `full` (the disk is full,
+    `times` times), `kill` (before the statement) or `kill-late` (just after a commit).
     """
 
     kind: str = ""
@@ -94,7 +94,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A server's reply. Only the simulator knows about a lost one."""
+    """A server's reply. If it is lost, only the simulator knows it."""
 
     status: int
     body: dict[str, Any]
@@ -117,7 +117,7 @@ class Server:
 
 @dataclass(slots=True)
 class Machine:
-    """The machine of a simulation: a dataset folder, the store in it, up to two servers, a clock, a disk."""
+    """The machine of a simulation: a dataset folder, the store in it, up to two servers, a clock and a disk."""
 
     folder: Path
     rng: random.Random
@@ -150,7 +150,7 @@ class Machine:
             with store.database.write() as connection:
                 if (
                     database.meta(connection, "secret") is None
-                ):  # a fixed secret keeps the task names equal in every replay
+                ):  # a fixed secret gives the same task names in every replay
                     set_meta(connection, "secret", random.Random(str(self.settings)).randbytes(32).hex())
             self._watch(store)
             dataset: Dataset = folders.read(self.folder)
@@ -193,7 +193,7 @@ class Machine:
         there = [path for path in (self.file, self.wal) if path.exists()]
         _copied(there, aside)
         for place in range(len(self.servers)):
-            self.stop(place)  # the last server to close removes the log, which a power cut does not
+            self.stop(place)  # the last server to close removes the log, but a power cut would not
         for path in (self.file, self.wal, self.folder / "review.sqlite-shm"):
             path.unlink(missing_ok=True)
         for path in there:

@@ -5,8 +5,8 @@
 
 People, two servers on one store, and commands work on the same folders. Connections drop, processes are killed, power
 is cut, disks are full and clocks jump, all at random from the seed. At the end no confirmed answer may be missing and
-no answer may be counted twice. Nobody may have seen or answered other people's tasks. The commands must end as if there
-had been no fault.
+no answer may be counted twice. Nobody may have seen or answered other people's tasks. The commands must leave the same
+files as without a fault.
 """
 
 import argparse
@@ -89,7 +89,10 @@ def _prepare(folder: str) -> None:
 
 
 def simulate(seed: int, *, keep: bool = False) -> Ended:
-    """Simulate one seed in its own folder, which is removed afterwards. `keep` keeps the folder of a broken rule."""
+    """Simulate one seed in its own folder, which is removed afterwards.
+
+    With `keep`, the folder stays if a rule was broken.
+    """
     if _lane is None:
         raise RuntimeError("call _prepare first")
     ended = Ended(seed)
@@ -362,7 +365,7 @@ def _preload() -> None:
         importlib.import_module(f"strobe.workflows.{name}")
     for name in ("strobe.report.terminal", "strobe.report.tables", "strobe.datasets.export_csv", "scipy.stats"):
         importlib.import_module(name)
-    logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # every full disk would log a line
+    logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # otherwise every full disk would log a line
 
 
 def main() -> None:

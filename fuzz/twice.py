@@ -1,4 +1,4 @@
-"""Run two commands that write to one folder at once. One must win, the other exit with 2 and one line."""
+"""Run two commands that write to one folder at once. One must succeed, and the other must exit with 2 and one line."""
 
 import json
 import os
@@ -32,13 +32,16 @@ def twice_plan() -> list[str]:
 
 
 def run_twice(name: str, *, corpus: Path, work: Path) -> Outcome:
-    """Run a command on a folder that another process holds, then run races. The finding is the first broken rule."""
+    """Run a command on a folder that another process has locked, then run two commands at once.
+
+    The finding is the first broken rule.
+    """
     verb = name.removeprefix("twice/")
     killed = KILLS[verb]
     other = Killed(
         words=(*killed.words, *_OTHERWISE.get(verb, ())), place=killed.place, dest=killed.dest, ask=killed.ask
     )
-    outcome = Outcome(case=name, verb=verb, command=verb, code=0)  # type: ignore[arg-type]  # it has a name
+    outcome = Outcome(case=name, verb=verb, command=verb, code=0)  # type: ignore[arg-type]  # a name, not a number
     start = work / "start"
     lay_out(killed, corpus, start)
     wholes = []
@@ -66,11 +69,11 @@ def _copy(start: Path, place: Path) -> Path:
 
 
 def _held(killed: Killed, place: Path) -> str:
-    """Return which rule a command broke while another process held its folder. Empty if none."""
+    """Return which rule a command broke while another process had locked its folder, or an empty text."""
     import fcntl
 
     if killed.words[0] == "inspect" or killed.words[:2] == ("review", "import"):
-        return ""  # a single file replaced in one step, or a database with its own locks
+        return ""  # it replaces a single file in one step, or writes to a database with its own locks
     folder = place / killed.dest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -84,7 +87,7 @@ def _held(killed: Killed, place: Path) -> str:
 
 
 def _race(two: Sequence[Killed], place: Path, work: Path, wholes: Sequence[dict[str, str]]) -> str:
-    """Run both at once. The folder must equal the result of one of them alone."""
+    """Run both commands at once. The folder must equal the result of one command."""
     pids = []
     for number, one in enumerate(two):
         pid = os.fork()

@@ -1,10 +1,10 @@
-"""Run the short benchmarks and compare their ratios with the recorded ones: `make bench`.
+"""Run the short benchmarks and compare their ratios with the recorded ratios: `make bench`.
 
     python scripts/bench.py [--record] [--only NAME …]
 
-A ratio is the time of a plain way over strobe's, both measured in one run, so it depends little on the machine. For a
-ratio that is more than a tenth below the recorded one, the script prints a line and exits with 1. `--record` writes the
-new ratios to benchmarks/recorded.json, with the machine and the date.
+A ratio is the time of a plain method divided by strobe's time. Both are measured in one run, so the ratio depends
+little on the machine. If a ratio is more than a tenth below the recorded ratio, the script prints a line and exits with
+1. `--record` writes the new ratios to benchmarks/recorded.json, with the machine and the date.
 """
 
 import argparse
@@ -26,7 +26,10 @@ TENTH = 0.1
 
 @dataclass(frozen=True)
 class Bench:
-    """A benchmark's arguments and the pattern of its figure; if `over`, that is strobe's time over the plain one."""
+    """A benchmark's arguments and the pattern of its figure.
+
+    If `over`, the figure is strobe's time over the plain time.
+    """
 
     words: tuple[str, ...]
     pattern: str
@@ -51,7 +54,7 @@ BENCHES = {
 
 
 def ratio_of(bench: Bench, output: str) -> float:
-    """Return the plain time over strobe's, from the output of a benchmark.
+    """Return the plain time divided by strobe's time, from the output of a benchmark.
 
     >>> ratio_of(Bench((), r"^took ([\\d.]+) times", over=True), "took 4 times as long")
     0.25
@@ -63,7 +66,7 @@ def ratio_of(bench: Bench, output: str) -> float:
 
 
 def fallen(ratios: dict[str, float], recorded: dict[str, dict[str, object]]) -> list[str]:
-    """Return a line for each ratio that is more than a tenth below the recorded one.
+    """Return a line for each ratio that is more than a tenth below the recorded ratio.
 
     >>> fallen({"a": 80.0, "b": 95.0}, {"a": {"ratio": 100}, "b": {"ratio": 100}})
     ['a: 80 now, 100 recorded (20 % lower)']
@@ -77,7 +80,7 @@ def fallen(ratios: dict[str, float], recorded: dict[str, dict[str, object]]) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; return 1 if a ratio fell by more than a tenth."""
+    """Run the benchmarks. Return 1 if a ratio fell by more than a tenth."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write the ratios to benchmarks/recorded.json")
     parser.add_argument("--only", nargs="+", choices=list(BENCHES), default=list(BENCHES))

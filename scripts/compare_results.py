@@ -2,12 +2,12 @@
 
     python scripts/compare_results.py BEFORE AFTER [--ignore KEY…] [--allow-new] [--digits N]
 
-BEFORE and AFTER are two results.json files, two run folders or two dataset folders. Of a run folder the script reads
-results.json, tables/*.csv, the files in predictions/ and external/, and the dataset's digests in run.json. Of a dataset
-folder it reads dataset.json and the tables. Numbers must be equal, unless --digits allows a tolerance. Rows are matched
-by frame id, so the order of rows and their distribution over shards do not matter. --ignore takes the name of a key
-anywhere (`version`) or a path (`settings.seed`). --allow-new accepts keys that only AFTER has. Exits with 1 if anything
-differs.
+BEFORE and AFTER are two results.json files, two run folders or two dataset folders. From a run folder, the script reads
+results.json, tables/*.csv, the files in predictions/ and external/, and the dataset's digests in run.json. From a
+dataset folder, it reads dataset.json and the tables. Numbers must be equal, unless --digits allows a tolerance. Rows
+are matched by frame id, so the order of rows and their distribution over shards do not matter. --ignore takes a key,
+which is ignored everywhere (`version`), or a path (`settings.seed`). --allow-new accepts keys that only AFTER has.
+Exits with 1 if anything differs.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Rules:
         return path in self.ignore or last in self.ignore
 
     def equal(self, before: Leaf, after: Leaf) -> bool:
-        """Return whether two leaves are equal. True differs from 1, and NaN equals NaN."""
+        """Return whether two JSON leaves are equal. True differs from 1, and NaN equals NaN."""
         if isinstance(before, bool) or isinstance(after, bool):
             return before is after
         if isinstance(before, float) and isinstance(after, float) and before != before:
@@ -113,7 +113,7 @@ def content(path: Path) -> Any:
 
 def _dataset(folder: Path) -> dict[str, Any]:
     info = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-    # Digests depend on the Parquet library's version, so they are dropped and the tables compared by content.
+    # Digests depend on the Parquet library's version, so they are dropped and the tables are compared by content.
     info["files"] = sorted(info.get("files", {}))
     tables = {path.stem: keyed(rows_of([path])) for path in sorted(folder.glob("*.parquet"))}
     return {"dataset": info, "tables": tables}
@@ -159,7 +159,10 @@ def rows_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def keyed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return rows keyed by the fewest leading columns that identify them, sorted, so that order does not matter."""
+    """Return rows keyed by the fewest leading columns that identify them.
+
+    They are sorted, so that order does not matter.
+    """
     columns = list(rows[0]) if rows else []
     for n in range(1, min(len(columns), 3) + 1):
         names = ["/".join(str(row[column]) for column in columns[:n]) for row in rows]

@@ -2,7 +2,7 @@
 
     python scripts/dist_files.py dist/    write *.cdx.json and SHA256SUMS (`make dist` runs this)
 
-The same wheel gives the same bytes. Versions are those of constraints.txt, which the tests used. Each component also
+The same wheel gives the same bytes. Versions come from constraints.txt, with which the tests ran. Each component also
 lists the versions that the wheel allows.
 """
 

@@ -1,4 +1,4 @@
-"""Make sure the browser tests find a Chromium: the system's, Playwright's own, or Debian's package."""
+"""Make sure that the browser tests find a Chromium: the system's, Playwright's own, or Debian's package."""
 
 import os
 import shutil

@@ -64,7 +64,7 @@ class Folder:
         return name
 
     def picture(self, relative: str, pixels: Pixels) -> Row:
-        """Store a PNG, and return its columns for the frame's row, including the digest of its pixels."""
+        """Store a PNG, and return the values for the frame's row, including the digest of its pixels."""
         path = self.root / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path, optimize=True)
@@ -165,7 +165,7 @@ def boxes(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def votes(root: Path, rng: np.random.Generator) -> Folder:
-    """Build ImageNet-Vid's classes with votes of every stage: pairs, verified, decided together, labelled anchors."""
+    """Build a dataset with ImageNet-Vid's classes and votes of every stage: pair, verify, joint and anchor."""
     space = strobe.space("imagenet-vid")
     out = Folder(root, _info("golden-votes", 3, space, reviewed="votes"))
     for number in range(14):
@@ -213,7 +213,7 @@ def _vote(out: Folder, number: int, who: str, stage: str, set_id: str, frame: st
 
 
 def severity(root: Path, rng: np.random.Generator) -> Folder:
-    """Build the severity axis: two variants of five levels per image with a shared anchor.
+    """Build a dataset with a severity axis: two variants of five levels per image, with a shared anchor.
 
     Some top levels are missing.
     """
@@ -235,9 +235,10 @@ def severity(root: Path, rng: np.random.Generator) -> Folder:
 
 
 def anchor(root: Path, rng: np.random.Generator) -> Folder:
-    """Build Youtube-BB's classes. Members are scored with their anchor's labels, and one image is unreadable.
+    """Build a dataset with Youtube-BB's classes.
 
-    A cow is not a class of ILSVRC-2012.
+    Members are scored with their anchor's labels, and one image is unreadable. One label, cow, is not a class of
+    ILSVRC-2012.
     """
     space = strobe.space("youtube-bb")
     out = Folder(root, _info("golden-anchor", 2, space, label_source="anchor", reviewed="release"))

@@ -42,7 +42,7 @@ def reference() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write the pages, and remove those of removed commands."""
+    """Write the pages, and remove pages of commands that no longer exist."""
     pages = reference()
     gone = set((DOCS / "cli").glob("*.md")) - set(pages)
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -26,7 +26,7 @@ def plain(name: str) -> str:
 
 
 def versions(lines: list[str]) -> dict[str, str]:
-    """Return the version of every direct and indirect requirement. Raises PackageNotFoundError if one is missing."""
+    """Return the version of every direct and indirect requirement. Raise PackageNotFoundError if one is missing."""
     version_of: dict[str, str] = {}
     todo: list[tuple[Requirement, bool]] = [(Requirement(line), True) for line in lines]
     seen: set[tuple[str, frozenset[str]]] = set()

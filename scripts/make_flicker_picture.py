@@ -2,8 +2,9 @@
 
     python scripts/make_flicker_picture.py [CLIPS]
 
-Clips and detector are the project's own. A flicker is three consecutive frames with a fully visible object whose box is
-found on each. The class is right, then wrong, then right again. The script draws the flicker with the highest scores.
+Clips and detector are the project's own. A flicker is three consecutive frames with a fully visible object. The
+detector finds its box on each frame. Its class is right, then wrong, then right again. The script draws the flicker
+with the highest scores.
 """
 
 import sys
@@ -50,7 +51,7 @@ class Flicker:
 
 
 def found_in(clip: Clip, detector: Any) -> Flicker | None:
-    """Return the clip's flicker with the highest scores. None if it has none."""
+    """Return the clip's flicker with the highest scores, or None if there is no flicker."""
     answers = []
     for one in detector.forward([detector.prepare(frame) for frame in clip.frames]):
         if len(one.score) == 0:

@@ -2,10 +2,10 @@
 
     python scripts/make_golden.py OUT
 
-They were made once, before a large restructuring of the code, and record the figures that must stay the same. Files
-made again by later code could not detect a change. OUT must contain a copy of tests/golden/models.py, whose name is
-part of cache keys. Tables are written by hand, following docs/formats.md (golden_folders.py). The script uses strobe
-only through its command line and public names.
+They were made once, before a large restructuring of the code, and record the figures that must stay the same. Do not
+make them again with later code, because then they could not detect a change. OUT must contain a copy of
+tests/golden/models.py. The file's name is part of cache keys. Tables are written by hand, following docs/formats.md
+(golden_folders.py). The script uses strobe only through its command line and public names.
 """
 
 import csv
@@ -73,7 +73,7 @@ RUNS: dict[str, Row] = {
 }  # fmt: skip
 """How each run is made: `verb DATASET -m MODEL… -o RUN`, plus the options in `bring` and `score`.
 
-`score` holds the options for scoring it again.
+Scoring the run again uses only the options in `score`.
 """
 
 ALWAYS = ["--bootstrap", "200", "--quiet"]
@@ -158,7 +158,10 @@ def _ilsvrc_labels(folder: Folder, rng: np.random.Generator) -> dict[str, int]:
 
 
 def _coco(path: Path, folder: Folder, rng: np.random.Generator) -> None:
-    """Write COCO results by frame key and class number. Most squares are found; some are moved, doubled or misnamed."""
+    """Write COCO results by frame key and class number. Most squares are found.
+
+    Some are moved, doubled or misclassified.
+    """
     ids = folder.info["label_space"]["ids"]
     key = {row["frame_id"]: row["key"] for row in folder.tables["frames"]}
     results = []

@@ -1,14 +1,14 @@
 """Derive the shipped label spaces, projections and other names of classes from the WordNet 3.0 noun hierarchy.
 
-Needs WordNet's `data.noun` (Debian: apt-get install wordnet-base) and the timm package, whose list of the 1,000
-ILSVRC-2012 synsets gives the source space; their order is the sorted order of the ids, as in every ILSVRC model.
+Needs WordNet's `data.noun` (Debian: apt-get install wordnet-base) and the timm package. The source space is timm's list
+of the 1,000 ILSVRC-2012 synsets, sorted by id as in every ILSVRC model.
 
     python scripts/make_label_maps.py --wordnet /usr/share/wordnet/data.noun
 
-A target class takes every ILSVRC class below it in the hierarchy. Two rules settle the open cases of Youtube-BB. YTBB
-below lists the synset of each class name. A source class under two targets goes to the one listed first in PREFER
-(minivan is under car and under truck). COCO follows the same rules (COCO below, with the choices that WordNet leaves
-open). ImageNet-9 has its own rule (IN9 below).
+A target class takes every ILSVRC class below it in the hierarchy. Youtube-BB needs two more rules. YTBB below lists the
+synset of each class name. A source class under two targets goes to the target listed first in PREFER (minivan is under
+car and under truck). COCO follows the same rules; COCO below lists the choices that WordNet leaves open. ImageNet-9 has
+its own rule (IN9 below).
 """
 
 import argparse
@@ -29,7 +29,7 @@ VID = {
     "n04530566": "watercraft", "n02062744": "whale", "n02391049": "zebra",
 }  # fmt: skip
 
-# The 24 classes of Youtube-BB in the order of its class index, and the synset each name is taken to mean.
+# The 24 classes of Youtube-BB in the order of its class index, and the synset that stands for each name.
 YTBB = {
     "person": "n00007846", "bird": "n01503061", "bicycle": "n02834778", "boat": "n02858304", "bus": "n02924116",
     "bear": "n02131653", "cow": "n01887787", "cat": "n02121620", "giraffe": "n02439033", "potted plant": "n00017222",
@@ -38,8 +38,9 @@ YTBB = {
     "dog": "n02084071", "elephant": "n02503517", "umbrella": "n04507155", "none": "", "car": "n02958343",
 }  # fmt: skip
 
-# The nine classes of ImageNet-9 in the order of its folders (00_dog …). A class under two of them goes to the first, so
-# a dog is not a carnivore here. Its authors' map leaves out 16 classes that WordNet 3.0 puts below the nine (NOT_IN9).
+# The nine classes of ImageNet-9 in the order of its folders (00_dog …). A source class under two of them goes to the
+# first, so a dog is not a carnivore here. The authors' map omits 16 classes that WordNet 3.0 puts below the nine
+# (NOT_IN9).
 IN9 = {
     "n02084071": "dog", "n01503061": "bird", "n04576211": "wheeled vehicle", "n01661091": "reptile",
     "n02075296": "carnivore", "n02159955": "insect", "n03800933": "musical instrument", "n02469914": "primate",
@@ -81,7 +82,7 @@ COCO = {
 # WordNet puts these below ball and below oven, but their images show a bag and a pot.
 NOT_COCO = {"n04023962": "punching bag", "n03259280": "Dutch oven"}
 
-# The 200 classes of ImageNet-A by their place among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).
+# The 200 classes of ImageNet-A by their index among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).
 IMAGENET_A = """
 6 11 13 15 17 22 23 27 30 37 39 42 47 50 57 70 71 76 79 89 90 94 96 97 99 105 107 108 110 113 124 125 130 132
 143 144 150 151 207 234 235 254 277 283 287 291 295 298 301 306 307 308 309 310 311 313 314 315 317 319 323 324
@@ -93,7 +94,7 @@ IMAGENET_A = """
 """
 
 PREFER = ("car", "hot dog")
-"""Targets that take a class under two targets: minivan (car, truck), hotdog (hot dog, sandwich)."""
+"""The targets that win if a source class is under two targets: minivan (car, truck), hotdog (hot dog, sandwich)."""
 
 
 LICENCE = (

@@ -1,4 +1,4 @@
-"""Test the wheel with every installed Python, with the newest and the lowest declared versions.
+"""Test the wheel with every installed Python, and with the newest and the lowest declared versions of its dependencies.
 
     python scripts/matrix.py                  each Python: newest, lowest, and without extras
     python scripts/matrix.py --short          this Python, newest
@@ -58,7 +58,7 @@ def project() -> dict[str, object]:
 
 
 def requirements(extras: Iterable[str]) -> list[str]:
-    """Return the declared requirements of the base and these extras, with our own extras resolved.
+    """Return the declared requirements of the package and these extras. Extras of strobe itself are resolved.
 
     >>> [line for line in requirements(["postgres"]) if "psycopg" in line or "fastapi" in line]
     ['fastapi>=0.110', 'psycopg[binary]>=3.1']
@@ -104,7 +104,7 @@ def run(*words: object, timeout: float = 1800) -> subprocess.CompletedProcess[st
 
 
 def pip(python: Path, *words: object) -> str:
-    """Return pip's output. Raises NoIndex, or RuntimeError with its last line."""
+    """Run pip and return its output. Raise NoIndex, or RuntimeError with pip's last line."""
     done = run(python, "-m", "pip", *words)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()[-300:]]
@@ -136,7 +136,7 @@ def lowest(python: Path, lines: Iterable[str]) -> dict[str, str]:
 
 
 def installs(python: Path, line: str) -> bool:
-    """Return whether this version installs. Some have a wheel but depend on packages without one."""
+    """Return whether this version can be installed. Some versions have a wheel but depend on packages without one."""
     try:
         pip(python, "install", *QUIET, "--dry-run", "--only-binary", ":all:", line)
     except RuntimeError:
@@ -145,7 +145,7 @@ def installs(python: Path, line: str) -> bool:
 
 
 def pythons() -> dict[str, Path]:
-    """Return every supported Python of pyenv and on the PATH, by minor version."""
+    """Return every supported Python that pyenv has or that is on the PATH, by minor version."""
     least = release(str(project()["requires-python"]).removeprefix(">="))
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = [*sorted(root.glob("versions/3.*/bin/python"))]
@@ -199,7 +199,7 @@ def build_wheel(into: Path) -> Path:
         if missing := [path for path in wanted if path not in held]:
             raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
         into.mkdir(parents=True, exist_ok=True)
-        for pattern in ("*.whl", "*.tar.gz", "*.cdx.json", "SHA256SUMS"):  # of an earlier version
+        for pattern in ("*.whl", "*.tar.gz", "*.cdx.json", "SHA256SUMS"):  # removes files of an earlier version
             for old in into.glob(pattern):
                 old.unlink()
         shutil.copy(sdist, into / sdist.name)

@@ -1,4 +1,4 @@
-"""Run mutation testing of metrics/ and the scoring code: how many of a seeded sample of mutants do the tests find?
+"""Run mutation testing of metrics/ and the scoring code: count how many of a seeded sample of mutants the tests find.
 
     python scripts/mutants.py [--sample 1000] [--seed 0] [--lanes 2]
     python scripts/mutants.py --survivors
@@ -20,7 +20,7 @@ FOUND = 0.9
 
 
 def sampled(collect: Any, size: int, seed: int) -> Any:
-    """Return mutmut's collection of mutants, reduced to a seeded sample of `size`. Earlier runs do not affect it."""
+    """Return mutmut's mutants, reduced to a seeded sample of `size`. Earlier runs do not affect the sample."""
 
     def some(*, mutant_names: tuple[str, ...] | list[str]) -> tuple[list[Any], dict[str, Any]]:
         every, files = collect(mutant_names=mutant_names)

@@ -14,7 +14,7 @@ SECRETS = re.compile(
 
 
 def problem(path: Path) -> str:
-    """Return why the file does not belong. Empty if it does."""
+    """Return why the file does not belong in the repository, or an empty text if it does."""
     if path.suffix.lower() in VIDEOS:
         return "a video; download it by version and hash instead"
     size = path.stat().st_size
@@ -25,7 +25,7 @@ def problem(path: Path) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Print a line for every file that does not belong. Returns 1 if there is one."""
+    """Print a line for every file that does not belong. Return 1 if there is such a file."""
     found = {name: why for name in names if Path(name).is_file() and (why := problem(Path(name)))}
     for name, why in found.items():
         print(f"{name}: {why}", file=sys.stderr)

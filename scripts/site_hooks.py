@@ -26,13 +26,13 @@ _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)((?:#[^)\s]*)?)\)
 
 
 def repository() -> str:
-    """Return the project's address without a trailing slash. Empty if it has none yet."""
+    """Return the project's address without a trailing slash, or an empty text if it has none yet."""
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["strobe"]["repository"]
     return str(stated).rstrip("/")
 
 
 def on_config(config: Any) -> Any:
-    """Add the address as a link at the foot of every page. Pages do not request it when they are read."""
+    """Add the address as a link at the foot of every page. Opening a page sends no request to this address."""
     config.markdown_extensions.append(Examples())
     if repository():
         config.extra["social"] = [{"icon": "fontawesome/brands/git-alt", "link": repository(), "name": "Source"}]
@@ -74,14 +74,14 @@ def reference() -> str:
     )
 
 
-class Examples(Extension):  # type: ignore[misc]  # Markdown comes without types
+class Examples(Extension):  # type: ignore[misc]  # Markdown has no type hints
     """Treats examples in docstrings (`>>>`) as code. Markdown would treat them as quotations."""
 
     def extendMarkdown(self, md: Markdown) -> None:
         md.preprocessors.register(_Fence(md), "examples", 100)
 
 
-class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown comes without types
+class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown has no type hints
     def run(self, lines: list[str]) -> list[str]:
         out: list[str] = []
         inside = False
@@ -99,7 +99,7 @@ class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown comes without type
 def rehomed(markdown: str, origin: str, address: str | None = None) -> str:
     """Return the text of the file `origin` with the site's links. An empty `origin` is a page of the root.
 
-    A link to another file of the repository points to its `address`. Without an address, only the link's text stays.
+    A link to another file of the repository points to its `address`. Without an address, only the link's text remains.
     """
     folder = str(PurePosixPath(origin).parent)
     here = folder.removeprefix("docs").lstrip("/") if origin else ""

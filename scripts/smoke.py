@@ -1,7 +1,7 @@
-"""Run every verb once, as a user does right after installing strobe. Run this with the Python of that installation.
+"""Run every verb once, as a user does right after installing strobe.
 
-Needs only the standard library and strobe's own requirements. A verb whose extra is missing must print one line that
-names the extra. `--torch` also runs the verbs that need torch.
+Run this script with the Python of that installation. Needs only the standard library and strobe's own requirements. A
+verb whose extra is missing must print one line that names the extra. `--torch` also runs the verbs that need torch.
 """
 
 import csv
@@ -116,7 +116,7 @@ def simulate() -> None:
 
 
 def vary() -> None:
-    """Corrupt the anchors of a dataset, rendered when they are read."""
+    """Corrupt the anchors of a dataset. The corrupted images are rendered when they are read."""
     strobe("vary", "corruption", "shaky", "foggy", "--kind", "fog,jpeg_compression", "--severity", "1,5", "-q")
     strobe("inspect", "foggy", "--sheet", "foggy.png", "-q")
     expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted images is empty")
@@ -282,7 +282,7 @@ def without_torch() -> None:
 
 
 def main() -> None:
-    """Run every step in an empty folder. Exits with 1 if one failed."""
+    """Run every step in an empty folder. Exit with 1 if a step failed."""
     steps: list[Callable[[], None]] = [
         about, synthesize, build, simulate, vary, ladder, inspect, exchange, measure, decide, report, review,
         without_torch,

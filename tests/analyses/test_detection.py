@@ -237,7 +237,7 @@ def test_a_dataset_s_own_bad_box_is_named(zoo, box):
     xyxy[7] = box
     fields = {name: getattr(dataset, name) for name in dataset.__dataclass_fields__}
     boxes = {name: getattr(dataset.boxes, name) for name in dataset.boxes.__slots__} | {"xyxy": xyxy}
-    with pytest.raises(StrobeError, match=r"1 box\(es\) without a positive width and height, first .* on v1/2.png"):
+    with pytest.raises(StrobeError, match=r"1 box\(es\) have no positive width and height; the first is .* v1/2.png"):
         score(type(dataset)(**{**fields, "boxes": type(dataset.boxes)(**boxes)}), found, model="m")
 
 

@@ -172,7 +172,7 @@ def test_two_files_of_one_stem_get_names_of_their_own(make_clip: MakeClip, tmp_p
         named[0]: "cat", named[1]: "dog", named[2]: "fox", "other": "fox",
     }  # fmt: skip
     labels.write_text("video,label\ngood,dog\n")
-    with pytest.raises(StrobeError, match=r"labels.csv: 'good' is 3 videos; write b·good or .*, or its path"):
+    with pytest.raises(StrobeError, match=r"labels.csv: 'good' matches 3 videos; write b·good or .*, or its path"):
         build([good, beside, apart], tmp_path / "out2", BuildOptions(labels=labels))
     assert not (tmp_path / "out2").exists()
 

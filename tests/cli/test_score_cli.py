@@ -146,7 +146,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "unknown frame": (lambda s: {**s, "clip-999/000000.jpg": [0.0, 1.0]}, "not in example"),
     "no object": (lambda s: [1, 2], "expected a JSON object"),
     "text scores": (lambda s: {**s, next(iter(s)): ["a", "b"]}, "not a number"),
-    "empty": (lambda s: {}, "no predictions in it"),
+    "empty": (lambda s: {}, "it contains no predictions"),
 }
 
 

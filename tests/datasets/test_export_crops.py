@@ -152,7 +152,7 @@ def test_a_folder_with_anything_else_is_refused_and_left_alone(photos, tmp_path)
     target = tmp_path / "crops"
     cut(photos, everywhere(photos), target)
     before = files(target)
-    with pytest.raises(StrobeError, match="holds other crops"):
+    with pytest.raises(StrobeError, match="contains other crops"):
         cut(photos, drawn(photos, answer(photos, "fox/a.png", (0, 0, 5, 5))), target)
     assert files(target) == before
     (tmp_path / "full").mkdir()

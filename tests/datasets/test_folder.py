@@ -129,7 +129,7 @@ def test_order_and_compression_do_not_matter(place: Path) -> None:
         ("sets", "frame_id", 2, "v0:0", r"sets\.parquet: row 2: the frame of the set .* appears twice"),
         ("sets", "is_anchor", 4, False, r"sets\.parquet: row 3: set 'clip1@1' has 0 anchors; every set needs"),
         ("sets", "distance", 5, float("nan"), r"sets\.parquet: row 5: distance is not a finite number"),
-        ("sets", "distance", 4, 2.0, r"sets\.parquet: row 4: an anchor at a distance other than 0"),
+        ("sets", "distance", 4, 2.0, r"sets\.parquet: row 4: the distance of the anchor is not 0"),
         ("labels", "label", 3, "wolf", r"labels\.parquet: row 3: label 'wolf' is not a class of pets \(3 classes\)"),
         ("labels", "frame_id", 3, "v7:0", r"labels\.parquet: row 3: frame_id 'v7:0' is not in"),
         ("labels", "frame_id", 1, "v0:0", r"labels\.parquet: row 1: the label .* appears twice"),

@@ -173,7 +173,7 @@ BAD = {
     "no name": ([ANN[0].replace("ann", "")], r"line 2: subj: empty"),
     "strange name": ([ANN[0].replace("ann", "<b>")], r"line 2: name: expected"),
     "no image": ([ANN[0].replace("0_cat_00_cat1.png", "")], r"line 2: imagename: .* is not the name of an image"),
-    "nothing": ([], "no trials in it"),
+    "nothing": ([], "it contains no trials"),
 }
 
 
@@ -193,7 +193,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
 
     refused("no such file or folder", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    refused("no .csv file in it", tmp_path / "empty")
+    refused("it contains no .csv file", tmp_path / "empty")
     source = trials(tmp_path / "a", ["ann,cat,cat"], head="subj,object_response,category")
     refused(
         r"subject-1.csv: the column imagename is missing; it has subj, object_response, category; required: subj",

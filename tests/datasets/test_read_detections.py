@@ -396,7 +396,7 @@ def test_boxes_in_another_scale_or_order_are_refused(tmp_path, zoo, change, text
     rows = [row | {"bbox": change(*row["bbox"])} for row in results(dataset)]
     path = write(tmp_path, rows)
     with pytest.raises(
-        StrobeError, match=rf"reads the boxes as xywh .* only when {text}: the median overlap is then 1.00"
+        StrobeError, match=rf"reads the boxes as xywh .* only when {text}: then the median overlap is 1.00"
     ):
         read_detections(path, dataset)
     assert len(read_detections(path, dataset, box_format="xywh", box_units="pixels").answers) == 60

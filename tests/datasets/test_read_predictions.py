@@ -229,7 +229,7 @@ def test_only_minus_infinity_among_the_mapped_classes(tmp_path: Path) -> None:
         ({**LABELS, "v/3.png": True}, "v/3.png: expected a class"),
         ({**LABELS, "v/3.png": None}, "v/3.png: expected a class"),
         (dict.fromkeys(KEYS), "expected a list of scores, got None"),
-        ({}, "no predictions in it"),
+        ({}, "it contains no predictions"),
         ([1, 2], "expected a JSON object"),
     ],
 )
@@ -293,7 +293,7 @@ def test_duplicates(tmp_path: Path, ending: str) -> None:
         ("n.csv", b"name,label\nv/0.png,1\n", "line 1: expected a header"),
         ("n.csv", b"frame,0,1,2\nv/0.png,1,2\n", "line 2: 3 fields, expected 4"),
         ("n.csv", b"frame,0,1,2\nv/0.png,1,2,x\n", "line 2: not a number"),
-        ("n.csv", b"frame,label\n", "no predictions in it"),
+        ("n.csv", b"frame,label\n", "it contains no predictions"),
         ("n.csv", b"\xff\xfe", "not UTF-8 text"),
         ("n.csv", b'frame,label\n"' + b"a" * 200_000, "not a CSV file"),
         ("n.parquet", b"PAR1 and no more", "not a readable Parquet file; is it truncated"),

@@ -56,12 +56,14 @@ def test_nothing_and_too_far() -> None:
     none = kaplan_meier(np.empty(0), np.empty(0, dtype=bool), np.empty(0, dtype=int))
     assert median_of(none).reason == alive_at(none, 1.0, np.empty(0, dtype=int)).reason == "no search was made"
     curve = kaplan_meier(np.full(30, 2.0), np.arange(30) < 5, np.arange(30))
-    assert median_of(curve).reason == "fewer than half were found"
+    assert median_of(curve).reason == "fewer than half of the searches found something"
     assert alive_at(curve, 2.1, np.arange(30)).reason == "no search went that far"
     assert alive_at(curve, 2.0000001, np.arange(30)).value == pytest.approx(25 / 30)
     with pytest.raises(InvalidValue, match="one for each of the 30"):
         alive_at(curve, 1.0, np.arange(3))
     most = kaplan_meier(np.full(10, 2.0), np.arange(10) < 6, np.arange(10))
-    assert median_of(most).reason == "its upper end is beyond the searched range; the interval begins at 2"
+    assert (
+        median_of(most).reason == "the upper end of the interval is beyond the searched range; the interval begins at 2"
+    )
     one = kaplan_meier(np.array([1.0, 2.0]), np.array([True, True]), np.zeros(2, dtype=int))
     assert "one video" in median_of(one).reason

@@ -66,7 +66,7 @@ def test_a_guess_is_no_better_than_one_answer_and_a_good_model_is(data: Dataset)
     assert guess.answers is not None
     assert guess.answers.constant is None
     assert guess.answers.best_constant in data.info.label_space.names
-    assert any("that of always answering" in note for note in guess.notes or ())
+    assert any("that of the constant answer" in note for note in guess.notes or ())
     assert strobe.score(data, _given(data, "good"), name="m").answers is None
 
 

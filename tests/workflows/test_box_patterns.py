@@ -50,8 +50,8 @@ def _answers(data: Dataset, how: str) -> dict[int, list[tuple[int, tuple[float, 
         ("same", "it gives the same box on every frame: an answer that never changes is no evidence about flicker"),
         ("none", "it gives no box of the classes here on any frame: an answer that never changes is no evidence "
                  "about flicker"),
-        ("one class", "all its boxes are of “sheep”, and the objects are of 3 classes: a class that never changes is "
-                      "no evidence about flicker"),
+        ("one class", "all its boxes have the class “sheep”, but the objects have 3 classes: a class that never "
+                      "changes is no evidence about flicker"),
         ("guess", "that of the boxes it gave for other videos"),
         ("good", None),
     ],

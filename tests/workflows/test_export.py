@@ -136,7 +136,7 @@ def test_a_dataset_of_ones_own_goes_through_the_release_format(tmp_path: Path) -
 
 def test_what_the_release_format_cannot_hold_is_refused(tmp_path: Path) -> None:
     pets = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
-    with pytest.raises(InvalidValue, match="has those of pets; export it as coco or csv"):
+    with pytest.raises(InvalidValue, match="has the classes of pets; export it as coco or csv"):
         export(made(tmp_path / "a", label_space=pets), "imagenet-vid-robust", tmp_path / "out")
     data = folder.read(made(tmp_path / "b"))
     far = replace(data, sets=replace(data.sets, distance=data.sets.distance * 9), verdicts=())

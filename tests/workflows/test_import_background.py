@@ -262,7 +262,7 @@ def test_what_is_no_imagenet_9_is_one_line(imagenet_9: Path, tmp_path: Path) -> 
     assert "09_tree: not a class of ImageNet-9; class folders are called 00_dog to 08_fish" in refused(*words)
     shutil.rmtree(strange)
     picture(imagenet_9 / "original/val/00_dog/n02085620_7.png", 1)
-    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png have names of the same image" in refused(*words)
+    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png are named after the same image" in refused(*words)
     for variation in RUNGS:
         shutil.rmtree(imagenet_9 / variation)
     assert "it has original but none of its variations" in refused(*words)

@@ -19,7 +19,7 @@ from strobe.studies.temporal.score import Prepared, score
 
 Called = Callable[..., str]
 MISSING = "--allow-missing"
-ONE = "1 set lacks predictions: over all sets it is between"
+ONE = "1 set lacks predictions: the figure over all sets is between"
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_damaged_members_do_not_open_a_gate(place: Path, called: Called) -> None
     said = called("gate", MISSING, place / "intact" / "run", "--min", "acc_pmk=80", code=1)
     assert "57.5 [40.9, 73.0] %: clearly worse" in said
     said = called("gate", MISSING, place / "damaged" / "run", "--min", "acc_pmk=80", code=1)
-    assert "40 sets of 40 videos, k = 3, 17 of them without all predictions" in said
-    assert "cannot tell, 17 sets lack predictions: over all sets it is between 57.5 and 100.0" in said
+    assert "40 sets of 40 videos, k = 3, 17 of them with missing predictions" in said
+    assert "cannot tell, 17 sets lack predictions: the figure over all sets is between 57.5 and 100.0" in said
     written = json.loads((place / "damaged" / "run" / "gate" / "gate.json").read_text(encoding="utf-8"))
     assert written["missing_sets"] == 17
     assert [round(one["value"], 3) for one in written["checks"][0]["extremes"]] == [0.575, 1]
@@ -101,7 +101,7 @@ def test_a_loss_is_bounded_over_what_either_lacks(place: Path, called: Called) -
     said = called("gate", MISSING, place / "one" / "run", "--against", place / "best" / "run", *rule)
     assert f"holds, {ONE} 0.0 and 2.5; a larger loss is ruled out" in said
     said = called("gate", MISSING, place / "damaged" / "run", "--against", place / "best" / "run", *rule, code=1)
-    assert "cannot tell, 17 sets lack predictions: over all sets it is between 0.0 and 42.5" in said
+    assert "cannot tell, 17 sets lack predictions: the figure over all sets is between 0.0 and 42.5" in said
     said = called("gate", MISSING, place / "best" / "run", "--against", place / "damaged" / "run", *rule)
     assert "holds" in said  # whatever the baseline lacks, a perfect model loses nothing
     assert "between −42.5 and 0.0" in said
@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_read_is_missing(tmp_path: Path, called: Called) -
     run = tmp_path / "run"
     called("eval", folder, "-m", f"py:{tmp_path}/net.py:make", "-o", run, "--no-report", code=0)
     said = called("gate", run, "--max", "drop=10", code=1)
-    assert "6 sets of 6 videos, k = 1, 1 of them without all predictions" in said
+    assert "6 sets of 6 videos, k = 1, 1 of them with missing predictions" in said
     assert f"cannot tell, {ONE} 0.0 and 16.7" in said
 
 
@@ -140,7 +140,7 @@ def test_the_extremes_by_hand(forty: Dataset) -> None:
 
 def test_compare_and_history_say_how_many_are_missing(place: Path, called: Called) -> None:
     said = called("compare", MISSING, place / "best" / "run", place / "damaged" / "run")
-    assert "n = 23, 17 sets without all predictions not compared" in said
+    assert "n = 23, 17 sets with missing predictions not compared" in said
     found = json.loads(called("compare", MISSING, place / "best" / "run", place / "damaged" / "run", "--json"))
     assert {one["missing_sets"] for one in found} == {17}
     said = called(

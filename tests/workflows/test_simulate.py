@@ -203,7 +203,7 @@ def test_greyscale_cmyk_and_rotated_photos_are_read_upright(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({}, {}, "no photos in it"),
+        ({}, {}, "it contains no photos"),
         ({"a.png": b""}, {}, "no label"),
         ({"a.png": b"", "l.csv": b"name,label\n"}, {"labels": "l.csv"}, "line 1: no column file"),
         ({"a.png": b"", "l.csv": b"file,label\nb.png,x\n"}, {"labels": "l.csv"}, "line 2: 'b.png' is not one of"),

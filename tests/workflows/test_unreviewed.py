@@ -44,7 +44,7 @@ def test_sets_that_are_their_anchor_alone_are_said(anchors_only):
     assert all(model.drop.value == 0 for model in found.models.values())
     ((_, _, _, notes),) = headline_lines(found)
     said = f"{facts.unreviewed_pairs} pairs of the scored sets have no vote yet"
-    assert any(note.startswith(said) and "cannot drop" in note for note in notes)
+    assert any(note.startswith(said) and "cannot break" in note for note in notes)
     written = json.loads((run / "results.json").read_text(encoding="utf-8"))["dataset"]
     assert written["unreviewed_pairs"] == facts.unreviewed_pairs
 
@@ -60,7 +60,7 @@ def test_python_says_it_too(anchors_only):
         notes = strobe.score(dataset, answers).notes
     assert notes[0].startswith(said)
     assert notes[0].endswith(
-        f"this leaves only the anchor in {dataset.n_sets} of {dataset.n_sets} sets, which cannot drop"
+        f"this leaves only the anchor in {dataset.n_sets} of {dataset.n_sets} sets, which cannot break"
     )
     part = dataset.only_videos([str(dataset.videos.name[dataset.video_of_set[0]])])
     assert strobe.results(part, [answers])["dataset"]["unreviewed_pairs"] < facts["unreviewed_pairs"]

@@ -1,6 +1,6 @@
-"""Checks of a model's answers before scoring, for one constant answer, ties, and answers identical to another model's.
+"""Checks of a model's answers before scoring: a constant answer, ties, and the same answers as another model.
 
-A model that always gives the same answer never flickers, and one that guesses is stable by luck. Neither result is
+A model that always gives the same answer never flickers, and a model that guesses is stable only by luck. Neither is
 evidence about flicker, so a note accompanies the figures of such models everywhere.
 """
 
@@ -31,13 +31,13 @@ __all__ = [
 ENOUGH_VIDEOS, LITTLE = 20, 0.25
 """Thresholds for reporting a model that is not significantly better than one constant answer.
 
-With at least this many videos, it is always reported. With fewer, it is reported only if it also gains less than this
-share of the possible gain, because few videos can hardly show a difference.
+With at least ENOUGH_VIDEOS videos, such a model is always reported. With fewer videos, which can hardly show a
+difference, it is reported only if it also gains less than LITTLE, a share of the possible gain.
 """
 PERHAPS = 0.2
 """Below this p-value, the model is probably better than one constant answer and stays in the headline."""
 MANY_TIES = 0.005
-"""If at least this share of the frames has a tie of the highest score, a note reports it."""
+"""If several classes share the highest score on at least this share of the frames, a note reports it."""
 
 S = TypeVar("S", bound=Any)
 
@@ -78,9 +78,9 @@ class AnswerPattern:
     def is_idle(self) -> bool:
         """Whether the model's figures are weak evidence on flicker.
 
-        They are if it gives one constant answer, or is hardly better than a constant answer.
+        This is the case if the model gives one constant answer, or is hardly better than a constant answer.
 
-        A detector with a single class is not idle for this reason alone, because its boxes may still move and
+        A detector whose boxes all have one class is not idle for that reason, because its boxes can still move and
         disappear.
         """
         better = self.p is not None and self.p < PERHAPS
@@ -90,7 +90,7 @@ class AnswerPattern:
 
     @property
     def warning(self) -> str | None:
-        """The comparison between the model and one constant answer, in words; None if the model is better."""
+        """The warning that the model is no better than a constant answer; None if the model is better."""
         if self.of_boxes:
             return self._warning_of_boxes()
         if self.constant is not None:
@@ -104,7 +104,7 @@ class AnswerPattern:
         test = "" if self.p is None else f"; p = {self.p:.2g}"
         little = ", so its stability is weak evidence" if self.is_idle else ""
         return (
-            f"its accuracy on the anchors is {above} that of always answering “{printable(self.best_constant)}” "
+            f"its accuracy on the anchors is {above} that of the constant answer “{printable(self.best_constant)}” "
             f"({100 * self.best_constant_acc:.1f} %{test}){little}"
         )
 
@@ -124,8 +124,8 @@ class AnswerPattern:
             )
         if self.constant is not None:
             return (
-                f"all its boxes are of “{printable(self.constant)}”, and the objects are of {self.n_classes} classes: "
-                "a class that never changes is no evidence about flicker"
+                f"all its boxes have the class “{printable(self.constant)}”, but the objects have {self.n_classes} "
+                "classes: a class that never changes is no evidence about flicker"
             )
         return None
 

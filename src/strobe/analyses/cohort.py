@@ -70,7 +70,7 @@ class Cohort:
             text = f"{self.unreviewed_pairs} pairs of the scored sets have no vote yet and count as rejected"
             if self.unreviewed_sets:
                 text += (
-                    f"; this leaves only the anchor in {self.unreviewed_sets} of {self.n_sets} sets, which cannot drop"
+                    f"; this leaves only the anchor in {self.unreviewed_sets} of {self.n_sets} sets, which cannot break"
                 )
             notes.append(text)
         return tuple(notes)

@@ -59,18 +59,18 @@ MOST_NAMES = 4000
 class Comparison:
     """One pair of models on one metric, on the sets for which both have a score.
 
-    `only_a` sets are right only for a (for the drop: lost only by a). For detectors, `only_a` sets are counted if whole
-    sets are compared: only a has AP above 0 on the anchor and no lower AP on any member. From a to b, `only_a` sets are
-    newly broken and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list at most 20 of these sets each,
-    by their short names in tables/sets. The nearest flicker comes first, and sets lost on the anchor come last. The
-    table tables/sets lists all sets.
+    `only_a` sets are right only for a (for the drop: lost only by a). For detectors, these sets are counted only in
+    comparisons of whole sets; a is right on a set if AP is above 0 on the anchor and no lower on any member. From a to
+    b, `only_a` sets are newly broken and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list at most 20
+    of these sets each, by their short names in tables/sets. The nearest flicker comes first, and sets lost on the
+    anchor come last. The table tables/sets lists all sets.
 
     `p` is the p-value to read, and `test` names its test. For classifiers, this is exact McNemar if every video has one
     set, else the video-level sign-flip test. For detectors, it is a paired jackknife over videos. `p_mcnemar` is always
-    McNemar's. `p_holm` is corrected over all pairs of this metric. `difference` is a − b with the interval of the
-    corrected test, so it includes 0 exactly if `p_holm` is not below 0.05. `missing_sets` lack predictions of one of
-    the two models and are not compared. `cautions` names other sets that are not compared, unless another field records
-    them.
+    the p-value of McNemar's test. `p_holm` is corrected over all pairs of this metric. `difference` is a − b with the
+    interval of the corrected test, so the interval includes 0 exactly if `p_holm` is not below 0.05. `missing_sets`
+    lack predictions of one of the two models and are not compared. `cautions` names other sets that are not compared,
+    unless another field records them.
     """
 
     a: str
@@ -139,7 +139,7 @@ def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
     if a.exact and a.exact == b.exact and a.acc_pmk.value != 1:
         return " They give the same answers on every frame; are they the same model?"
     found = [(one, one.answers.warning) for one in (a, b) if one.answers is not None and one.answers.warning]
-    return "".join(f" Of {printable(one.model)}: {warning}." for one, warning in found)
+    return "".join(f" {printable(one.model)}: {warning}." for one, warning in found)
 
 
 def names_each(n_models: int) -> int:
@@ -238,7 +238,7 @@ def said(c: Comparison) -> str:
     if difference.low is not None and difference.high is not None:
         ends = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
         interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
-    lacking = f", {_sets(c.missing_sets)} without all predictions not compared" if c.missing_sets else ""
+    lacking = f", {_sets(c.missing_sets)} with missing predictions not compared" if c.missing_sets else ""
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
     figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
     if sure and c.metric in ("drop", "map_drop"):

@@ -98,8 +98,8 @@ def _counted(
     """Return the comparison with the sets that only one of the two detectors holds."""
     if not comparison.n_sets:
         return comparison
-    # 0 if nothing is right on the anchor, else 1, as for a flicker, because the distance of the worst frame is not a
-    # rank.
+    # 0 if nothing is right on the anchor, 1 if the set breaks. All sets that break are listed as equally near, because
+    # the distance of the worst frame does not rank them.
     first = [np.array([int(row.status == "breaks") for row in score.chosen_frames]) for score in (a, b)]
     held = [np.array([row.status == "holds" for row in score.chosen_frames], dtype=bool) for score in (a, b)]
     only_a, only_b = held[0] & ~held[1], held[1] & ~held[0]

@@ -25,7 +25,7 @@ from strobe.metrics.box_agreement import median_box, pairwise_iou
 __all__ = ["AGREE", "Drawn", "check_inside", "disagree", "drawn_pictures", "with_drawn_boxes"]
 
 AGREE = 0.7
-"""The overlap (IoU) from which two boxes count as the same."""
+"""The smallest overlap (IoU) at which two boxes count as the same."""
 
 Corners = tuple[float, float, float, float]
 

@@ -33,10 +33,10 @@ STOPPED = "it needs every frame, but the run stopped early"
 WEIGHT = 1.0
 """The weight of the prior by distance, in numbers of observed models."""
 SINGLES = 6
-"""The number of rounds with one frame of each set.
+"""The number of first rounds, which predict one frame of each set.
 
-A set still right after these most likely holds. Each further round doubles its frames, for full batches and few
-rounds.
+A set that is still right after these rounds most likely holds. Each further round doubles the frames per set, so that
+batches are full and rounds are few.
 """
 NEVER_RIGHT = 2.0
 """The risk of a frame for which no answer is right."""
@@ -107,8 +107,8 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
     """Return the number of frames in the sets, the number answered, and the smallest number that settles all sets.
 
     That smallest number includes every anchor, all frames of a set that holds, and one wrong member of a set that
-    breaks. Shared frames count once. Only disjoint sets are counted among overlapping sets that break, so the number is
-    a true lower bound.
+    breaks. Shared frames count once. Of the overlapping sets that break, only disjoint sets are counted, so the number
+    is a true lower bound.
     """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE

@@ -135,12 +135,12 @@ class Classified:
         # Labels have no confidence, so every break then has the same weight, and distance decides.
         sure = np.where(np.isfinite(confidence), confidence, 0.5)
         # A flicker is strong if the model is confident of the right answer, and soon after just as confident of a wrong
-        # one.
+        # answer.
         row_score = np.where(self._right | ~seen, 0.0, sure * nearness(dataset))
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
         self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
-        if dataset.info.k == 0:  # no set can break here, so a more confident wrong answer is stronger
+        if dataset.info.k == 0:  # no set can break, so confident wrong answers count
             self.score = np.where(self.status == "wrong", sure[sets.is_anchor], 0.0)
 
     def view(self, set_row: int) -> ModelView:
@@ -149,7 +149,7 @@ class Classified:
         place = rows_of(self._dataset, set_row)
         rows, distance, right = sets.frame[place], sets.distance[place], self._right[place]
         confidence, seen = self._predictions.confidence[rows], self._seen[place]
-        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
+        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # always a Status
         breaker = None
         if status == "breaks":
             wrong = np.flatnonzero(~right & seen)
@@ -370,7 +370,7 @@ def _in_turn(
             bonus = 0.25 if parted[row] else 0.0
             queues[int(queue_of[row]), place].append((-float(one.score[row]) - bonus, row))
     for queue in queues.values():
-        queue.sort(reverse=True)  # popped from the end
+        queue.sort(reverse=True)  # the best row is last, where it is popped
     order = sorted(queues, key=lambda key: (queues[key][-1], key))
     chosen: list[int] = []
     gone = set(seen)

@@ -77,7 +77,7 @@ class Detected:
         rows = sets.frame[place]
         ap, seen = self._ap[rows], self._found.scored[rows]
         base = float(ap[sets.is_anchor[place]][0])
-        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
+        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # always a Status
         return ModelView(
             model=self.model,
             status=status,

@@ -33,19 +33,19 @@ __all__ = [
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
-"""The verdicts: all of the interval is beyond the limit; some of it; none of it; no interval or too little data."""
+"""The verdicts: all, some or none of the interval is beyond the limit; no interval or too little data."""
 FailOn = Literal["shown", "figure", "doubt"]
-"""What a gate fails: a significant breach; also a breach by the figure itself; any breach that is not ruled out."""
+"""What fails: only a significant breach; a figure beyond the limit; any breach that is not ruled out."""
 Unsure = Literal["fail", "pass"]
 """The treatment of `cannot tell`: it fails by default, because otherwise too little data would always pass."""
 
 DEFAULT: FailOn = "figure"
-"""The default of what fails: the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
+"""The default, which makes the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
 ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
 """What must be beyond the limit to fail: the whole interval, the figure, or any part of the interval."""
 
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
-"""The measures that two models are compared by; for a contrast, neither direction is worse (`docs/ci.md`)."""
+"""The measures that can have a loss; a contrast cannot, because neither direction is worse (`docs/ci.md`)."""
 
 _MEASURES = {*(one.name for one in CLASSIFICATION), *(one.name for one in DETECTION)}
 
@@ -260,8 +260,8 @@ def check(
     ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
     worst = sign * at + _SLACK
     within = figure.value is not None and sign * figure.value <= worst
-    # For a paired difference, a reason next to an interval means too few videos to decide; for a figure it is a
-    # caution.
+    # For a paired difference, a reason next to an interval means that there are too few videos to decide. For a figure,
+    # it is a caution.
     blind = not ends or (limit.is_difference and figure.reason is not None)
     verdict: Verdict = "cannot tell" if blind else "holds" if ends[1] <= worst else "not shown"
     if ends and ends[0] > worst:
@@ -352,7 +352,7 @@ def _whatever_is_missing(checked: Check, missing: MissingSets, fail_on: FailOn, 
     if ends is None or checked.figure.value is None:
         return _undecided(checked, f"{lack}, and their effect cannot be bounded", unsure)
     low, high = (f"{100 * (one.value or 0):.1f}".replace("-", "−") for one in ends)
-    between = f"{lack}: over all sets it is between {low} and {high}"
+    between = f"{lack}: the figure over all sets is between {low} and {high}"
     checked = replace(checked, extremes=(ends.lowest, ends.highest))
     best, worst = (check(checked.limit, one, fail_on=fail_on, unsure=unsure) for one in ends)
     if checked.limit.kind == "min":

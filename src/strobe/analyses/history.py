@@ -23,7 +23,7 @@ class HistoryStep:
     """One model of one run.
 
     `line` joins successive checkpoints; `since` is this checkpoint's pmk minus the pmk of the previous checkpoint.
-    `since_first` is the same difference to the first checkpoint of its line. `since_best` is the difference to the best
+    `since_first` is the difference from the first checkpoint of its line. `since_best` is the difference from the best
     earlier checkpoint, which `best` names. `clearly`, `clearly_first` and `clearly_best` are the outcomes of the
     corrected test: better, worse, or None. `unscored` is the number of sets that could not be scored for this
     checkpoint.
@@ -96,7 +96,7 @@ def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
     """Return, for each score except the first, the earlier scores to compare it with; ties go to the earliest."""
     earlier: dict[str, Earlier] = {}
     for place, score in enumerate(scores[1:], start=1):
-        best = max(scores[:place], key=_pmk)  # the first of several
+        best = max(scores[:place], key=_pmk)  # the earliest of equals
         earlier[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
     return earlier
 

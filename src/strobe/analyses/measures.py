@@ -77,7 +77,7 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     ),
     Measure(
         "localization_pmk",
-        "map_pmk with all classes merged, worst frames chosen again.",
+        "map_pmk with all classes merged, and the worst frames chosen again.",
         lambda one: one.localization.map_pmk,
     ),
     Measure(

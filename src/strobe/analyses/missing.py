@@ -57,7 +57,7 @@ def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions
 def extreme_comparisons(
     dataset: Dataset, new: ClassificationScore, old: ClassificationScore
 ) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
-    """Compare a model with its baseline twice: with missing sets in favour of the baseline, and of the new model.
+    """Compare a model with its baseline twice: missing sets favour the baseline, then the new model.
 
     For accuracies, one model's missing sets are wrong and the other model's missing sets are right. For drop, one
     model's missing sets break and the other model's missing sets hold.

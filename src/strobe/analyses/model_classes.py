@@ -51,7 +51,7 @@ class Ceilings:
         source = str(facts.get("space", own.name))
         if "childless" in facts:
             kept = facts["childless"]
-            if isinstance(kept, str):  # its file may list only some of the dataset's classes
+            if isinstance(kept, str):  # a file of predictions may list only some of the dataset's classes
                 listed = "the file's list of classes" if source == own.name else source
                 return listed, tuple(own.index(name) for name in json.loads(kept))
             source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))

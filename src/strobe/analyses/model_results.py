@@ -74,7 +74,7 @@ class TimeCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScore:
-    """The figures of one class, on the sets whose anchor has it among its labels. `small` flags fewer than ten sets."""
+    """The figures of one class, on the sets whose anchor has this label. `small` flags fewer than ten sets."""
 
     label: str
     name: str
@@ -264,7 +264,7 @@ class ClassificationResult:
     unscored: Unscored
     bounds: Bounds | None
     coverage: Estimate | None = field(default=None, metadata=LEFT_OUT)
-    """Share of the sets' frames answered with a class of the dataset; omitted if every answer had to be one."""
+    """Share of the sets' frames answered with a class of the dataset; omitted if no other answer was possible."""
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)

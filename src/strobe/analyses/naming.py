@@ -158,7 +158,7 @@ def _category(answer: NameAnswer, classes: dict[str, int]) -> int:
     if answer.label not in classes:
         raise InvalidValue(
             f"names: {printable(answer.annotator)} named the class {printable(answer.label)!r}, which the dataset does "
-            f"not have (answer {printable(answer.answer_id)}); remove that row of names.parquet"
+            f"not have (answer {printable(answer.answer_id)}); remove that row from names.parquet"
         )
     return classes[answer.label]
 

@@ -26,7 +26,7 @@ class ScorableModel(Protocol):
 
     @property
     def task(self) -> Task:
-        """The task of its answers."""
+        """The task of the model's answers."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -41,7 +41,8 @@ class Scoring:
     """The input of every study that scores models.
 
     `path` is the dataset's folder, `candidates` is its content before review, and `dataset` is the part that is scored.
-    `videos` is the subset, or None. `types` gives the known types of models, and whether each is a standard model.
+    `videos` is the subset, or None. `types` maps models to their type, if known, and to whether they are standard
+    models.
     """
 
     path: Path

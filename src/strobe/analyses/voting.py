@@ -35,7 +35,7 @@ MOST_QUICK, LEAST_QUICK = 0.1, 5
 """A pace is implausible if more than this share of a person's timed votes, and at least this many, are too quick."""
 
 LEAST_RIGHT, LEAST_FAILED = 0.9, 2
-"""Control pairs fail if less than this share is right and at least this many are wrong: anyone slips once."""
+"""Control pairs fail if less than this share is right and at least this many are wrong; one slip is normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class PairVotes:
 
 
 def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
-    """Return the votes on neighbours in this dataset's sets, without votes on anchors alone or on other datasets."""
+    """Return the votes on neighbours in this dataset's sets, without votes on single anchors or on other datasets."""
     pairs, ids = dataset.candidates(), dataset.frame_ids()
     names = [str(name) for name in dataset.sets.set_id]
     anchors = {names[number]: ids[row] for number, row in enumerate(dataset.sets.anchor_frame.tolist())}
@@ -112,7 +112,7 @@ def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> PairVotes:
 
 
 def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dict[str, Estimate]:
-    """Return the share of control pairs answered correctly; a pair has the `same` image twice, or a `different` video.
+    """Return the share of control pairs answered correctly: pairs of the `same` image, or of `different` videos.
 
     `all` covers both kinds of pairs; the latest vote of each person counts.
     """

@@ -103,9 +103,7 @@ def _text(found: Estimate) -> str:
 
 
 def _row(estimate: Estimate, prefix: str = "") -> dict[str, Any]:
-    """Return an estimate as columns: value, low, high and n. With a prefix, the column `value` has the prefix as its
-    name.
-    """
+    """Return an estimate as columns: value, low, high and n, or PREFIX, PREFIX_low and PREFIX_high."""
     if not prefix:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}
     return {prefix: estimate.value, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
@@ -116,8 +114,8 @@ class ClassifierScore(_Face, ClassificationScore):
     """All figures of one classifier, as `strobe.score` and `strobe.evaluate` return them.
 
     Figures are Estimates (`value`, `low`, `high`, `n`), as shares and not per cent. `acc_orig`, `acc_pmk` and `drop`
-    are the headline. `curve` has a point for every k (`.k`, `.acc`, `.drop`), and `per_class` has an entry for every
-    class. `to_json()` returns the model's object in results.json.
+    are the headline. `curve` has a point for every k (`.k`, `.acc`, `.drop`), and `per_class` has an entry per class.
+    `to_json()` returns the model's object in results.json.
 
     >>> import strobe
     >>> dataset = strobe.example_dataset()
@@ -241,7 +239,7 @@ def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets, facts: Datas
 def shown(
     score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts
 ) -> ClassifierScore | DetectorScore:
-    """Return the score with its dataset, its sets, and notes on sets that are excluded from all figures."""
+    """Return the score with its dataset, its sets, and notes on sets that all figures exclude."""
     same = {one.name: getattr(score, one.name) for one in fields(score)}
     same["notes"] = (*facts.cautions(), *_unscored(score), *(score.notes or ())) or None
     if isinstance(score, ClassificationScore):
@@ -333,10 +331,10 @@ class Evaluated:
 
     Attributes:
         run: The run folder.
-        scores: The score of each model by its name. `evaluated[name]` is the same.
+        scores: The score of each model by its name. `evaluated[name]` also returns it.
         results: The content of results.json as a record.
         report: The path of report.html, or None.
-        no_report: The reason if a report was requested and could not be written.
+        no_report: The reason why a requested report could not be written, or None.
         failed: The error of each model that failed, by its name.
         left_out: A line for each model of the run that is not in the results.
 
@@ -359,7 +357,7 @@ class Evaluated:
 
     @property
     def comparisons(self) -> Comparisons:
-        """The comparison of each pair of models on each measure."""
+        """The comparisons of all pairs of models on all measures."""
         return Comparisons(self.results.comparison)
 
     def __getitem__(self, model: str) -> ClassifierScore | DetectorScore:
@@ -388,7 +386,7 @@ class Evaluated:
         return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
-        """Return one DataFrame with the rows of all models. `what` is as for `to_frame` of a score."""
+        """Return one DataFrame with the rows of all models. `what` is the `what` of a score's `to_frame`."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
 

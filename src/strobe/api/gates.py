@@ -81,7 +81,7 @@ class Checkpoints(History):
         return pandas.DataFrame(rows)
 
     def plot(self) -> Any:
-        """Plot the steps on a new pyplot figure and return its axes. With two tasks, these are the axes of the last."""
+        """Plot the steps on a new pyplot figure. Return its axes, or the axes of the last task if there are two."""
         from strobe.report.style import look
 
         with look(10):
@@ -113,10 +113,10 @@ def gate(
     Args:
         run: The run folder with the model.
         against: One or several run folders with a baseline, on the same dataset. A loss is measured against each.
-            Pass the last run and a fixed one, so that small losses cannot add up unnoticed.
+            Pass the latest run and a fixed older run, so that small losses cannot add up unnoticed.
         model: The model to judge, if the run has several.
-        baseline: One or several models to compare with. Default: the model of the same name, or the only one of
-            `against`. Without `against`, it is another model of the same run.
+        baseline: One or several models to compare with. Default: the model of the same name, or the only model, of
+            `against`. Without `against`, name another model of the same run.
         max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`.
         min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
         max: The largest value by measure, in per cent: `{"drop": 10}`.
@@ -174,11 +174,12 @@ def plan_gate(
     """Compute how many videos a limit on a loss needs.
 
     With that many videos, a model as good as the baseline fails in at most 5 % of cases. A model that loses twice the
-    limit fails in at least 80 %. The number depends on the churn: the sets that change between two equally good models.
+    limit fails in at least 80 % of cases. The number depends on the churn: the share of sets that change between two
+    equally good models.
 
     Args:
         max_loss: The largest loss by measure, in points.
-        churn: The churn in per cent. Default: that of `run` and its baseline, or 10 without a run.
+        churn: The churn in per cent. Default: the churn between `run` and its baseline, or 10 without a run.
         run: A run folder to measure the churn on, with `against`, `model` and `baseline` as in `gate`.
         against: A run folder with the baseline.
         model: The model of `run`.

@@ -1,7 +1,7 @@
 """Convert predictions in memory or in a file (dict, array, DataFrame, file, answers) to the answers of a dataset.
 
-The checks are those for prediction files. Valid predictions are matched with the dataset's frames and projected to its
-classes. Other predictions raise a one-line error.
+The same checks apply as to prediction files. Valid predictions are matched with the dataset's frames and projected to
+its classes. Other predictions raise a one-line error.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Make datasets from videos (`build`), from photos (`simulate`) or by rendering (`synthesize`).
 
-Each function writes a dataset folder and returns the dataset. If an input cannot be used (a video that does not
-decode, for example), it is skipped with a warning and recorded in the dataset's provenance.
+Each function writes a dataset folder and returns the dataset. An input that cannot be used, such as a video that does
+not decode, is skipped with a warning and recorded in the dataset's provenance.
 """
 
 import warnings
@@ -59,14 +59,14 @@ def build(
     Calling it again with the same arguments does only the missing work.
 
     Args:
-        videos: Video files, a folder of videos, or a folder with one folder per class. Class folders are used as labels
-            if no others are given.
+        videos: Video files, a folder of videos, or a folder with one subfolder per class. The names of these subfolders
+            are the labels if no others are given.
         out: The dataset folder to write.
         labels: A CSV file, or a dict from a video's file name to its class or classes.
         label: Classes that every video shows.
         boxes: A CSV or COCO JSON file of boxes.
         anchors: A CSV file that names the anchors. Default: random anchors.
-        label_space: A shipped label space, e.g. imagenet-vid. Default: the classes that the labels name.
+        label_space: A shipped label space, e.g. imagenet-vid. Default: the classes in the labels.
         label_source: Whether a member is scored with the labels of its own frame or of its anchor.
         unlabelled: Allow videos without labels, to label them in review.
         k: Frames before and after the anchor.
@@ -152,7 +152,7 @@ def simulate(
         label: Classes that every photo shows.
         boxes: A CSV or COCO JSON file of boxes in pixels of the photos.
         masks: A folder of PNG masks with the file names of the photos.
-        label_space: A shipped label space, e.g. ilsvrc-2012. Default: the classes that the labels name.
+        label_space: A shipped label space, e.g. ilsvrc-2012. Default: the classes in the labels.
         sets_per_photo: Clips per photo.
         k: Frames before and after the anchor. Ignored if `camera` is given.
         camera: The camera's motion and sensor effects (`strobe.build.camera_path.CameraOptions`), including k.
@@ -245,7 +245,7 @@ def synthesize(
 
 
 def _made(out: str | Path, problems: Sequence[str]) -> Dataset:
-    """Read the new dataset back. Skipped inputs become warnings that name the caller's line."""
+    """Read the new dataset and return it. Warn about skipped inputs; the warnings name the caller's line."""
     for problem in problems:
         warnings.warn(f"skipped: {problem}", stacklevel=4)
     return opened(Path(out))
@@ -260,8 +260,8 @@ def _several_paths(given: Paths) -> list[Path]:
 
 
 def _files(given: Paths) -> list[Path]:
-    """Return the video files. For a folder, these are its files except hidden files and text files. A folder without
-    such files is returned itself.
+    """Return the video files. A folder is replaced by its files, except hidden files and text files. A folder without
+    video files is returned itself.
     """
     files: list[Path] = []
     for path in _several_paths(given):

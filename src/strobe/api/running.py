@@ -1,8 +1,8 @@
 """Run models over datasets: `predict` returns answers, `evaluate` also scores them and writes the report.
 
 A model is a name (`timm:resnet50.a1_in1k`, `py:mine.py:make`), a torch module, a timm model, a function of images, or
-an object with the methods of `strobe.Classifier` or `strobe.Detector`. It uses the same engine, run folders and cache
-as the command line.
+an object with the methods of `strobe.Classifier` or `strobe.Detector`. These functions use the same engine, run folders
+and cache as the command line.
 """
 
 import tempfile
@@ -122,7 +122,8 @@ def predict(
     """Run a model over every frame of the dataset's sets and return its answers in the dataset's classes.
 
     Answers in a run folder are cached by weights, code and transform, so one model never gets the answers of another.
-    If strobe cannot read all of these, it runs the model again, unless `version` identifies it.
+    If strobe cannot read the weights, code or transform, it runs the model again, unless `version` identifies the
+    model.
 
     Args:
         dataset: A dataset, or its folder.
@@ -192,13 +193,13 @@ def evaluate(
 ) -> "Evaluated":
     """Run models over a dataset, score them and write the report.
 
-    Calling it again does only the missing work. A new model is added to those of the run.
+    Calling it again does only the missing work. A new model is added to the models of the run.
 
     Args:
         dataset: A dataset, or its folder.
-        models: One model, a list of models, or a dict by name. Each is a model as for `strobe.predict`, or answers that
-            it returned. In a list, a text may also be a glob or a model list (`@mine.toml`), and a dict is a row of
-            one: `{"model": "timm:resnet50", "name": "bf16", "precision": "bfloat16"}`.
+        models: One model, a list of models, or a dict by name. Each is a model as for `strobe.predict`, or the answers
+            that `strobe.predict` returned. In a list, a text may also be a glob or a model list (`@mine.toml`), and a
+            dict is a row of a model list: `{"model": "timm:resnet50", "name": "bf16", "precision": "bfloat16"}`.
         out: The run folder.
         transform: The preprocessing of modules and functions, as for `strobe.predict`.
         labels: The classes of modules and functions, as for `strobe.predict`.
@@ -284,7 +285,7 @@ def evaluate(
 
 
 def _why(outcome: "PredictOutcome") -> str:
-    """Return the error of a failed model, with the model's name once at the start."""
+    """Return the error of a failed model. The model's name appears once, at the start."""
     reason = without_name(f"live:{outcome.name}", without_name(outcome.name, outcome.error or "failed"))
     return f"{printable(outcome.name)}: {reason}"
 
@@ -346,9 +347,7 @@ def _name_of(model: Any) -> str:
 
 
 def _candidates(dataset: Dataset) -> Dataset:
-    """Return all candidates of the videos that remain in a reviewed dataset, because smoothing also uses rejected
-    frames.
-    """
+    """Return all candidates of a reviewed dataset's videos, because smoothing also uses rejected frames."""
     from strobe.datasets import folder
 
     if dataset.root is None or not dataset.verdicts or not folder.is_dataset(dataset.root):

@@ -70,13 +70,14 @@ def score(
         keys: The frame of each row of an array. Default: every frame, in the order of `dataset.frames.key`.
         name: The model's name.
         kind: Whether the scores are logits, probabilities or labels.
-        space: The label space of the predictions if it is not the dataset's. They are then projected: classes match by
-            id or name. A thousand scores are taken as ilsvrc-2012. Any other width raises an error.
+        space: The label space of the predictions if it differs from the dataset's. The predictions are then projected,
+            with classes matched by id or name. Without `space`, a thousand scores are taken as ilsvrc-2012, and any
+            other wrong number of scores raises an error.
         merge: How several of the model's classes become one class of the dataset: the largest score, the mean score, or
             the log of the summed probabilities.
         allow_missing: Count frames without a prediction separately, instead of refusing them.
         ignore_extra: Ignore predictions for frames that the dataset does not have.
-        empty_frames: Take a frame without boxes as an answer without boxes.
+        empty_frames: Count a frame that a detector's predictions do not list as answered without boxes.
         box_format: "xyxy" (corners), "xywh" (corner and size) or "cxcywh" (centre and size). Default: corners. Boxes
             that match the true objects only in another format raise an error.
         box_units: "pixels", or "normalised" to the image's width and height. Default: pixels, checked in the same way.
@@ -197,7 +198,7 @@ def compare(
         A comparison for each pair and measure, each with a sentence.
 
     Raises:
-        StrobeError: Fewer than two models, different datasets, or a classifier with a detector.
+        StrobeError: There are fewer than two models, the datasets differ, or a classifier is compared with a detector.
 
     >>> import strobe
     >>> dataset = strobe.example_dataset()
@@ -267,8 +268,8 @@ def report(
     Args:
         run: The run folder.
         show: Models that figures and gallery show first.
-        before: With `after`: the model before the change that the report shows.
-        after: With `before`: the model after the change that the report shows.
+        before: The model before a change that the report shows. Requires `after`.
+        after: The model after that change. Requires `before`.
         gallery: The largest number of sets in the gallery.
         videos: The text file of video names that the run was scored on. Only runs of earlier versions need it.
         dataset: Where the dataset is now, if it was moved.
@@ -370,7 +371,7 @@ def _scored(
     types: Mapping[str, tuple[str | None, bool]] | None = None,
     detection: "DetectionOptions | None" = None,
 ) -> "ScoredRun":
-    """Score the models with the command line's workflow, using the dataset in memory also for its candidates."""
+    """Score the models with the command line's workflow. The dataset in memory also serves as its own candidates."""
     from strobe.core.ports import Silent
     from strobe.studies.detection.score import DetectionOptions
     from strobe.workflows.opening import Opened
@@ -383,7 +384,7 @@ def _scored(
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number added to each name that occurs several times.
+    """Return unique names: a number is added to each name that occurs several times.
 
     >>> _apart(["net", "other", "net"])
     ['net (1)', 'other', 'net (2)']

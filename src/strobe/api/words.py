@@ -1,4 +1,4 @@
-"""Helpers of the Python functions: errors that name arguments instead of flags, and datasets by path or in memory."""
+"""Helpers of the Python API: errors that name arguments instead of flags, and datasets given by path or in memory."""
 
 import functools
 import inspect
@@ -54,7 +54,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _arguments(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of a function's arguments, and of the fields of records among them (`Running.decode`)."""
+    """Return the names of a function's arguments and of the fields of its records, such as `Running.decode`."""
     parameters = inspect.signature(function).parameters
     kinds = [kind for one in parameters.values() for kind in (one.annotation, *get_args(one.annotation))]
     inside = {field.name for kind in kinds if isinstance(kind, type) and is_dataclass(kind) for field in fields(kind)}
@@ -108,7 +108,7 @@ def root_of(dataset: Dataset) -> Path:
 
 
 def watching(progress: bool | Progress) -> Progress:
-    """Return the Progress to report to: none (False), bars (True), or the given one."""
+    """Return the Progress to report to: a silent one (False), bars (True), or the given Progress."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
     return progress

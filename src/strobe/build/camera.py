@@ -1,4 +1,4 @@
-"""A simulated hand-held camera over a still image: the frames it would record, and the motion of boxes and masks."""
+"""A simulated hand-held camera that films a still image: the frames it records, and the motion of boxes and masks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LEAST_BOX_PX = 1.0
 def _srgb_tables() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     levels = np.arange(256) / 255
     linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
-    # With 65,536 steps, a step is a twentieth of an 8-bit level even in the blacks, where sRGB is steepest.
+    # With 65,536 steps, a step is a twentieth of an 8-bit level even near black, where sRGB is steepest.
     light = np.arange(65536) / 65535
     srgb = np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
     return linear.astype(np.float32), np.rint(srgb * 255).astype(np.uint8)
@@ -52,7 +52,7 @@ def to_srgb(light: NDArray[np.float32]) -> Image:
 class RenderedPath:
     """The rendered clip: 2k + 1 frames, with the anchor in the middle.
 
-    `frames` is (T, H, W, 3). `boxes` are given for each frame and clipped to the frame. `masks` (T, H, W) holds the
+    `frames` is (T, H, W, 3). `boxes` has the boxes of each frame, clipped to the frame. `masks` (T, H, W) holds the
     objects' numbers, or is None. `pict_types` are empty texts if no encoder was used. `poses` are the poses at the
     middle of each exposure. `mirrored` is the largest share of a frame that is outside the photo and therefore filled
     with its mirror image.
@@ -90,7 +90,7 @@ def _view_of(photo_wh: tuple[int, int], camera: CameraOptions) -> _View:
 
 
 def still(photo: Image, camera: CameraOptions) -> Image:
-    """Return the anchor's view with a resting camera and a perfect sensor.
+    """Return the anchor's view as a resting camera with a perfect sensor sees it.
 
     Without effects, every frame equals this view. With `supersample=1` this is Pillow's Lanczos resize of the photo,
     cropped to the view. With `supersample=2`, the photo is resized to twice the size and halved in linear light, so
@@ -154,7 +154,8 @@ def render_path(
     motion_rng, noise_rng, codec_rng = rng.spawn(3)
     path = CameraPath(camera, motion_rng)
     view = _view_of((photo.shape[1], photo.shape[0]), camera)
-    # An encoder always starts with a key frame. Discarded frames at the start let key frames fall anywhere.
+    # An encoder always starts with a key frame. Frames that are discarded at the start allow a key frame at any
+    # position.
     lead_in = int(codec_rng.integers(camera.gop)) if camera.h264_crf is not None else 0
     offsets = range(-camera.k - lead_in, camera.k + 1)
     exposures = [_exposure_times(path, camera, offset, view) for offset in offsets]
@@ -184,7 +185,7 @@ def render_path(
 
 
 def _exposure_times(path: CameraPath, camera: CameraOptions, offset: int, view: _View) -> list[float]:
-    """Return the moments to average for one frame. Between two adjacent moments, no corner moves more than a pixel."""
+    """Return the moments to average for one frame. No corner moves more than a pixel between adjacent moments."""
     middle, open_s = offset / camera.fps, camera.blur / camera.fps
     if open_s == 0 or (camera.clean_anchor and offset == 0):
         return [middle]
@@ -237,9 +238,9 @@ class _Sensor:
         return np.asarray(image)
 
     def _noise(self, light: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Add shot noise, whose variance grows with light, and a little read noise everywhere."""
+        """Return shot noise, whose variance grows with light, plus a little read noise everywhere."""
         grey = float(_LINEAR[118])
-        # The light per 8-bit level at mid-grey converts the levels in the option to light.
+        # The option is in 8-bit levels. It is converted to light by the slope of sRGB at mid-grey.
         at_grey = self._camera.noise * self._camera.strength * float(_LINEAR[119] - _LINEAR[117]) / 2
         variance = at_grey**2 * (0.9 * np.clip(light, 0, 1) / grey + 0.1)
         return np.asarray(np.sqrt(variance) * rng.standard_normal(light.shape, dtype=np.float32), dtype=np.float32)
@@ -267,7 +268,7 @@ def _boxes_seen(boxes: Sequence[Box], pose: Pose, photo: Image, view: _View) -> 
 
 
 def _mask_seen(mask: NDArray[np.uint8], pose: Pose, view: _View) -> NDArray[np.uint8]:
-    # Outside the mask, Pillow fills with 0, because mirrored content is not an object.
+    # Pillow fills 0 outside the mask, which is right, because mirrored content is not an object.
     matrix = np.linalg.inv(_photo_to_frame(pose, (mask.shape[1], mask.shape[0]), view))
     matrix /= matrix[2, 2]
     image = PillowImage.fromarray(mask).transform(
@@ -281,6 +282,6 @@ def _mirrored_share(pose: Pose, view: _View) -> float:
     grid = np.stack(np.meshgrid(np.linspace(0, view.size_wh[0], 33), np.linspace(0, view.size_wh[1], 33)), axis=-1)
     points = np.concatenate([grid.reshape(-1, 2), np.ones((33 * 33, 1))], axis=1) @ pose.to_photo(view.size_wh).T
     points = points[:, :2] / points[:, 2:] + view.border_xy
-    # A small tolerance is needed, because without a margin the zero pose touches the edge exactly.
+    # The small tolerance is needed because, without a margin, the zero pose touches the edge exactly.
     outside = (points < -1e-9) | (points > np.array(view.photo_wh) + 1e-9)
     return float(outside.any(axis=1).mean())

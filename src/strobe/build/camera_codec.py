@@ -15,7 +15,7 @@ from strobe.core.records import PictType
 
 __all__ = ["h264_round_trip"]
 
-# BT.601, studio range: the default of encoders and players for small video without colour metadata.
+# BT.601 in studio range, which encoders and players assume for small video without colour metadata.
 _TO_YUV = np.array(
     [[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], dtype=np.float32
 ) / np.float32(255)

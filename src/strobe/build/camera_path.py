@@ -10,11 +10,11 @@ from strobe.core.errors import expect
 __all__ = ["CameraOptions", "CameraPath", "Pose"]
 
 _DRIFT_HZ = (0.3, 1.2)
-"""A hand that follows something moves about once a second."""
+"""Cycles per second of a hand that follows something."""
 _SHAKE_HZ = (5.0, 11.0)
-"""Physiological tremor is at 5 to 12 cycles a second."""
+"""Cycles per second of a trembling hand. Physiological tremor is at 5 to 12."""
 _FOCAL = 1.2
-"""Focal length over the longer side, as in a phone's main camera."""
+"""Focal length divided by the longer side of the image, as in a phone's main camera."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +108,7 @@ class Pose:
             cp, sp, cy, sy = np.cos(self.pitch), np.sin(self.pitch), np.cos(self.yaw), np.sin(self.yaw)
             turn = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]]) @ np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
             tilted = lens @ turn @ np.diag([1 / focal, 1 / focal, 1.0])
-            # The rotation also moves the view sideways. Sideways motion belongs to `shift`, so the centre is kept in
-            # place.
+            # The rotation also moves the view sideways. Only `shift` should do that, so the centre is kept in place.
             moved = tilted @ np.array([0.0, 0.0, 1.0])
             tilted = np.array([[1, 0, -moved[0] / moved[2]], [0, 1, -moved[1] / moved[2]], [0, 0, 1.0]]) @ tilted
         whole = centre @ plane @ tilted @ back
@@ -136,7 +135,7 @@ class CameraPath:
     def _waves(
         self, rng: np.random.Generator, axes: int, hertz: tuple[float, float], amplitude: float
     ) -> tuple[Floats, Floats, Floats]:
-        """Return three sines per axis, scaled so that the maximum within ±k is at least half the amplitude."""
+        """Return three sine waves per axis, scaled so that their maximum within ±k is at least half the amplitude."""
         speed = 2 * np.pi * rng.uniform(*hertz, size=(axes, 3))
         phase = rng.uniform(0, 2 * np.pi, size=(axes, 3))
         height = rng.uniform(0.4, 1.0, size=(axes, 3))
@@ -156,7 +155,7 @@ class CameraPath:
             x=float(shift[0] + shake[0]),
             y=float(shift[1] + shake[1]),
             zoom=float(zoom[0]),
-            # Tremor also turns the wrist: the angle in radians is half the shift, which is a share of the side.
+            # Tremor also turns the wrist. The angle in radians is half the shift (as a share of the side).
             roll=float(roll[0] + shake[2] / 2),
             pitch=float(tilt[0]),
             yaw=float(tilt[1]),

@@ -47,7 +47,7 @@ class _CsvRows:
     path: Path
     by_photo: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The photos' sizes given in the file."""
+    """The sizes of the photos, as given in the file."""
 
 
 def find_photos(
@@ -64,7 +64,7 @@ def find_photos(
     Labels come from a CSV (`file,label`, several rows for several right answers) or a mapping by name. Otherwise they
     come from the boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON). Otherwise `label` gives
     the classes of every photo. Otherwise the label is the photo's folder below the source. `masks` is a folder of PNG
-    files named like the photos, whose pixels give the number of the object, from 1; a photo may have no mask.
+    files named like the photos, whose pixels give the number of the object, from 1. Photos without a mask are allowed.
     `label_space` names a shipped space. Without a named space, the labels found make up a new space, in alphabetical
     order.
     """
@@ -115,7 +115,7 @@ def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tu
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """Return a photo's upright width and height, or (0, 0) if it is unreadable, which is reported elsewhere."""
+    """Return a photo's upright width and height, or (0, 0) if it is unreadable. Rendering reports the error."""
     from PIL import Image as Pillow
 
     try:
@@ -134,7 +134,7 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
             if not inside:
-                raise StrobeError(f"{printable(source)}: no photos in it (looked for {', '.join(SUFFIXES)})")
+                raise StrobeError(f"{printable(source)}: it contains no photos (looked for {', '.join(SUFFIXES)})")
             entries: Iterable[tuple[str, Path]] = ((path.relative_to(source).as_posix(), path) for path in inside)
         elif source.is_file():
             if source.suffix.lower() in VIDEO_SUFFIXES:

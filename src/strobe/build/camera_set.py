@@ -1,4 +1,4 @@
-"""Turn photos into perturbation sets: clips rendered independently, and the dataset assembled from them."""
+"""Turn photos into perturbation sets: render clips independently, and assemble the dataset from them."""
 
 import hashlib
 import json
@@ -32,10 +32,10 @@ WORK = ".simulate"
 """The subfolder that records finished clips, so that the same command resumes after an interruption."""
 
 _NOTE_VERSION = 4
-"""Increased when records gain new content, so that older ones are made again."""
+"""Increased when the content of records changes, so that older records are made again."""
 
 Decode = Callable[[bytes, Path], Image]
-"""Decodes a file's bytes, given its name, to an upright RGB image. The workflow supplies it."""
+"""Decodes a file's bytes to an upright RGB image, given the file's name. The workflow supplies this function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class ClipResult:
 
 
 def simulate_clip(job: ClipJob) -> ClipResult:
-    """Render one clip and store its frames, unless this was done before. A bad photo raises no error."""
+    """Render one clip and store its frames, unless this was done before. A bad photo is reported in the result."""
     try:
         data = job.photo.path.read_bytes()
         identity = _identity(job, hashlib.sha256(data).hexdigest())

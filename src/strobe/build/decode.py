@@ -23,7 +23,7 @@ from strobe.core.tables import NO_PTS
 __all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 
 _WORTH_A_SEEK = 8
-"""A shorter gap before the next key frame is decoded, because a seek costs about as much."""
+"""A gap shorter than this is decoded instead of skipped, because a seek costs about as much."""
 
 _PICT_TYPES: dict[int, PictType] = {1: "I", 2: "P", 3: "B", 5: "I", 6: "P", 7: "B"}
 
@@ -126,7 +126,7 @@ class Reader:
         """Yield starting points before `first`: (position of the first frame, the frames)."""
         near = self._key_before(first)
         if near is None or near == 0:
-            return  # only decoding from the start is possible
+            return  # this video can only be decoded from the start
         for number in (near, near - 1):
             if number < 1:
                 return
@@ -178,7 +178,7 @@ class Reader:
             if frame.pts is None:
                 return
             if frame.pts < floor:
-                continue  # leading images whose references precede the key frame
+                continue  # a leading image, whose references precede the key frame
             if frame.is_corrupt or place >= len(self.index) or frame.pts != int(self.index.pts[place]):
                 return
             if place in positions:
@@ -265,7 +265,7 @@ def rgb_of(frame: Any) -> Image:
 
 
 def square_size(width: int, height: int, sample_aspect: Fraction) -> tuple[int, int]:
-    """Return the size with square pixels. The compressed side is enlarged, so that no pixel is lost.
+    """Return the size with square pixels. The side with fewer pixels is enlarged, so that no pixel is lost.
 
     >>> square_size(720, 576, Fraction(16, 15)), square_size(720, 480, Fraction(8, 9))
     ((768, 576), (720, 540))

@@ -53,8 +53,8 @@ WORK_FOLDER = ".build"
 class ExtractJob:
     """The work on one video. `anchors` may be given. Otherwise anchors are sampled from the frames that `labels` cover.
 
-    If `aside` is given, output is written to that folder, and another process moves it to the destination (`land`).
-    `done` is then the earlier result at the destination.
+    If `aside` is given, output is written to that folder, and another process moves it to the destination (`land`). In
+    this case, `done` is an earlier result at the destination.
     """
 
     path: Path
@@ -70,7 +70,7 @@ class ExtractJob:
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
     file_digest: bool = False
-    """Whether a frame's digest is that of its file, because a JPEG's pixels may differ between decoders."""
+    """Whether a frame's digest is the digest of its file, because a JPEG's pixels can differ between decoders."""
     aside: Path | None = None
     done: "Fragment | None" = None
 
@@ -81,7 +81,7 @@ class ExtractJob:
         return root / WORK_FOLDER / f"{self.media_folder}.half", root / "media" / self.media_folder
 
     def digest(self, video_sha256: str) -> str:
-        """Return a digest of everything that changes the result; file paths and label names do not change it."""
+        """Return a digest of everything that can change the result, which excludes file paths and label names."""
         spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [
@@ -168,13 +168,13 @@ def run_job(job: ExtractJob, progress: Progress | None = None) -> ExtractOutcome
     except (CannotWrite, KeyboardInterrupt):
         raise
     except InvalidFile as error:
-        # The path would identify a machine, so the dataset records only the file's name.
+        # A full path depends on the machine, so the dataset records only the file's name.
         return ExtractOutcome(name=job.name, problem=printable(str(error).replace(str(job.path), job.path.name)))
     except StrobeError as error:
         return ExtractOutcome(name=job.name, problem=printable(f"{job.path.name}: {error}"))
     except MemoryError:
         return ExtractOutcome(name=job.name, problem=f"{printable(job.path.name)}: out of memory; use fewer --workers")
-    except Exception as error:  # a decoder can fail in any way on a damaged file, and the other videos continue
+    except Exception as error:  # a decoder can raise any error on a damaged file, and the other videos must continue
         problem = f"{job.path.name}: {type(error).__name__} while decoding ({error})"
         return ExtractOutcome(name=job.name, problem=printable(problem))
 
@@ -214,7 +214,7 @@ def _note(job: ExtractJob, fragment: Fragment) -> None:
 
 
 def land(job: ExtractJob, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
-    """Record another process's result for the job and store its media, as the job itself would do."""
+    """Record another process's result for the job and store its media, as the job itself does."""
     aside, final = job.media
     if not job.reference:
         with _writing(final):

@@ -1,4 +1,4 @@
-"""Assemble a dataset from fragments: rows of all videos in one order, labels and boxes attached, hints applied."""
+"""Assemble a dataset from fragments: put the rows of all videos in order, attach labels and boxes, and apply hints."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from strobe.core.tables import Hints
 __all__ = ["Gathered", "drop_by_hints", "gather", "label_space_of"]
 
 _SLOW_FPS = 15
-"""At this rate, k frames last twice as long as at the 30 frames per second that k = 10 was chosen for."""
+"""At this frame rate, k frames last twice as long as at 30 frames per second, for which k = 10 was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def gather(
 
     With `k=None` (sets made by time), k is the largest offset present. With `label_source=None`, members are scored
     with their own labels if every member has a label, else with their anchor's labels. If labels come from boxes alone,
-    members without a box are excluded instead. `paths` are the videos to decode frames from.
+    members without a box are excluded instead. `paths` are the videos from which frames are decoded when they are read.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.video.name)
     grown = DatasetBuilder()
@@ -145,7 +145,7 @@ def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
     )
     slow = [(fragment.video.fps, fragment.video.name) for fragment in ordered if fragment.video.fps]
     fps, name = min(slow, default=(Fraction(30), ""))
-    if fps <= min(_SLOW_FPS, 2 * k):  # and k frames last half a second or longer
+    if fps <= min(_SLOW_FPS, 2 * k):  # with fps <= 2k, k frames last half a second or longer
         count = sum(rate <= _SLOW_FPS for rate, _ in slow)
         notes.append(
             f"{count} video(s) have at most {_SLOW_FPS} frames per second: k = {k} spans ±{k / float(fps):.2g} s in "

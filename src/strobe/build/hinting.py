@@ -34,7 +34,7 @@ def hints_of(dataset: Dataset, source: FrameSource, *, progress: Progress | None
     starts = np.flatnonzero(np.diff(sets.set, prepend=-1))
     with (progress or Silent()).task("hints", len(pairs)) as advance:
         for rows in np.split(np.arange(len(pairs)), starts[1:]):
-            # One set at a time, so that memory stays bounded. Distances order the members like time.
+            # Handle one set at a time, so that memory stays bounded. Order by distance is order in time.
             features = {}
             for row in rows.tolist():
                 try:

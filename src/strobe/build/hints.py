@@ -1,6 +1,6 @@
 """Pixel-based hints about a pair for reviewers: cut, blur, motion, exposure, near-duplicate. A hint is never a verdict.
 
-All hints are computed on small grey copies in a few milliseconds per pair, and are the same on every machine.
+Hints are computed on small grey copies, take a few milliseconds per pair, and are the same on every machine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _THUMB = 160
 _BLOCK = 8
 """The side of a block in the half-size copy."""
 _REACH = 3
-"""How far a block may have moved in it, beyond the motion of the whole frame."""
+"""The largest motion of a block in the half-size copy, in addition to the motion of the whole frame."""
 
 _LINES = 160
 """Sharpness is measured along about this many rows and columns at full resolution."""
@@ -124,7 +124,7 @@ def _halved(grey: Grey) -> Grey:
 
 
 def _sharpness(plane: NDArray[np.uint8]) -> float:
-    """Return the RMS of second differences along some rows and columns. The points are a 640th of the frame apart."""
+    """Return the RMS of second differences along some rows and columns. Their points are a 640th of the frame apart."""
     step = max(1, round(max(plane.shape) / 640))
     rows = plane[:: max(1, plane.shape[0] // _LINES)].astype(np.int16)
     columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16).T
@@ -134,7 +134,7 @@ def _sharpness(plane: NDArray[np.uint8]) -> float:
         flat = second.ravel().astype(np.float32)
         energy += float(flat @ flat)
         count += flat.size
-    # Rounding to integer levels alone gives 1/12 · (1 + 4 + 1), which is subtracted because it is not sharpness.
+    # Rounding to integer levels contributes 1/12 · (1 + 4 + 1). It is subtracted because it is not sharpness.
     return float(np.sqrt(max(0.0, energy / max(1, count) - 0.5)))
 
 
@@ -200,7 +200,7 @@ def _motion(anchor: FrameFeatures, member: FrameFeatures) -> float:
     moved, weight = _blocks(anchor.half, member.half, whole)
     if not weight.sum() > 0:
         return 0.0
-    lengths = np.hypot(moved[..., 0], moved[..., 1]) * 2  # displacements in the half-size copy count double
+    lengths = np.hypot(moved[..., 0], moved[..., 1]) * 2  # a pixel of the half-size copy is two pixels
     return float((lengths * weight).sum() / weight.sum()) * 100 / anchor.diagonal
 
 

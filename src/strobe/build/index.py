@@ -28,13 +28,13 @@ _SEQUENTIAL = (
     "avi", "mpeg", "mpegvideo", "m4v", "h264", "hevc", "mjpeg", "ivf", "obu", "av1", "ogg", "asf", "mxf", "nut", "dv",
     "yuv4mpegpipe", "gif",
 )  # fmt: skip
-"""Demuxers read from the start, because timestamps are missing or wrong, or seeking silently gives wrong pixels."""
+"""Demuxers whose files are decoded from the start: timestamps are missing or wrong, or seeking gives wrong pixels."""
 
 _AUDIO = ("wav", "mp3", "flac", "aac")
-"""Accepted only so that the message can report that the file has sound and no image."""
+"""Audio formats. They are opened only to report that the file has sound and no image."""
 
 _ONE_FRAME_PER_PACKET = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg", "mpeg2video", "prores", "ffv1", "dnxhd")
-"""Codecs in which each packet shows one frame. VP8 is excluded, because its alternate reference packets show none."""
+"""Codecs in which each packet shows one frame. VP8 is excluded: its alternate reference packets show none."""
 
 _PLAYLISTS = (b"#EXTM3U", b"ffconcat", b"[playlist]", b"<?xml", b"<MPD", b"<smil", b"<asx", b"v=0")
 
@@ -206,7 +206,7 @@ def check_size(path: Path, width: int, height: int, limits: Limits) -> None:
 def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> VideoIndex:
     """Return the exact index of a video, from its packets if they are reliable, else by decoding it once.
 
-    `by_decoding` always decodes. It is used if the packets turned out to be wrong.
+    `by_decoding` always decodes. Use it if the packets turned out to be wrong.
     """
     index, container, _ = open_indexed(path, limits or Limits(), by_decoding=by_decoding)
     container.close()
@@ -238,7 +238,7 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         elif not declared:
             notes += _ends_early(container, Fraction(stream.time_base or 0), pts)
         if len(keys) == 1 and len(pts) > 250:
-            notes.append("one key frame in the whole video: every read decodes from the start")
+            notes.append("the whole video has one key frame, so every read decodes from the start")
         _check_duration(path, pts, Fraction(stream.time_base or 0), limits)
         fps, odd = _fps(stream, pts)
         notes += odd
@@ -335,7 +335,7 @@ def _from_packets(
             if packet.is_corrupt:
                 return None, (), "it has damaged packets"
             if packet.is_discard:
-                continue  # removed by an edit list: decoded, never shown
+                continue  # an edit list removed the frame, so it is decoded but never shown
             if packet.pts is None:
                 return None, (), "it has packets without a timestamp"
             shown.append(packet.pts)
@@ -379,7 +379,7 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
             faults.append("a packet is damaged")
             continue
         try:
-            # None drains the decoder, whose pending frames are good.
+            # Passing None drains the decoder. Its pending frames are intact.
             frames = stream.codec_context.decode(None) if packet is None else packet.decode()
         except av.error.EOFError:
             return

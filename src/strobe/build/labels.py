@@ -1,6 +1,6 @@
 """Read people's annotations of videos: labels, boxes and given anchors, from CSV or COCO JSON.
 
-A row names its video by file name, with or without its suffix. Times are seconds from the first displayed frame.
+A row names its video by file name, with or without the suffix. Times are seconds from the first displayed frame.
 """
 
 import csv
@@ -81,7 +81,7 @@ class AnchorRow:
     where: str = ""
 
     def place(self, index: VideoIndex) -> int:
-        """Return the index of the last frame displayed at or before the time."""
+        """Return the index of the anchor's frame, which for a time is the last frame displayed at or before it."""
         last = len(index) - 1
         if self.frame is not None:
             if self.frame > last:
@@ -248,7 +248,7 @@ def by_video(
         if len(names) > 1:
             raise InvalidFile(
                 source if isinstance(source, Path) else "rows given",
-                f"{printable(row.video)!r} is {len(names)} videos",
+                f"{printable(row.video)!r} matches {len(names)} videos",
                 hint=f"write {' or '.join(printable(name) for name in names[:3])}, or its path as given",
             )
         if names:
@@ -300,7 +300,7 @@ def _check_inside(row: LabelRow, index: VideoIndex) -> None:
 def overlong_spans(rows: Sequence[LabelRow], index: VideoIndex) -> list[str]:
     """Return a note for every span that ends after the video.
 
-    The part inside the video counts, but the span may belong to another video.
+    The part inside the video is used, but the span may have been meant for another video.
     """
     last = len(index) - 1
     end = index.time_s(last)

@@ -1,4 +1,4 @@
-"""Worker processes for long work on many files."""
+"""Worker processes for long tasks on many files."""
 
 import multiprocessing
 import os
@@ -16,9 +16,9 @@ __all__ = ["worker_pool"]
 def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Open a pool whose processes end with this process.
 
-    They end at once on Ctrl-C or an error, and also if this process is killed.
+    They end at once on Ctrl-C, on an error, and if this process is killed.
     """
-    # spawn, because a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
+    # Use spawn, because a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
     context = multiprocessing.get_context("spawn")
     others = {process.pid for process in multiprocessing.active_children()}
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)

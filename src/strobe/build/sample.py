@@ -11,15 +11,15 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["AnchorOptions", "choose_anchors", "window_of"]
 
 _SLACK_MS = 0.5
-"""A member counts at t up to half a millisecond beyond t, because containers round frame times."""
+"""A window includes members up to half a millisecond beyond its end, because containers round frame times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorOptions:
     """How anchors are chosen, and how far their sets extend.
 
-    Anchors are either `anchors_per_video` random frames whose sets share no frame, or one frame in each `every` frames.
-    Sets extend `k` frames, or `window_ms` milliseconds, before and after the anchor.
+    Anchors are either `anchors_per_video` random frames whose sets share no frame, or one frame in every `every`
+    frames. Sets extend `k` frames, or `window_ms` milliseconds, before and after the anchor.
     """
 
     k: int = 10
@@ -92,7 +92,8 @@ def _apart(
     """Sample random anchors whose sets share no frame."""
     how_many = sampling.anchors_per_video
     if len(allowed) == len(index) and sampling.window_ms is None:
-        # Every choice of anchors at least 2k + 1 apart is equally likely: sample without gaps, then insert the gaps.
+        # Sample positions without gaps, then insert the gaps. So every choice of anchors at least 2k + 1 apart is
+        # equally likely.
         gap = 2 * sampling.k
         how_many = min(how_many, (len(index) + gap) // (gap + 1))
         drawn = np.sort(rng.choice(len(index) - (how_many - 1) * gap, size=how_many, replace=False))

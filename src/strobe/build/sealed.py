@@ -1,4 +1,4 @@
-"""Records of finished build steps, as JSON that includes its own digest; the same command uses them to resume."""
+"""Records of finished build steps, from which the same command resumes. Each is JSON with its own digest."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any] | None:
-    """Return the record as written, or None if it is missing or damaged; the step is then done again."""
+    """Return the record as written, or None if it is missing or damaged, in which case the step is done again."""
     try:
         note = read_json(path)
         return note if isinstance(note, dict) and note.pop("digest", None) == _digest(note) else None

@@ -18,16 +18,16 @@ from strobe.core.ports import Image
 __all__ = ["VideoSource"]
 
 _CACHE_BYTES = 12 * 2**20
-"""The memory limit for cached frames: four of 1280×720."""
+"""The memory limit for cached frames, which is enough for four frames of 1280×720."""
 
 _GIVEN = 4
-"""The number of already requested frames cached at any size, because another thread may want the same one."""
+"""The number of already requested frames that are cached whatever their size, as another thread may want one too."""
 
 _PASSED = 16
-"""The number of not yet requested frames cached at any size, because fetching one later would rewind the decoder."""
+"""The number of frames cached before they are requested, whatever their size, to avoid rewinding the decoder later."""
 
 _BEFORE = 8
-"""After a jump, the decoder starts this many wanted frames early, as other threads will probably request those."""
+"""After a jump, the decoder starts this many wanted frames early, because other threads will probably request them."""
 
 _OPEN_VIDEOS = 4
 
@@ -36,8 +36,8 @@ class VideoSource:
     """The frames of a dataset built with --reference, by row. Thread-safe.
 
     If rows are read in order, every segment is decoded once. If several threads wait, the lowest row is served first.
-    Frames that are decoded before this row is reached are cached for a while. A frame whose pixels differ from those at
-    build time is an error.
+    Frames that are decoded on the way to it are cached for a while. A frame whose pixels differ from those at build
+    time is an error.
     """
 
     def __init__(self, dataset: Dataset, *, cache_bytes: int = _CACHE_BYTES) -> None:
@@ -57,7 +57,7 @@ class VideoSource:
     def read(self, row: int) -> Image:
         """Return the decoded frame. Raises StrobeError if the video is missing, damaged or changed."""
         digest = str(self._dataset.frames.sha256[row])
-        if not digest:  # a video may be in any folder, so without a digest it might be a different, private file
+        if not digest:  # the path may be of any file on this machine, so a digest must show that it is the video
             raise StrobeError(
                 f"frame {printable(self._dataset.frames.key[row])}: the dataset has no digest of its pixels, so "
                 "strobe does not read its video; build the dataset again"
@@ -75,7 +75,7 @@ class VideoSource:
         return None
 
     def path(self, video: int) -> Path:
-        """Return where a video is. Raises StrobeError if the video is missing or outside the folder."""
+        """Return the path of a video. Raises StrobeError if the video is missing or outside the folder."""
         path = Path(str(self._dataset.videos.path[video]))
         if not path.is_absolute() and self._dataset.root is not None:
             path = inside(self._dataset.root, path)
@@ -153,7 +153,7 @@ class VideoSource:
         return row in self._passed or row in self._given
 
     def _keep(self, row: int, image: Image) -> None:
-        """Cache a frame that the decoder passed, and evict old frames if there are too many."""
+        """Cache a decoded frame, and evict old frames if there are too many."""
         if self._kept(row):
             return
         self._passed[row] = image

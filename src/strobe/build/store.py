@@ -15,7 +15,7 @@ from strobe.core.ports import Image
 __all__ = ["STORES", "FrameEncoder", "Store", "pixel_digest"]
 
 Store = Literal["zstd", "png", "webp", "jpeg"]
-"""Storage formats. All but jpeg are lossless; jpeg (quality 95) is a third of the size."""
+"""Storage formats. All except jpeg are lossless. A jpeg (quality 95) has a third of the size."""
 
 STORES: tuple[str, ...] = get_args(Store)
 

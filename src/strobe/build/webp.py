@@ -1,4 +1,4 @@
-"""Read animated WebP, which FFmpeg cannot decode, with Pillow, and present it like a container and its stream."""
+"""Read animated WebP, which FFmpeg cannot decode, with Pillow. The result behaves like a container and its stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ def canvas_of(path: Path, head: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
-    """One decoded frame in the form of a packet."""
+    """One decoded frame with the attributes of a packet."""
 
     frame: Any
     is_corrupt: bool = False

@@ -22,7 +22,7 @@ _REASON_OF = {
     "problematic": "other",
     "dissimilar": "",
 }
-"""The reference terms for a pair that is not similar, with the reason that each means."""
+"""The papers' terms for a pair that is not similar, each with the corresponding reason."""
 
 _PAIR_WORDS = {*_REASON_OF, "similar", "correct", "incorrect", "dont know", "bad-anchor"}
 _ANCHOR_WORDS = {"good", "bad", "unsure"}

@@ -27,7 +27,7 @@ Scores = NDArray[np.float64] | NDArray[np.float32]
 _BLOCK = 2**16
 """The number of scores processed at once, so that memory does not grow with the dataset."""
 _FINE, _LEAST = 2**-10, 2**-23
-"""The relative and absolute amounts by which a lead is lowered: more than rounding to 16 bits can add to it."""
+"""The relative and absolute amounts subtracted from a lead. They exceed what rounding to 16 bits can add to it."""
 
 
 class ScoreRows(Protocol):
@@ -67,7 +67,7 @@ class State(IntEnum):
 
 
 def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REASONS) -> States:
-    """Return the state of `n` rows: answered if `scored` (None: all rows), unreadable if a reason is given."""
+    """Return the state of `n` rows: answered if `scored` (None: all rows), unreadable if `reasons` has the row."""
     state = np.zeros(n, dtype=np.uint8)
     if scored is not None:
         state[~np.asarray(scored, dtype=bool)] = State.MISSING
@@ -315,7 +315,7 @@ class BoxAnswers:
         )
         with_rows = np.zeros(self.n_frames, dtype=bool)
         with_rows[self.frame] = True
-        expect(bool((self.scored | ~with_rows).all()), "BoxAnswers.state", "answered where there are boxes", None)
+        expect(bool((self.scored | ~with_rows).all()), "BoxAnswers.state", "answered for every frame with boxes", None)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -400,7 +400,7 @@ class BoxAnswers:
         )
 
     def merged(self) -> "BoxAnswers":
-        """Return the same boxes with a single class, in the same order, to score localization alone."""
+        """Return the same boxes with a single class, in the same order, to score only their localization."""
         return BoxAnswers(
             frame=self.frame, label=np.zeros(len(self), dtype=np.int8), xyxy=self.xyxy, score=self.score,
             state=self.state, n_classes=1, model=self.model, reasons=self.reasons,

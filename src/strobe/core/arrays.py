@@ -78,7 +78,7 @@ def counts(values: Ints, n: int) -> NDArray[np.int64]:
     >>> counts(np.array([2, 0, 2], dtype=np.int8), 3).tolist()
     [1, 0, 2]
     """
-    if n > BLOCK:  # adding up such counts would cost more than the copy
+    if n > BLOCK:  # one such array per block would cost more than the copy
         return np.bincount(values, minlength=n)
     found = np.zeros(n, dtype=np.int64)
     for part in blocks(len(values)):

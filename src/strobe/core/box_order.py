@@ -23,7 +23,7 @@ def in_order(frame: Ints, score: Floats, label: Ints) -> bool:
     return not (same & (score[1:] == score[:-1]) & (label[1:] < label[:-1])).any()
 
 
-_SMALL = 256  # frames with more detections are sorted one by one
+_SMALL = 256  # a frame with more detections than this is sorted on its own
 
 
 def order_of(frame: Ints, score: Floats, label: Ints) -> NDArray[np.int64]:

@@ -72,7 +72,7 @@ def classes_of(
 
 
 def _merged(row: Ints, column: Ints, score: Floats, shape: tuple[int, int], merge: str) -> Floats:
-    """Return the scores as a matrix, with −inf where a class has no score."""
+    """Return the scores as a matrix, with −inf for a class without a score."""
     out = np.full(shape, -np.inf)
     if merge == "max":
         np.maximum.at(out, (row, column), score)

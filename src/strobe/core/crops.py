@@ -18,7 +18,7 @@ FITS = ("squash", "pad")
 """How a crop becomes a model's square input: stretched, or centred on a grey square."""
 
 GREY = 128
-"""The grey value of that square."""
+"""The grey value of the square."""
 
 Cut = tuple[int, int, int, int]
 

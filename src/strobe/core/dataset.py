@@ -322,7 +322,7 @@ class Dataset:
         return replace(self, sets=sets, hints=hints)
 
     def scored_sets(self) -> "Dataset":
-        """Return the dataset without the sets that are for viewing only."""
+        """Return the dataset without the sets that are only for viewing."""
         shown = np.zeros(0, dtype=bool) if self.variants is None else self.variants.is_shown[self.sets.variant]
         return self.keep_rows(~shown[self.sets.set]) if shown.any() else self
 
@@ -377,7 +377,7 @@ class Dataset:
             self.__dict__["_digest"] = digest
 
     def digest(self) -> str:
-        """Digest of the content alone; file order, encoding, compression and path do not affect it."""
+        """Digest of the content; file order, encoding, compression and path do not affect it."""
         return self._digest
 
     @cached_property

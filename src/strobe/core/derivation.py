@@ -6,10 +6,10 @@ The rules:
 - A neighbour is similar iff more than half of those votes are similar. Unsure votes are in the denominator; ties are
   not similar.
 - Its label is right iff more than half of the votes on the label call it right (a tie is not right).
-- A vote of `bad_anchor` on any of a set's pairs drops the set, unless more than half of the votes on that pair, one per
-  annotator, disagree with it.
-- Votes on the anchor alone: the set is kept iff more than half say it is a good anchor (`similar`). A label belongs to
-  the anchor iff more than half of the votes with labels list it. Such a label also applies to the neighbours.
+- A vote of `bad_anchor` on any of a set's pairs drops the set, unless more than half of the votes on that pair (one per
+  annotator) disagree.
+- Votes on the anchor by itself: the set is kept iff more than half call it a good anchor (`similar`). A label belongs
+  to the anchor iff more than half of the votes with labels list it. Such a label also applies to the neighbours.
 - An anchor whose neighbours are all rejected is kept as a set of one. A pair without a vote is not kept. A set without
   a vote is not kept, unless it has no candidates to vote on, or the dataset has `unreviewed: keep`; in these two cases
   the whole set is kept.
@@ -54,7 +54,7 @@ def is_clean(verdict: Verdict) -> bool:
 
 
 def latest_votes(verdicts: Iterable[Verdict], *, anchors: bool = False) -> dict[Pair, dict[str, Verdict]]:
-    """Return each annotator's latest vote per pair or, with `anchors`, the latest vote per anchor alone.
+    """Return each annotator's latest vote on each pair or, with `anchors`, on each anchor by itself.
 
     Votes are ordered by `at`. Of two votes at the same instant, the vote with the greater verdict_id counts. So the
     order of votes in a file never matters.
@@ -99,7 +99,7 @@ class Tally:
 
     @property
     def is_label_right(self) -> bool:
-        """Whether a strict majority of the annotators asked voted that the label is right; True if no one was asked."""
+        """Whether a strict majority of those asked voted that the label is right; True if no one was asked."""
         asked = self.label_right + self.label_wrong
         return asked == 0 or 2 * self.label_right > asked
 

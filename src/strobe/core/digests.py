@@ -27,7 +27,7 @@ _LINES = 2**18
 
 Rows = Ints | slice
 Part = Callable[[Rows], Sequence[Any]]
-"""The columns of some rows of a table, arrays or lists."""
+"""A function that returns the columns of some rows of a table, as arrays or lists."""
 
 
 def frames_digest_of(dataset: "Dataset") -> str:
@@ -46,7 +46,7 @@ _LATER = ("label_space", "combine", "unreviewed")
 
 
 def digest_of(dataset: "Dataset") -> str:
-    """Return a digest of the content alone, independent of file order, encoding, compression and path."""
+    """Return a digest of the content, independent of file order, encoding, compression and path."""
     info = dataset.info
     whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in _LATER}
     whole["label_space"] = [info.label_space.name, info.label_space.digest]
@@ -63,7 +63,7 @@ def _plain(value: object) -> Any:
 
 
 def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Yield every table as lines; paths are left out, because they give a location and are not content."""
+    """Yield every table as lines, without paths, because a path is a location and not content."""
     frames, sets, labels, ids = dataset.frames, dataset.sets, dataset.labels, dataset.frame_ids
     videos = [getattr(dataset.videos, name) for name in Videos.__slots__ if name not in ("path", "kind")]
     yield "videos", _sorted(len(dataset.videos), lambda rows: [column[rows] for column in videos])
@@ -111,7 +111,7 @@ def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _how_read(dataset: "Dataset") -> Iterator[bytes]:
-    """Return the frame marks that change a model's input; the result is empty if no frame has a mark."""
+    """Yield lines on frames with `as_input` or a recipe, which change a model's input; nothing if there are none."""
     frames = dataset.frames
     marked = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
 

@@ -52,7 +52,7 @@ def printable(text: object, *, limit: int = 300) -> str:
 
 
 def without_name(name: str, text: str) -> str:
-    """Return the message without the model's name in front, for lines that already give the name.
+    """Return the message without the model's name at its start, for lines that already contain the name.
 
     >>> without_name("hf:a/b@w.bin", "hf:a/b: expected a folder")
     'expected a folder'
@@ -104,15 +104,15 @@ class CannotWrite(StrobeError):
 
 
 class CannotDownload(StrobeError):
-    """A required download failed; the message names the file and the alternative."""
+    """A required download failed; the message names the file and what to do instead."""
 
 
 class ModelFailed(StrobeError):
-    """A model or plugin raised, ran out of memory, or returned a value that its port does not allow."""
+    """A model or plugin raised an error, ran out of memory, or returned a value that its port does not allow."""
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether this is some library's out-of-memory error."""
+    """Return whether a library raised this error because memory ran out."""
     text = str(error).lower()
     named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
     return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text

@@ -71,6 +71,6 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The reason why a part is absent, stored in place of the part."""
+    """The reason why a part of the results is absent, stored in place of that part."""
 
     reason: str

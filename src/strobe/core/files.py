@@ -59,9 +59,9 @@ STAGING = ".staging-"
 
 _USUAL = ".strobe.tmp"
 LEFT_BEHIND = re.compile(r"\..+\.([a-z0-9_]{8}|strobe)\.tmp")
-"""Name pattern of temporary files; `replacing` writes to one next to its target."""
+"""Name pattern of the temporary files that `replacing` writes next to their targets."""
 
-_UMASK = threading.Lock()  # os.umask can only be read by setting it, for the whole process
+_UMASK = threading.Lock()  # os.umask can only be read by setting it, which affects the whole process
 
 
 def cache_folder() -> Path:
@@ -110,7 +110,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary, handle = _beside(path)
         yield temporary
-        if not any(part.startswith(STAGING) for part in path.parts):  # a stage is synced on commit
+        if not any(part.startswith(STAGING) for part in path.parts):  # files of a stage are synced on commit
             make_lasting(temporary)
         temporary.replace(path)
         temporary = None
@@ -184,7 +184,7 @@ def hold(handle: int, *, wait: bool) -> None:
 
 
 def release(handle: int) -> None:
-    """Release the lock of an open file, including the copies of the lock in processes forked in the meantime."""
+    """Release the lock of an open file, also for processes that were forked while it was held."""
     from filelock import unlock_descriptor
 
     unlock_descriptor(handle)

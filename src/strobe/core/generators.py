@@ -13,7 +13,7 @@ __all__ = ["GRANULARITIES", "LATENT", "GeneratorSpec", "GeneratorStep", "Granula
 Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 GRANULARITIES: tuple[Granularity, ...] = ("latent", "coarse", "middle", "fine", "pixel")
-"""Granularities, from features of the whole image to those of a single pixel."""
+"""Granularities, from features of the whole image to features of a single pixel."""
 
 LATENT = "latent"
 """The name of position 0: the latent itself, before any step."""

@@ -25,8 +25,8 @@ def inside(folder: Path, name: str | PurePath, *, replaced: bool = False) -> Pat
     """Return the path of `name` in the folder, whether or not the file exists.
 
     Raises InvalidFile if the name is absolute or contains `..`, if a link on the path leads out of the folder, or if
-    the path is a pipe or a device. The folder itself may be a link, because the user named it. An entry to be
-    `replaced` by a rename, or removed, may be of any kind; only the path to it is checked.
+    the path is a pipe or a device. The folder itself may be a link, because the user named it. With `replaced`, the
+    entry will be replaced by a rename or removed, so it may be of any kind. Only the path to it is checked.
 
     >>> inside(Path("/data/set"), "media/a.png").as_posix()
     '/data/set/media/a.png'
@@ -82,7 +82,7 @@ def others_in(folder: Path) -> Iterator[Path]:
     """Yield everything below a folder that is neither a file nor a folder: links (not followed), pipes and devices."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:  # missing, not a folder, or not readable: a write into it fails anyway
+    except OSError:  # it is missing, not a folder or not readable, so a write into it fails anyway
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):

@@ -107,7 +107,7 @@ class LabelSpace:
         return hashlib.sha256(json.dumps([self.ids, self.names]).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """Return a plain dict that contains the name and, unless strobe ships the space, the classes."""
+        """Return a plain dict with the name. The dict also has the classes, unless strobe ships the space."""
         found: dict[str, Any] = encode(self)
         return found
 
@@ -282,7 +282,7 @@ def _log(probabilities: Floats) -> Floats:
 
 
 def log_softmax(scores: Floats) -> Floats:
-    """Log-probabilities along the last axis; −inf stays −inf."""
+    """Return log-probabilities along the last axis; −inf stays −inf."""
     shifted = scores - scores.max(axis=-1)[..., None]
     shifted -= np.log(np.exp(shifted).sum(axis=-1))[..., None]
     return np.asarray(shifted)
@@ -329,7 +329,7 @@ def log_sum_and_lead(scores: Floats, label: NDArray[np.int64], *, kind: str) -> 
 
 
 def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
-    """Raise InvalidValue unless every row can be ranked: no NaN, no +inf, not all −inf.
+    """Raise InvalidValue unless every row can be ranked: it has no NaN and no +inf, and not all scores are −inf.
 
     `names` name the rows in the message. A single −inf is valid: it marks a class that cannot be predicted.
     """

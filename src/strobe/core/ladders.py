@@ -28,7 +28,7 @@ RUNGS: Mapping[str, str] = {
 CALLED: Mapping[str, str] = {
     ANCHOR: "the whole image", **RUNGS, "next": "background of the next class", "box": "object under a black box"
 }  # fmt: skip
-"""Descriptions of all rungs, including the common anchor and those made by others (ImageNet-9)."""
+"""Descriptions of all rungs, including the common anchor and rungs from other sources (ImageNet-9)."""
 
 CONTROLS = ("removed", "ground", "usual")
 """Rungs that a person would answer differently, or that do not change the image; excluded from every worst case."""
@@ -40,7 +40,7 @@ CONTEXTS = (1.0, 1.25, 1.5, 2.0)
 """The default width and height of a crop, as a multiple of its box."""
 
 LADDER = "ladder"
-"""The key in `absent` for an image without any rung."""
+"""The key in `absent` that gives the reason why an image has no rung at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ class LadderPicture:
     `picture` is the key of the image and the group of its sets; `xyxy` is None if it has no box.
 
     `area_share` is the share of the image that the box covers, and `mask_share` is the share that the object covers.
-    `boxes` and `masks` record their origin (`true`, or `estimated:` and the model; empty: none). `absent` gives the
-    reason for every rung that the image lacks.
+    `boxes` and `masks` are the origin of the box and of the mask: `true`, `estimated:` and the model, or empty if there
+    is none. `absent` gives the reason for every rung that the image lacks.
     """
 
     picture: str

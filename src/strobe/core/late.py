@@ -11,7 +11,7 @@ from strobe.core.errors import MissingExtra
 __all__ = ["installed_version", "load", "require", "spin_briefly", "too_old"]
 
 _SPINS = "3000"
-"""Spins of GNU OpenMP before a thread sleeps (its own default: 300,000); measured in docs/performance-method.md."""
+"""How often a GNU OpenMP thread spins before it sleeps (by default 300,000 times); see docs/performance-method.md."""
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
@@ -70,9 +70,9 @@ def load(reference: str) -> Any:
 def spin_briefly() -> None:
     """Make torch's CPU threads sleep early when they wait for each other. Call it before torch is imported.
 
-    By default a waiting thread spins for milliseconds before it sleeps. On a busy machine, a spinning thread takes the
-    core from the very thread that it waits for. Call it only in strobe's own processes; child processes inherit the
-    setting. The user's setting takes precedence.
+    By default a waiting thread spins for milliseconds before it sleeps. On a busy machine, it takes the core from the
+    thread that it waits for. Call it only in strobe's own processes; child processes inherit the setting. The user's
+    setting takes precedence.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = _SPINS

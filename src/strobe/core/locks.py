@@ -19,7 +19,7 @@ from strobe.core.inside import refuse_links
 __all__ = ["LOCK", "Lock", "locked", "writes", "writing"]
 
 LOCK = ".lock"
-"""The lock file in a folder, which the writing process holds."""
+"""The name of a folder's lock file. A process that writes to the folder holds this lock."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Lock:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Lock]:
-    """Lock a folder for writing; if two commands write at once, the second gets a one-line error.
+    """Lock a folder for writing; if another command writes to it, raise a one-line error.
 
     The folder is created if missing, and removed again if it stays empty. The lock is reentrant. A link out of the
     folder is refused in places that commands write to (`strobe.core.inside`).
@@ -113,7 +113,7 @@ def locked(path: Path, *, busy: str | None) -> Iterator[Lock]:
         try:
             os.truncate(handle, 0)
             os.write(handle, held.token.encode())
-            os.fsync(handle)  # other processes see it now
+            os.fsync(handle)  # from now on, other processes can read it
         except OSError as error:
             raise cannot_write(path, error) from error
         yield held
@@ -144,7 +144,7 @@ def _taken(path: Path, *, busy: str | None, missing: list[Path]) -> int:
         try:
             hold(handle, wait=busy is None)
         except OSError as error:
-            if busy is None:  # no locks here: a caller that would only wait continues
+            if busy is None:  # without locks, a caller that would wait continues
                 return handle
             os.close(handle)
             if isinstance(error, BlockingIOError):

@@ -17,7 +17,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     >>> short_names(["val/clip1/000010.JPEG", "val/clip2/000010.JPEG"])
     ['clip1·000010', 'clip2·000010']
     """
-    if not any(mark in name for name in names for mark in "/\\."):  # each is short, and there may be a million
+    if not any(mark in name for name in names for mark in "/\\."):  # fast: there may be a million short names
         return list(names)
     distinct = list(dict.fromkeys(names))
     parts = {name: _parts(name) for name in distinct}
@@ -35,7 +35,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def short_models(names: Sequence[str]) -> list[str]:
-    """Return the names of models, without unneeded folders if a name is a file path; other names are unchanged.
+    """Return the models' names; names that are file paths lose unneeded folders.
 
     >>> short_models(["py:/data/nets/mine.py:make", "timm:resnet18@tuned/model.pt", "hf:microsoft/resnet-50"])
     ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
@@ -73,7 +73,7 @@ def shown_models(names: Iterable[str]) -> dict[str, str]:
 
 
 _FILE = re.compile(r"\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$")
-"""The end of a model that is a file."""
+"""The end of a model string that names a file."""
 
 _TWO = re.compile(r"(?:boxes[a-z-]*|crop):(?:.*:)?(?=[\w.-]+:[^:]*\.(?:py:\w+|onnx|pt2?|pth|safetensors|bin)$)")
 """Prefixes that a name can have in front of a model file, as in `boxes:py:mine.py:make`."""

@@ -21,13 +21,13 @@ __all__ = ["PACKED_SUFFIX", "is_packed", "is_sealed", "packed", "packed_size", "
 PACKED_SUFFIX = ".zst"
 
 _LEVEL = 3
-"""The zstd level. Files are smaller than PNG in half the time; higher levels save a tenth in many times as long."""
+"""The zstd level. Files are smaller than PNG and take half the time. Higher levels save a tenth and are far slower."""
 
 _HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then strobe's content
 _START = struct.pack("<II8s", 0x184D2A5E, _HEAD.size - 8, b"strobe 1")
 
 _BLOCK = 16
-"""Rows summed in parallel: a few large additions instead of one small one per row."""
+"""Rows per block in `_sum_down`, which replaces one small addition per row by a few large additions."""
 
 
 def packed(image: NDArray[np.uint8], sha256: str) -> bytes:
@@ -47,7 +47,7 @@ def is_packed(data: bytes) -> bool:
 
 
 def is_sealed(data: bytes, sha256: str) -> bool:
-    """Return whether a packed file was made from pixels with this digest and has not changed by a byte."""
+    """Return whether a packed file was made from pixels with this digest and is unchanged."""
     return data[_HEAD.size - 32 : _HEAD.size] == _seal(sha256, memoryview(data)[_HEAD.size :])
 
 

@@ -1,4 +1,4 @@
-"""Read Parquet files up to a size limit, because a kilobyte can expand to gigabytes, and the footer may hide this.
+"""Read Parquet files up to a size limit, because a kilobyte can expand to gigabytes even if the footer claims less.
 
 The footer and every page header are parsed here (Thrift's compact protocol), because readers decompress as many bytes
 as a page declares. Texts are read as dictionaries, which are expanded only if the result also stays below the limit.
@@ -18,14 +18,14 @@ from strobe.core.varints import read_varint
 __all__ = ["IN_LISTS", "IN_PYTHON", "open_bounded", "read_bounded", "written_out"]
 
 _MOST = 2**30
-"""Bytes that any file may expand to; a larger file may expand up to 256 times its own size."""
+"""The number of bytes that any file may expand to. A large file may expand to 256 times its own size."""
 _FEW = 2**26
 """Bytes of texts expanded at once, regardless of the dictionary."""
 _TEXT_COST, _NUMBER_COST = 64, 8
 """Bytes that a value takes in memory in addition to its characters."""
 
 IN_LISTS, IN_PYTHON = 12, 48
-"""Bytes that a number in a list takes: with its level in an array, and as a Python object."""
+"""Bytes that a number in a list takes: in an array, including its level, and as a Python object."""
 
 _MAGIC = b"PAR1"
 _BYTE_ARRAY = 6
@@ -46,7 +46,7 @@ def open_bounded(
         cost, worst = 0, Counter[str]()
         for name, is_text, values, unpacked in _leaves(regular(path), content):
             if columns is None or name.partition(".")[0] in columns:
-                worst[name] += unpacked * values * is_text  # each value might be a whole page
+                worst[name] += unpacked * values * is_text  # each value might be as large as a page
                 each = _TEXT_COST if is_text else listed if "." in name else _NUMBER_COST
                 cost += unpacked + values * each
                 _bound(path, cost)
@@ -197,7 +197,7 @@ def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
 def _list(content: Content, place: int) -> tuple[list[Any], int]:
     head = content[place]
     n_items, place = (head >> 4, place + 1) if head >> 4 < 15 else read_varint(content, place + 1)
-    if n_items > len(content) - place:  # each takes at least a byte
+    if n_items > len(content) - place:  # each element takes at least a byte
         raise ValueError("a list is longer than the file")
     out = []
     for _ in range(n_items):

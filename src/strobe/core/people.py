@@ -110,7 +110,7 @@ Answer = TypeVar("Answer", NameAnswer, BoxAnswer)
 
 
 def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
-    """Return the latest answer of each person about each frame, regardless of file order; only this answer counts."""
+    """Return each person's latest answer about each frame, the only answer that counts, regardless of file order."""
     latest: dict[str, dict[str, Answer]] = {}
     for answer in sorted(answers, key=lambda one: (one.at, one.answer_id)):
         latest.setdefault(answer.frame_id, {})[answer.annotator] = answer

@@ -38,11 +38,11 @@ Result = TypeVar("Result")
 
 
 class Preparation(Protocol):
-    """A model's preprocessing as data: hashable, and executable in any process that receives it."""
+    """A model's preprocessing as hashable data that any process can execute."""
 
     @property
     def n_bytes(self) -> int:
-        """The usual upper bound on an image's output in bytes; buffers are allocated for this size."""
+        """The usual upper bound on the size of one prepared image in bytes; buffers are allocated for this size."""
 
     def prepare(self, image: Image) -> Any:
         """Return the input of the model's `forward`: 8-bit pixels (height, width, 3), or a tuple with small values."""
@@ -69,7 +69,7 @@ class Model(Protocol):
 
     @property
     def preparation(self) -> Preparation | None:
-        """The whole of `prepare` as data that another process can execute; None if this is not possible."""
+        """All of `prepare` as data that another process can execute; None if this is not possible."""
 
     def prepare(self, image: Image) -> Any:
         """Return one image after the model's own preprocessing, ready for `forward`. Thread-safe."""
@@ -107,7 +107,7 @@ class Differentiable(Model, Protocol):
 
     @property
     def input_hw(self) -> tuple[int, int] | None:
-        """Height and width of that input; None if this model has no gradients."""
+        """Height and width of the model's input; None if this model has no gradients."""
 
     def input_pixels(self, image: Image) -> Image:
         """Return one image resized and cropped to the model's input, 8 bits, RGB."""
@@ -138,8 +138,8 @@ class LayeredGenerator(Protocol):
     def condition(self, latents: Any, classes: Any) -> Any:
         """Return the condition, an input of every step, from latents (N, latent_size) and classes (N,).
 
-        The latents are the latents of the first step, changed or unchanged. If later steps also use the latent, a
-        change of the latent affects them too.
+        The latents are those that the first step takes, changed or unchanged. If later steps also use the latents, a
+        change affects these steps too.
         """
 
     def run(self, step: int, activation: Any, condition: Any) -> Any:
@@ -181,10 +181,10 @@ class DeviceSource(FrameSource, Protocol):
     """A source whose frames are made on the models' device, with the same bits as on the CPU."""
 
     threads: int
-    """The number of threads that call `batches`. Many of them wait."""
+    """The number of threads that call `batches`. Many of them wait at any time."""
 
     handed_over: dict[int, str]
-    """Videos that the CPU reads instead, with the reason."""
+    """Videos that the CPU reads instead of the device, with the reason."""
 
     def tasks(self, rows: Sequence[int]) -> Iterator[list[int]]:
         """Yield the rows in the groups that are fastest to read."""
@@ -196,7 +196,7 @@ class DeviceSource(FrameSource, Protocol):
         """
 
     def close(self) -> None:
-        """Release what is held on the device."""
+        """Release the device's memory."""
 
 
 @runtime_checkable
@@ -204,9 +204,9 @@ class DeviceModel(Protocol):
     """A model that prepares frames on its own device."""
 
     def prepare_on_device(self, frames: Any) -> Sequence[Any] | None:
-        """Return the result of `prepare` for each frame of a tensor (N, height, width, 3), bit for bit.
+        """Return the bit-identical result of `prepare` for each frame of a tensor (N, height, width, 3).
 
-        The result is None if the device cannot do this.
+        Return None if the device cannot do this.
         """
 
 

@@ -47,7 +47,7 @@ def shipped_between(source: LabelSpace, target: LabelSpace) -> Projection | None
 def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
     """Return the source classes of each target class.
 
-    They are the classes with its id, else its name, else an unused synonym.
+    They are the classes with the same id, else the same name, else a synonym that is not matched yet.
     """
     by_id = {label_id: place for place, label_id in enumerate(source.ids)}
     named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
@@ -85,7 +85,7 @@ def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int,
 
 
 _LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
-"""Shipped spaces whose classes models and files list under different names."""
+"""Shipped spaces for which models and files use different class names."""
 
 
 def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Lists to which other packages can add members: providers of models, formats, questions and generators.
+"""Registries, to which other packages can add members: model providers, formats, questions and generators.
 
 A list maps each name to "module:object" and, if importing the member is slow, to a line of help. A member is imported
 on first use. Installed packages add members through Python entry points. strobe reads their metadata only if a name is
@@ -93,9 +93,9 @@ class Registry(Generic[Member]):
         return members
 
     def lines(self) -> dict[str, str]:
-        """Return every usable name with one line on it, without importing members of strobe's own that have a line.
+        """Return every usable name with one line of help.
 
-        Others declare it as `what`.
+        Strobe's own members that have such a line are not imported. Other members declare the line as `what`.
         """
         found = {}
         for name in self:

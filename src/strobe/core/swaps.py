@@ -137,7 +137,7 @@ def settle(folder: Path, *, sweep: bool = False) -> None:
         with _alone(folder):
             _finish(folder)
     for name in names if sweep else ():
-        if name.startswith((STAGING, ".incoming-")) or LEFT_BEHIND.fullmatch(name):  # runs of 0.1 staged in .incoming-…
+        if name.startswith((STAGING, ".incoming-")) or LEFT_BEHIND.fullmatch(name):  # version 0.1 used .incoming-…
             _sweep(folder / name)
 
 
@@ -180,14 +180,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _finish(folder: Path) -> None:
-    """Move the files of a commit into place; repeating the moves has the same result."""
+    """Move the files of a commit into place. It is safe to repeat the moves."""
     committed = folder / _COMMITTED
     listing = committed / _LIST
     if not os.path.lexists(committed):
         return
     _refuse_foreign(committed)
     try:
-        if listing.is_file():  # otherwise all files were moved, and only the empty folder is left
+        if listing.is_file():  # without the list, all files were moved before, and only the empty folder is left
             _move(folder, *_listed(folder, listing))
             _sync_folder(folder)
             listing.unlink()

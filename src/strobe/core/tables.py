@@ -1,6 +1,6 @@
 """The columnar tables of a dataset: numpy arrays of equal length whose rows refer to each other by index.
 
-Each table documents its marker for unknown values, which is never zero if zero could be a real value.
+Each table documents its marker for unknown values. The marker is zero only if zero cannot be a real value.
 """
 
 import json
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 NO_PTS = int(np.iinfo(np.int64).min)
-"""The pts of a frame without a pts."""
+"""The marker for a frame without a presentation timestamp (pts)."""
 
 SOURCES = {"video": "video", "photo": "photo", "image": "image", "generated": "generated image"}
-"""The noun for one source of each kind, in the order of listing."""
+"""The noun for one source of each kind, in the order in which kinds are listed."""
 
 KINDS = tuple(SOURCES)
 """The kinds of source: a video, an unmodified photo, a derived image, a generated image."""

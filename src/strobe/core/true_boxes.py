@@ -13,7 +13,7 @@ __all__ = ["FittedBoxes", "are_shares", "fit_boxes", "refuse_shares"]
 
 _SHARE = 1.01
 _TINY = 8
-"""In images up to this size, a box may plausibly end within a pixel of the corner."""
+"""In images up to this size, a box in pixels may plausibly end within a pixel of the top left corner."""
 _FEW_OUTSIDE = 0.01
 _MOST_BEYOND = 0.5
 _SMALLER = 1.25
@@ -30,7 +30,7 @@ class FittedBoxes:
 
 
 def are_shares(xyxy: Floats, wh: Floats) -> Bools:
-    """Return which boxes (N, 4) end within a pixel of their image's far corner.
+    """Return which boxes (N, 4) look like shares of the image, because they end within a pixel of its top left corner.
 
     Image sizes `wh` (N, 2) are 0 if unknown.
 
@@ -81,9 +81,9 @@ def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Cal
     if len(bad):
         first = int(bad[0])
         raise InvalidValue(
-            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the corner, as do all boxes of its "
-            f"video ({len(bad)} in all); they look like fractions of the image; write boxes in pixels, x times the "
-            "width and y times the height"
+            f"{name(first)}: the box {_corners(xyxy[first])} ends within a pixel of the top left corner, as do all "
+            f"boxes of its video ({len(bad)} in all); they look like fractions of the image; write boxes in pixels, "
+            "x times the width and y times the height"
         )
 
 

@@ -14,29 +14,29 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
 
 ROLES = ("same", "control", "shown")
-"""The roles of a variant: `same`, a person would give the same answer; `control`, excluded from every worst case.
+"""The roles of a variant. `same`: a person would give the same answer. `control`: excluded from every worst case.
 
-`shown` is for viewing only and in no figure (the path from an image to a finding).
+`shown`: only for viewing and in no figure (the path from an image to a finding).
 """
 
 STATUSES = ("complete", "found", "censored", "anchor_wrong", "failed")
-"""The outcomes of a set. `complete`: its members are all there are. The others are outcomes of searches.
+"""The outcomes of a set. `complete`: the set has all of its members. The others are outcomes of searches.
 
-A search found something at `reach`, found nothing up to `reach`, started from an anchor on which the target was
-already wrong, or failed.
+`found`: the search found something at `reach`. `censored`: it found nothing up to `reach`. `anchor_wrong`: the target
+was already wrong on the anchor. `failed`: the search failed.
 """
 
 MIXED = "mixed"
-"""The axis of a dataset whose variants have different ones."""
+"""The axis of a dataset whose variants have different axes."""
 
 ANCHOR = "anchor"
 """The name of the original images in contrasts; no variant may have it."""
 
 NO_VARIANT = ""
-"""The name of the one variant of a dataset without a table of variants."""
+"""The name of the only variant of a dataset without a table of variants."""
 
 SLACK = 1e-6
-"""A member counts at a level if it exceeds it by less than this share, because distances may be float32."""
+"""A member counts at a level that its distance exceeds by less than this share: distances may be float32."""
 
 Role = Literal["same", "control", "shown"]
 
@@ -53,7 +53,7 @@ class Target:
         expect(bool(self.name), "target.name", "not empty", self.name)
 
     def is_model(self, name: str, weights: str = "") -> bool:
-        """Return whether that model is the target.
+        """Return whether a model is the target.
 
         The weights decide if both digests are known; otherwise the name decides.
 
@@ -163,7 +163,7 @@ class Variants:
 
     @property
     def is_shown(self) -> NDArray[np.bool_]:
-        """The variants for viewing only."""
+        """The variants that are only for viewing."""
         return np.asarray(self.role == "shown", dtype=bool)
 
     @property

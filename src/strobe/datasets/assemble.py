@@ -28,7 +28,7 @@ Read = Callable[[str], dict[str, Column]]
 
 
 def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> Dataset:
-    """Return the folder's dataset from the tables `names` (file stems). Each table is read when it is needed."""
+    """Return the folder's dataset. `names` are the stems of its table files. Each table is read when it is needed."""
     raw_videos, raw_frames = read("videos"), read("frames")
     if not len(raw_frames["frame_id"]):
         raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
@@ -115,7 +115,7 @@ def _unique(path: Path, column: str, values: Column) -> None:
 
 
 def _unique_pairs(path: Path, what: str, raw: dict[str, Column], names: tuple[str, str], a: Ints, b: Ints) -> None:
-    """Check that no two rows of the columns `names` are equal. `a` and `b` are their values by position."""
+    """Check that no two rows agree in both columns `names`. `a` and `b` hold the columns' values as numbers."""
     if not pairs_differ(a, b):
         _refuse_twice(path, what, zip(*(raw[name].tolist() for name in names), strict=True))
 
@@ -131,7 +131,7 @@ def _refuse_twice(path: Path, column: str, values: Iterable[object]) -> None:
 def _places(
     folder: Path, table: str, column: str, values: Column, known: Column | Sequence[str], strange: str
 ) -> NDArray[np.int32]:
-    """Return the row of each value among the known values. `strange` is the error text for an unknown value."""
+    """Return the position of each value among the known values. `strange` is the error text for an unknown value."""
     known_texts, out = _texts(known), np.empty(len(values), dtype=np.int32)
     for rows in blocks(len(values)):
         places = pc.index_in(_texts(values[rows]), value_set=known_texts)
@@ -165,7 +165,7 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
     owner = _places(folder, "sets", "set_id", raw["set_id"], names, "is not itself")
     rules = (
         ("distance is not a finite number", ~np.isfinite(raw["distance"])),
-        ("an anchor at a distance other than 0", raw["is_anchor"] & (raw["distance"] != 0)),
+        ("the distance of the anchor is not 0", raw["is_anchor"] & (raw["distance"] != 0)),
     )
     _refuse(path, rules)
     _unique_pairs(path, "the frame of the set", raw, ("set_id", "frame_id"), owner, frame)
@@ -189,7 +189,7 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
 
 
 def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
-    """Return the variants in a table."""
+    """Return the variants that a table lists."""
     rows = []
     for row in range(len(raw["variant"])):
         try:

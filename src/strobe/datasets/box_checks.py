@@ -17,7 +17,7 @@ from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, mis
 
 __all__ = ["check_boxes", "check_numbering"]
 
-_MUCH = 0.25  # no detector puts this fraction of its boxes beyond the image
+_MUCH = 0.25  # a detector puts a smaller fraction of its boxes beyond the image
 _LITTLE = 0.02
 _SEVERAL = 0.05
 _ENOUGH = 20
@@ -34,14 +34,14 @@ def check_boxes(
 ) -> tuple[Floats, list[str]]:
     """Return the boxes as xyxy (N, 4), and notes about them.
 
-    NaN, infinity and negative sizes are refused. Boxes that only make sense in another format, order or scale are
-    refused too, unless both format and unit are given. Image sizes, or the dataset's own boxes, show which format fits.
-    As in pycocotools, boxes without area and boxes beyond the image are kept and counted. Such boxes can only be false
-    positives.
+    NaN, infinity and negative sizes are refused. Boxes that are only plausible in another format, order or scale are
+    refused too, unless the caller gives both format and unit. The sizes of the images, or the dataset's own boxes, show
+    which format fits. As in pycocotools, boxes without area and boxes outside the image are kept. They can only be
+    false positives.
     """
     bad = np.flatnonzero(~are_pixels(raw.box).all(axis=1))
     if len(bad):
-        problem = f"{len(bad)} boxes with NaN or infinity, or numbers above 1e9"
+        problem = f"{len(bad)} boxes contain NaN or infinity, or numbers above 1e9"
         raise InvalidFile(path, problem, where=f"first {raw.where(int(bad[0]))}")
     box = _in_pixels(path, raw.box, frame, dataset, box_units)
     form = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
@@ -76,7 +76,7 @@ def _refuse_misread(path: Path | str, sample: BoxSample, form: str) -> None:
         raise InvalidFile(
             path,
             f"strobe reads the boxes as {form} in pixels of the image, but they match the objects only when "
-            f"{other.text}: the median overlap is then {other.fit:.2f}, and {other.taken:.2f} as read",
+            f"{other.text}: then the median overlap is {other.fit:.2f} instead of {other.taken:.2f}",
             hint=f"write {form} in pixels of the dataset's images; if the boxes are correct, pass "
             f"--box-format {form} and --box-units pixels",
         )
@@ -118,7 +118,7 @@ def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset:
 
 
 def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which boxes are on a frame of known size, and the width and height of their frames (N, 2)."""
+    """Return a mask of the boxes on frames of known size, and the width and height of their frames (N, 2)."""
     place = np.maximum(frame, 0)
     wh = np.stack([dataset.frames.width[place], dataset.frames.height[place]], axis=1).astype(np.float64)
     return (frame >= 0) & (wh > 0).all(axis=1), wh
@@ -168,11 +168,11 @@ def check_numbering(
     dataset: Dataset,
     taken: str,
 ) -> None:
-    """Refuse classes if the boxes that match an object show that their order is not the assumed order.
+    """Refuse classes if the boxes that match an object show that the classes are in another order than assumed.
 
-    `label` (N,) holds the dataset's classes under the reading `taken`, −1 for none. Numbers are compared under every
-    known reading. If each answer consistently matches another class, or if hardly any answer matches its own class, no
-    figure would be meaningful.
+    `label` (N,) holds the dataset's class of each box if its number is read as `taken`, −1 for none. Every other known
+    reading of the numbers is compared with it. The classes are refused if each answer consistently matches another
+    class, or if hardly any answer matches its own class.
     """
     true_xyxy, true_frame, true_label = _objects(dataset)
     use = np.flatnonzero(frame >= 0)
@@ -192,7 +192,7 @@ def check_numbering(
             raise InvalidFile(
                 path,
                 f"class numbers look like {' or '.join(text for text, _ in fitting)}: read that way, {best:.0%} of "
-                f"the boxes that match an object have its class, but {order_found.right:.0%} as {taken}",
+                f"the boxes that match an object have its class, instead of {order_found.right:.0%} as {taken}",
                 hint=fitting[0][1] if len(fitting) == 1 else "give categories with id and name",
             )
     if order_found.is_other or (numbers and order_found.is_none):
@@ -242,7 +242,7 @@ def _in_space(ids: LabelSpace, target: LabelSpace, number: NDArray[np.int64]) ->
     """Return the dataset's class of each number, read as a position in another space, −1 if none."""
     try:
         found = projection_between(ids, target).map_labels(np.clip(number, 0, len(ids) - 1))
-    except StrobeError:  # it shares no classes
+    except StrobeError:  # the two spaces share no classes
         return np.full(len(number), -1)
     return np.where((number >= 0) & (number < len(ids)), found, -1)
 

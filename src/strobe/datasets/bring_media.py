@@ -19,14 +19,14 @@ __all__ = ["ImportOptions", "MediaMode", "image_size_and_hash", "linked"]
 _ORIENTATION = 0x0112
 
 MediaMode = Literal["copy", "link", "none"]
-"""`copy` the files, hard-`link` them (no second copy; falls back to copying), or `none`."""
+"""`copy` the files, hard-`link` them (or copy if the disk has no links), or leave them at the source (`none`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
     """How an import runs: how images are copied or linked, whether hints are computed, and where progress is reported.
 
-    `look_only` is for a folder that already contains a dataset. Nothing is written, and a file that would be written is
+    `look_only` is for a folder that already contains a dataset: nothing is written, and a missing or different file is
     an error.
     """
 
@@ -49,7 +49,7 @@ class ImportOptions:
             return {}
         for name in names:
             if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or "\\" in name:
-                raise StrobeError(f"the frame name {printable(name)!r} leads out of the release's folder")
+                raise StrobeError(f"the frame name {printable(name)!r} points outside the release's folder")
         missing = [name for name in names if not (source / name).is_file()]
         if missing:
             raise StrobeError(
@@ -75,7 +75,7 @@ class ImportOptions:
             write_bytes(place, _content(origin))
 
     def refuse(self, place: Path) -> None:
-        """Raise StrobeError if files may not be written."""
+        """Raise StrobeError if this import must not write files."""
         if self.look_only:
             raise StrobeError(f"{printable(place)} is missing, or differs from its source")
 
@@ -85,7 +85,7 @@ def linked(origin: Path, place: Path) -> bool:
     try:
         place.unlink(missing_ok=True)
         os.link(origin, place)
-    except OSError:  # another disk, or a file system without links
+    except OSError:  # the target is on another disk, or its file system has no links
         return False
     return True
 
@@ -98,7 +98,7 @@ def _content(path: Path) -> bytes:
 
 
 def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:
-    """Return the sha256 of the file's bytes, and its upright width and height, (0, 0) if it is not a readable image."""
+    """Return the sha256 of the file's bytes, and the image's upright width and height, (0, 0) if it is unreadable."""
     from PIL import Image as Pillow
 
     content = path.read_bytes()

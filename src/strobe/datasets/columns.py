@@ -22,14 +22,14 @@ Column = Callable[[slice], Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The number of rows and, for each column, a function that returns the values of some rows; null is None."""
+    """The number of rows, and for each column a function that returns the values of some rows (None for null)."""
 
     n: int
     columns: Mapping[str, Column]
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "Table":
-        """Return the table of complete columns."""
+        """Return a table with these columns, which hold all rows."""
         return cls(len(next(iter(columns.values()))), {name: _plain(values) for name, values in columns.items()})
 
     def whole(self) -> dict[str, list[Any]]:
@@ -43,7 +43,7 @@ def _plain(values: Any) -> Column:
 
 
 def _nullable(values: NDArray[Any], null: int | str) -> Column:
-    """Return the column with None in place of its null value."""
+    """Return the column with None in place of the value that stands for null."""
     if values.dtype == object:
         return lambda rows: [None if value == null else value for value in values[rows].tolist()]
     return lambda rows: np.ma.masked_equal(values[rows], null)

@@ -1,4 +1,4 @@
-"""Contact sheets with one row per set: its frames by distance, with the anchor marked, and with labels and boxes."""
+"""Contact sheets with one row per set: its frames in order of distance, the marked anchor, labels and boxes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ def draw_sheet(
     """
     from PIL import Image, ImageDraw
 
-    _format(path)  # fails before any work is done
+    _format(path)  # an unknown suffix raises before any work is done
     columns = _columns(dataset, sets, n_columns)
     tile_wh = (_TILE_W, _tile_height(dataset, sets))
     width = 2 * _MARGIN + len(columns) * (_TILE_W + _GAP) - _GAP

@@ -32,15 +32,15 @@ class RawDetections:
     images_are_answers: bool = False
     """Whether every listed image was processed, with or without boxes."""
     answered: list[Any] | None = None
-    """Names of the images with a row of their own, with or without boxes."""
+    """The names of the images that have their own row, with or without boxes."""
     space: str | None = None
 
     def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
-        """Map each box's image through a table."""
+        """Return the table's value for the image of each box."""
         return _through(self.image, self.image_names, table)
 
     def map_labels(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
-        """Map each box's class through a table."""
+        """Return the table's value for the class of each box."""
         return _through(self.label, self.words, table)
 
     def where(self, row: int) -> str:
@@ -58,7 +58,7 @@ def _through(codes: NDArray[np.int64], names: list[Any], table: Mapping[Any, int
 
 
 class _Coder:
-    """Number names in order of appearance."""
+    """Assign a number to each name, in order of appearance."""
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}

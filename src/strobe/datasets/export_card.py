@@ -1,4 +1,4 @@
-"""A dataset card: README.md with the front matter that hubs read, and a description made from the dataset."""
+"""A dataset card: README.md with the front matter that hubs read, and a description generated from the dataset."""
 
 import json
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def card(dataset: Dataset, *, use: str, more: Mapping[str, Any] | None = None) -
         f"## Labels\n{_LABELS[dataset.info.label_source]} Classes: {classes}.\n\n"
         f"## Review\n{_REVIEWED[dataset.info.reviewed]}{_people(dataset)}\n\n"
         f"## Where it comes from\nMade by `{made}`. Licence: "
-        f"{printable(dataset.info.licence, limit=500) or 'unknown; ask its author before you share it'}.\n"
+        f"{printable(dataset.info.licence, limit=500) or 'unknown; ask the author before you share the dataset'}.\n"
     )
 
 
@@ -116,6 +116,6 @@ def _word(name: str) -> str:
 
 FORMAT = ExportFormat(
     make=export_card,
-    no_media="a card is a text without images; remove --media",
+    no_media="a card contains no images; remove --media",
     into_its_own=True,
 )

@@ -53,11 +53,11 @@ _CONTEXT: dict[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-"""Given by the specification."""
+"""The JSON-LD context, copied from the specification."""
 
 _TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
 _KEYS = {"videos": "video_id", "frames": "frame_id", "variants": "variant", "set_info": "set_id"}
-"""The key column of each table. Columns with the same name mean the same in every table.
+"""The key column of each table. Columns with the same name have the same meaning in every table.
 
 References are left out, because mlcroissant 1.1 would join the tables by them and then read only the first requested
 record set.

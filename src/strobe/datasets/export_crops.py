@@ -1,8 +1,8 @@
 """A crop set: every kept image, cropped to its box, as `<class>/<same file name>`, and manifest.json.
 
 A JPEG stays a JPEG, with quality 100 and without chroma subsampling, so that its file name stays valid and little
-quality is lost. Every other image is stored losslessly, as PNG if its own format has no lossless form. The pixels are
-the pixels that every model gets: upright, RGB, 8 bits.
+quality is lost. Every other image is stored losslessly, as PNG if its own format has no lossless form. Crops are cut
+from the pixels that every model gets: upright, RGB, 8 bits.
 """
 
 import hashlib
@@ -156,7 +156,7 @@ def _refuse_others(target: Path, plan: str) -> None:
             known = read_json(inside(target, name))
             if isinstance(known, dict) and known.get("plan") == plan:
                 return
-            raise StrobeError(f"{printable(target)} holds other crops; choose another folder or remove it first")
+            raise StrobeError(f"{printable(target)} contains other crops; choose another folder or remove it first")
     raise StrobeError(f"{printable(target)} is not empty and is not a crop set; choose another folder")
 
 

@@ -27,7 +27,7 @@ from strobe.datasets.format import ExportFormat
 __all__ = ["FORMAT", "export_huggingface", "write_frames"]
 
 _SHARD_BYTES = 200_000_000
-"""A file of frames is closed when its images reach this size."""
+"""A file of frames is closed when its images reach this number of bytes."""
 _GROUP = 100
 """Rows read at once, because images are large."""
 
@@ -108,7 +108,7 @@ def _png(pixels: Image) -> bytes:
 
 
 class _FrameTable:
-    """Frames as rows of the table."""
+    """Makes the rows of the frames table."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._ids, self._labels = dataset, dataset.frame_ids(), dataset.labels.by_frame()
@@ -201,5 +201,5 @@ def _sets(dataset: Dataset) -> pa.Table:
 FORMAT = ExportFormat(
     make=export_huggingface,
     write_frames=write_frames,
-    no_media="huggingface has the images inside its Parquet files; remove --media",
+    no_media="the huggingface format stores images inside its Parquet files; remove --media",
 )

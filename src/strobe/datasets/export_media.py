@@ -21,7 +21,7 @@ __all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 class Outgoing:
     """A dataset in another format: the files to write, and each frame's image path, both relative.
 
-    `also` lists patterns of other files that are written.
+    `also` lists file name patterns of further files that the export writes.
     """
 
     files: Mapping[str, str | bytes]

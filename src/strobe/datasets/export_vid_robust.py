@@ -27,7 +27,7 @@ def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noq
     if dataset.info.label_space.ids != space("imagenet-vid").ids:
         raise InvalidValue(
             f"imagenet-vid-robust supports only the 30 classes of imagenet-vid, but {printable(dataset.name)} has "
-            f"those of {printable(dataset.info.label_space.name)}; export it as coco or csv"
+            f"the classes of {printable(dataset.info.label_space.name)}; export it as coco or csv"
         )
     sets = dataset.sets
     if dataset.info.axis != "frame-offset" or (np.abs(sets.distance) > _K).any():

@@ -50,7 +50,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def content(folder: Path) -> tuple[str, str]:
-    """Return digests of the tables and of people's answers that change with the files. The contents are not read."""
+    """Return a digest of the table files and one of the files with people's answers. The tables are not parsed."""
     settle(folder)
     info, _, schema, _ = _read_info(folder)
     out = []
@@ -64,14 +64,14 @@ def content(folder: Path) -> tuple[str, str]:
 def read(folder: Path, *, people: bool = True) -> Dataset:
     """Read the dataset in a folder. If a rule is broken, InvalidFile names file, row and rule.
 
-    Without `people`, votes and answers are not read; this is for callers that already have them or do not need them.
+    Without `people`, votes and answers are not read, for callers that already have them or do not need them.
     """
     settle(folder)
     info, files, schema, digests = _read_info(folder)
     if digests is not None and _is_whole(folder, files, schema):
         with in_file(folder):
             dataset = read_vouched(folder, info, schema, people=people)
-        # Votes are part of the digest, and are added without an entry in dataset.json.
+        # The digest covers votes, but dataset.json is not updated when votes are added.
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
@@ -112,7 +112,7 @@ def _digest_of(content: Mapping[str, Any]) -> str:
 def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
     """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
 
-    The digests are those of the dataset and of the frames. They are None if the file was changed after they were
+    There is one digest of the dataset and one of its frames. Both are None if the file was changed after they were
     computed.
     """
     path = folder / "dataset.json"
@@ -240,7 +240,7 @@ def append_verdicts(
         return dataset
     _, files, schema, known = _read_info(folder)
     with replacing(folder / "dataset.json") as temporary:
-        # the full digest changes with votes
+        # votes change the digest of the dataset
         _write_info(temporary, info, files, schema, digests=known and ("", known[1]))
     return replace(dataset, info=info)
 
@@ -252,14 +252,14 @@ def append_answers(folder: Path, table: str, answers: Iterable[Any]) -> Dataset:
 
 
 def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
-    """Return the dataset with the records whose ids are new. Its file is replaced atomically."""
+    """Add the records whose ids are new, and return the dataset. The table's file is replaced atomically."""
     by_id = {getattr(record, key): record for record in getattr(dataset, table)}
     before = len(by_id)
     for record in records:
         by_id.setdefault(getattr(record, key), record)
     if len(by_id) == before:
         return dataset
-    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # a table of PEOPLE
+    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of PEOPLE
     with replacing(folder / f"{table}.parquet") as temporary:
         _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
     return changed
@@ -280,7 +280,7 @@ def _write_info(
         **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
         "licence": info.licence,
         "provenance": dict(info.provenance),
-        # People's answers are left out, because they grow separately and must be readable after every single answer.
+        # People's answers are not listed: every new answer changes their files, and the folder must stay readable.
         "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
         "label_space": info.label_space.to_json(),
     }
@@ -292,7 +292,7 @@ def _write_info(
 def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:
     """Write the table and return its sha256. It contains no times, so equal content gives equal bytes."""
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
-        for rows in blocks(max(table.n, 1)):  # the number of rows that pyarrow puts into a row group
+        for rows in blocks(max(table.n, 1)):  # pyarrow's default number of rows in a row group
             columns = {name: pa.array(table.columns[name](rows), schema.field(name).type) for name in schema.names}
             file.write_table(pa.table(columns, schema=schema))
     return sha256_of_file(path)

@@ -53,7 +53,7 @@ class FormatOption:
         if self.kind is bool:
             return bool(self.default)
         parses = not isinstance(self.kind, type | tuple) and self.default is not None
-        return self.kind(self.default) if parses else self.default  # type: ignore[operator]  # a function here
+        return self.kind(self.default) if parses else self.default  # type: ignore[operator]  # it is a function
 
 
 LABEL_SPACE = FormatOption(name="label_space", help="A shipped label space that has the classes, e.g. imagenet-vid.")
@@ -70,13 +70,13 @@ class ImportFormat:
 
     `about` is the help text, `example` holds example arguments, and `what` is the line in the list of formats.
 
-    For strobe's own formats, that line is in the list itself, so that the help of all formats imports no format.
+    The list of strobe's own formats contains that line, so that the help can show it without importing the format.
 
-    `read(source, target, how=…, …)` returns the dataset; the options are its keywords, or the fields of `record`,
-    passed as `files`. With `draw`, the format chooses anchors and receives an ImportSampling. `media` means that the
-    format copies or links images, so the media options apply. A `fetched` format has no source. `outside` names the
-    images of the source, which may not contain the target. Strobe checks the target and writes the tables, unless the
-    format is `whole`; such a format does this itself.
+    `read(source, target, how=…, …)` returns the dataset. The options are passed as keywords, or as one `record` in the
+    keyword `files`. With `draw`, the format chooses anchors and receives an ImportSampling. `media` means that the
+    format copies or links images, so the media options apply. A `fetched` format has no source. `outside` describes the
+    source's images in the error for a target inside the source. strobe checks the target and writes the tables, except
+    for a `whole` format, which does both itself.
     """
 
     read: "Callable[..., ImportedDataset]"
@@ -100,7 +100,7 @@ class ImportFormat:
 class ExportFormat:
     """A format that `strobe export` writes.
 
-    `what` is its line in the help; for strobe's own formats, this line is in the list.
+    `what` is its line in the help. For strobe's own formats, the list of formats contains this line.
 
     `make(dataset, media=…)` returns the content of the files and the images to copy or link. `write_frames` writes the
     frames instead, for a format that stores frames in its own files. `no_media` is the reason why --media is refused.

@@ -42,7 +42,7 @@ class _Clip:
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
     boxes: dict[int, list[FrameBox]] = field(default_factory=lambda: defaultdict(list))
     flat: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Labels without a box: of the whole image, or of boxes without an area."""
+    """Labels without a box: labels of the whole image, or of boxes without an area."""
 
 
 def import_coco_vid(
@@ -76,7 +76,7 @@ def import_coco_vid(
     root = images or _image_folder(source, clips)
     if how.media != "none" and not root.is_dir():
         raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
-    # Labels alone (category_ids) do not make a detection dataset.
+    # A dataset with only labels (category_ids) and no boxes is not a detection dataset.
     origin = Origin(
         name=source.stem, format="coco-vid", label_space=chosen, media_root=root, with_boxes=bool(data["annotations"]),
         facts={"source": source.name},
@@ -89,7 +89,7 @@ def import_coco_vid(
 def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
     """Return the default image folder.
 
-    It is the folder of the JSON file or, as `strobe export` writes it, images/ in that folder.
+    It is the folder of the JSON file, or images/ in that folder, to which `strobe export` writes.
     """
     first = next((key for clip in clips.values() for key in clip.keys.values()), "")
     inside = source.parent / "images"
@@ -97,7 +97,7 @@ def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
 
 
 def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tuple[dict[Any, int], LabelSpace]:
-    """Return the class of each category id, and the space."""
+    """Return the class of each category id, and the label space."""
     names: dict[Any, str] = {}
     for place, category in enumerate(categories):
         where = f"categories[{place}]"
@@ -143,7 +143,7 @@ def _clips(path: Path, data: Mapping[str, Any]) -> dict[Any, _Clip]:
 
 def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> None:
     if not isinstance(data.get("images"), list):
-        raise InvalidFile(path, "no list of images, and no file_names in videos")
+        raise InvalidFile(path, "there is no list of images, and videos have no file_names")
     for place, image in enumerate(data["images"]):
         where = f"images[{place}]"
         try:
@@ -210,7 +210,7 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
             ) from error
         for clip, index, (x, y, w, h) in spots:
             if not all(abs(value) < 1e9 for value in (x, y, w, h)):
-                raise InvalidFile(path, f"bbox {printable([x, y, w, h])} is not of finite numbers", where=where)
+                raise InvalidFile(path, f"bbox {printable([x, y, w, h])} has a number that is not finite", where=where)
             if w > 0 and h > 0:
                 clip.boxes[index].append(FrameBox(label=label, xyxy=(x, y, x + w, y + h), track=track, crowd=crowd))
             else:

@@ -1,7 +1,7 @@
 """A folder of frames per video: SRC/<video>/<frame>.jpg, with labels, boxes and anchors from other files.
 
-A frame's index is the number at the end of its name, if every name in the video has a distinct number, so that a
-missing frame stays a gap. Otherwise the index is the position in name order.
+If every name in a video ends in a distinct number, that number is the frame's index, and a missing frame leaves a gap.
+Otherwise the index is the frame's position in name order.
 """
 
 import re
@@ -29,7 +29,7 @@ __all__ = ["IMAGE_ENDINGS", "NamesAt", "find_frames", "import_frames"]
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
 
 NamesAt = Callable[[int, Fraction | None], Sequence[str]]
-"""Returns a frame's label names, from its index and, if fps is known, its time in seconds."""
+"""Returns a frame's label names. Its arguments are the frame's index and, if fps is known, its time in seconds."""
 
 
 def find_frames(source: Path) -> dict[str, dict[int, str]]:

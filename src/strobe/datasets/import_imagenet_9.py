@@ -32,7 +32,7 @@ RUNGS: Mapping[str, str] = {
     "only_bg_t": "ground",
     "only_bg_b": "box",
 }
-"""The variations and their names in strobe. Those from `no_fg` on do not show the object."""
+"""The variations and their names in strobe. `no_fg` and those after it do not show the object."""
 
 _CONTROLS = ("no_fg", "only_bg_t", "only_bg_b")
 _NUMBERED = re.compile(r"(\d\d)_.+")
@@ -64,8 +64,8 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
         name = label, _foreground(key)
         if name in by_name:
             raise StrobeError(
-                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} have names of the "
-                f"same image; keep one of the two files"
+                f"{printable(source / ORIGINAL)}: {printable(by_name[name])} and {printable(key)} are named after "
+                "the same image; keep one of the two files"
             )
         by_name[name] = key
     rungs: dict[str, dict[str, list[str]]] = {key: {} for key in originals}
@@ -79,7 +79,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: ImportOptions) -> Impo
             if original is None:
                 strays.setdefault(variation, []).append(key)
                 continue
-            if RUNGS[variation] in rungs[original]:  # an image may have one file per rung
+            if RUNGS[variation] in rungs[original]:  # an image has at most one file per rung
                 again.setdefault(variation, []).append(key)
                 continue
             rungs[original][RUNGS[variation]] = [f"{variation}/{key}"]
@@ -152,8 +152,8 @@ def _label(key: str, folder: Path, n_classes: int) -> int:
 def _foreground(key: str) -> str:
     """Return the image whose object a file shows.
 
-    This is the first ImageNet image in the file's name (the image after `fg`, if marked), else the name without its
-    suffix.
+    This is the ImageNet image that the file's name contains first (or after `fg`, if present), else the name without
+    its suffix.
 
     >>> _foreground("00_dog/fg_n02085620_7_bg_n01440764_10.JPEG"), _foreground("00_dog/n02085620_7.JPEG")
     ('n02085620_7', 'n02085620_7')
@@ -172,7 +172,7 @@ FORMAT = ImportFormat(
     about="""SRC/<variation>/val/<00_dog …>/<file>: the original, and its variations, matched by file name.
 
     All variations in SRC are used: mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b. The
-    score follows the authors' protocol: the best of a model's classes is mapped to the nine classes. A class without a
+    score follows the authors' protocol: a model's top class is mapped to one of the nine classes. A class without a
     mapping counts as outside.
     """,
     example="bg_challenge/ data/in9",

@@ -71,7 +71,7 @@ def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A manifest's entry for one crop: the original's key and hash, the box, and the box's share of the image."""
+    """The manifest's entry for one crop: the original's key and hash, the box, and the box's share of the image."""
 
     key: str
     source_sha256: str | None
@@ -84,8 +84,8 @@ def import_crops(
 ) -> ImportedDataset:
     """Make one set for each image that has a crop: the whole image is the anchor, and the crop is its member.
 
-    A control shows the image again as models usually prepare it. Originals are `<class>/<same file name>` below
-    `originals`, or the files named in the crops' manifest.
+    A control shows the image again with each model's usual preprocessing. Originals are `<class>/<same file name>`
+    below `originals`, or the files named in the crops' manifest.
     """
     crops, wholes = class_files(source, what="the crops"), class_files(originals, what="the originals")
     manifest = _manifest(source)
@@ -139,7 +139,7 @@ def _original(
     key: str, cut: _Cut | None, source: Path, originals: Path, wholes: Mapping[str, Path],
     by_stem: Mapping[str, Sequence[str]],
 ) -> str:  # fmt: skip
-    """Return a crop's original: from the manifest, else the file of the same name, possibly with another suffix."""
+    """Return a crop's original, as named in the manifest, or else the file of the same name with any suffix."""
     original = key if cut is None else "/".join(PurePosixPath(cut.key).parts[-2:])
     if original in wholes:
         return original
@@ -192,7 +192,7 @@ def _cut(row: Any) -> tuple[str, _Cut]:
         x0, y0, x1, y1 = (float(side) for side in sides)
     except OverflowError as error:
         raise InvalidValue(f"xyxy: expected four numbers, got {printable(sides, limit=60)}") from error
-    Box(xyxy=(x0, y0, x1, y1), label=0)  # the record validates itself on creation
+    Box(xyxy=(x0, y0, x1, y1), label=0)  # the record checks its own values
     return row["file"], _Cut(key=row["key"], source_sha256=given, xyxy=(x0, y0, x1, y1), sha256=row["sha256"])
 
 

@@ -36,7 +36,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagenetCOptions:
-    """The selection: corruptions (empty: all), severities, and a maximum number of images, sampled by a seed."""
+    """The images to import: corruptions (empty: all), severities, and a maximum number of images, sampled by a seed."""
 
     corruptions: tuple[str, ...] = ()
     severities: tuple[int, ...] = SEVERITIES
@@ -51,8 +51,8 @@ class ImagenetCOptions:
         """Return the selected corruptions, sorted. A missing corruption is an error."""
         if not found:
             raise StrobeError(
-                f"{printable(source)}: no corruptions in it; expected <corruption>/<severity>/<class>/<file>, or .npy "
-                "files with labels.npy"
+                f"{printable(source)}: it contains no corruptions; expected <corruption>/<severity>/<class>/<file>, or "
+                ".npy files with labels.npy"
             )
         for name in self.corruptions:
             if name not in found:
@@ -104,7 +104,7 @@ def import_corrupted(
         )
     originals = {path.relative_to(clean).as_posix(): path for path in _images(clean)}
     if not originals:
-        raise StrobeError(f"{printable(clean)}: no clean images in it; expected <class>/<file>")
+        raise StrobeError(f"{printable(clean)}: it contains no clean images; expected <class>/<file>")
     flat = next((key for key in originals if "/" not in key), None)
     if flat is not None:
         raise StrobeError(f"{printable(clean / flat)} is not in a class folder; expected <class>/<file>")
@@ -162,7 +162,7 @@ def import_arrays(
         if len(array) != len(SEVERITIES) * n or array.shape[1:] != images.shape[1:]:
             raise InvalidFile(
                 file_of[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
-                hint=f"five severities of the {n} images of {printable(clean.name)}",
+                hint=f"five severities of the {n} images in {printable(clean.name)}",
             )  # fmt: skip
     if len(labels) not in (n, len(SEVERITIES) * n):
         raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean images")
@@ -260,7 +260,7 @@ def _images(folder: Path) -> Iterator[Path]:
 
 
 def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
-    """Return every `<corruption>/<severity>` folder, also one level deeper, because archives group corruptions."""
+    """Return every `<corruption>/<severity>` folder, in SRC or one level deeper, because archives group corruptions."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the corruptions")
     folders: dict[tuple[str, int], Path] = {}
@@ -280,7 +280,7 @@ def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
         array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
-    except Exception as error:  # its header is Python code and can be damaged in many ways
+    except Exception as error:  # a damaged header, which is Python code, raises arbitrary exceptions
         raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
     pictures = n_dimensions == 4
     if not isinstance(array, np.ndarray):

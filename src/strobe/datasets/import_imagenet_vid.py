@@ -1,7 +1,7 @@
 """ImageNet-Vid as ILSVRC ships it: Data/VID/<split>/<video>/<n>.JPEG and Annotations/VID/<split>/<video>/<n>.xml.
 
-Every object in a frame gives a label, a box and a track. Corners are read unchanged. One anchor per video is sampled
-among the frames that show any of the thirty classes.
+Every object in a frame gives a label, a box and a track. The box's corners are read unchanged. One anchor per video is
+sampled among the frames that show any of the thirty classes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -118,7 +118,7 @@ def read_annotation(path: Path, label_space: LabelSpace) -> FrameContents:
         boxes.append((label, (x0, y0, x1, y1), int(track)))
     size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
     return FrameContents(
-        # An object that is only a line at the frame's edge still gives a label, but not a box to detect.
+        # An object whose box has no area, at the frame's edge, still gives a label, but no box.
         labels=tuple(dict.fromkeys(label for label, _, _ in boxes)),
         boxes=tuple(
             FrameBox(label=label, xyxy=xyxy, track=track)

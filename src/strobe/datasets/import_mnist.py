@@ -28,7 +28,7 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 _FILES = {"train": "train", "test": "t10k"}
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
-"""Images (N, 28, 28), white on black, and the digit on each (N,)."""
+"""Images (N, 28, 28), white on black, and the digit that each shows (N,)."""
 
 
 def read_digits(files: Sequence[Path], split: str) -> Digits:

@@ -1,4 +1,4 @@
-"""ObjectNet: SRC/images/<folder>/<file> with a red border, and the ILSVRC classes that each folder shows.
+"""ObjectNet: SRC/images/<folder>/<file>, each with a red border, and the ILSVRC classes that each folder shows.
 
 ILSVRC-2012 models can name some of ObjectNet's 313 object types. The archive lists these types in mappings/ (type by
 folder, and ILSVRC classes by type), or you provide a CSV: folder,label. Any class of an image's type is right. Models
@@ -29,13 +29,13 @@ __all__ = ["FORMAT", "import_objectnet"]
 
 _KINDS, _CLASSES = "folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json"
 _RED = (200, 60)
-"""A border counts as red if its mean red is at least the first value, and mean green and blue at most the second."""
+"""A border is red if its mean red is at least the first value, and its mean green and blue at most the second."""
 
 
 def import_objectnet(
     source: Path, target: Path, *, classes: Path | None, border: int, how: ImportOptions
 ) -> ImportedDataset:
-    """Make one set per image of a mapped folder, with only an anchor, after removing `border` pixels on each side."""
+    """Make one set, with only an anchor, per image of a mapped folder. `border` pixels are removed on each side."""
     expect(0 <= border <= 64, "--border", "0–64 pixels", border)
     images = source / "images" if (source / "images").is_dir() else source
     files = class_files(images, what="ObjectNet")
@@ -81,7 +81,7 @@ def import_objectnet(
         label_space=chosen,
         k=0,
         axis=NO_AXIS,
-        licence="ObjectNet's own: for evaluation only, its images may not be trained on; not distributed with strobe",
+        licence="ObjectNet's own: for evaluation only, never for training; not distributed with strobe",
         provenance={"format": "objectnet", "media": stored, "border": border},
     )
     return ImportedDataset(dataset=grown.build(info, root=target), notes=tuple(notes))
@@ -140,7 +140,7 @@ def _of_csv(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Read the archive's two files: type by folder, and ILSVRC classes with synonyms by type ("; " separates two)."""
+    """Read the archive's two files: type by folder, and ILSVRC classes with synonyms by type (separated by "; ")."""
     kinds, classes = _texts(folder / _KINDS), _texts(folder / _CLASSES)
     every = space("ilsvrc-2012")
     words = {

@@ -1,6 +1,7 @@
-"""Labelled still images, each its own source. Each set has only an anchor, for accuracy and as input to other studies.
+"""Labelled still images. Each is its own source and its own set, with only an anchor.
 
-The caller supplies the classes: from folders, a CSV, or the files that accompany ILSVRC's validation images.
+Such sets measure accuracy and are the input of other studies. The caller supplies the classes: from folders, a CSV, or
+the files that accompany ILSVRC's validation images.
 """
 
 import csv
@@ -81,9 +82,9 @@ def import_photos(
 def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | None:
     """Return the WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` key, from a class file below `source`.
 
-    Supported are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
-    ILSVRC2012_validation_ground_truth.txt with its meta.mat. Returns None if the photos are not ILSVRC's validation
-    images, or if their folders are named by WordNet ids.
+    The class file can be Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), or the
+    devkit's ILSVRC2012_validation_ground_truth.txt with its meta.mat. Returns None if the photos are not ILSVRC's
+    validation images, or if their folders are named by WordNet ids.
     """
     numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
     if len(numbers) < len(keys) or {Path(key).parent.name for key in keys} <= set(space("ilsvrc-2012").ids):
@@ -132,10 +133,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _devkit_ids(path: Path) -> dict[str, str]:
-    """Map the devkit's class numbers, whose order differs from that of the WordNet ids, to WordNet ids."""
+    """Map the devkit's class numbers to WordNet ids. The two are in different orders."""
     meta = next(iter(sorted([*path.parent.rglob("meta.mat"), *path.parent.parent.rglob("meta.mat")])), None)
     if meta is None:
-        raise InvalidFile(path, "it has the devkit's class numbers", hint="put the devkit's meta.mat next to it")
+        raise InvalidFile(path, "it has class numbers, but no meta.mat", hint="put the devkit's meta.mat next to it")
     try:  # in a separate process: scipy's reader crashes on some damaged files
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(_synsets, regular(meta)).result()

@@ -35,7 +35,7 @@ _SAID: Mapping[str, Literal["none", "unsure", "late"]] = {
 """Responses that are not a class."""
 
 _PREFIX = re.compile(r"\d+_([A-Za-z0-9-]+)_(s\d+|dnn)_")
-"""The trial, experiment and subject before an image's own name: 0001_edg_s01_0_oven_00_oven10.png."""
+"""Matches the trial, experiment and subject in front of an image's own name: 0001_edg_s01_0_oven_00_oven10.png."""
 
 _LONGEST = 86_400
 _SLOW = 100
@@ -44,7 +44,7 @@ _SLOW = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFiles:
-    """Files that accompany the CSV: the image folder, and all classes that people could choose from."""
+    """What accompanies the CSV: the image folder, and all classes that people could choose from."""
 
     images: Path | None = None
     classes: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class TrialFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signed:
-    """How answers are attributed: a check of people's names, and the time to record for answers without a time."""
+    """A function that checks people's names, and the time to record for answers without a time."""
 
     person: Callable[[str], str]
     at: str
@@ -164,10 +164,10 @@ def read_trials(source: Path, signed: Signed) -> Trials:
     if not source.exists():
         raise StrobeError(f"no such file or folder: {printable(source)}; give a CSV of trials, or a folder of them")
     if not paths:
-        raise StrobeError(f"{printable(source)}: no .csv file in it; give a CSV of trials, or a folder of them")
+        raise StrobeError(f"{printable(source)}: it contains no .csv file; give a CSV of trials, or a folder of them")
     raw = [(path, line, row) for path in paths for line, row in _rows(path)]
     if not raw:
-        raise InvalidFile(source, "no trials in it", hint="expected a header and one row per answer")
+        raise InvalidFile(source, "it contains no trials", hint="expected a header and one row per answer")
     prefixed = all(_PREFIX.match(row["imagename"]) for _, _, row in raw)
     return Trials(source=source, rows=tuple(_checked(raw, signed, prefixed=prefixed)))
 
@@ -280,7 +280,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _condition(text: str) -> str:
-    # A control here is an attention check, unlike an experiment's control condition.
+    # In strobe, a control is an attention check. An experiment's control condition is something else.
     return "control condition" if text.lower() == "control" else text
 
 

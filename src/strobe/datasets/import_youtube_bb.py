@@ -2,8 +2,8 @@
 
 Detection rows are `youtube_id,timestamp_ms,class_id,class_name,object_id,object_presence,xmin,xmax,ymin,ymax`.
 Classification rows have the first four columns and `object_presence`. Labels exist once per second, so members are
-scored with their anchor's labels. This module decodes no video. For each anchor, the result has the video, the moment
-and the labels.
+scored with their anchor's labels. This module decodes no video. It returns the video, the moment and the labels of each
+anchor.
 """
 
 import csv
@@ -79,7 +79,7 @@ def find_videos(folder: Path) -> dict[str, Path]:
 def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | None, seed: int) -> YoutubeBb:
     """Return the given anchors (CSV `ytid,time_ms,label`), or one sampled labelled moment per video.
 
-    The notes count videos that the table does not list, and listed videos that are missing.
+    The notes give the number of videos that are not in the table, and of listed videos that are missing.
     """
     seen = _moments(table)
     if anchors is None:
@@ -167,7 +167,7 @@ def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
         key = (row[0], int(row[1]))
         labels_of[key] = tuple(dict.fromkeys((*labels_of.get(key, ()), name)))
     if not labels_of:
-        raise InvalidFile(path, "no anchors in it")
+        raise InvalidFile(path, "it contains no anchors")
     return labels_of
 
 

@@ -1,8 +1,8 @@
 """The YTBB-Robust release: anchors with densified labels, pair annotations, frames by video and time.
 
-Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations) for anchors and for pairs, and the
-CSV of listed anchors (`ytid,time_ms,label`). In that CSV, 22 means car. In the class index, 22 means none and 23 means
-car.
+Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations) for anchors and for pairs, and the CSV
+of listed anchors (`ytid,time_ms,label`). In that CSV, 22 means car. In the annotations' class index, 22 means none and
+23 means car.
 """
 
 import re
@@ -42,7 +42,7 @@ class YtbbFiles:
 
 
 def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: ImportOptions) -> ImportedDataset:
-    """Make candidate sets and the release's votes, from which the reviewed sets follow.
+    """Make candidate sets and the release's votes. The votes determine the reviewed sets.
 
     Members get the anchor's labels.
     """
@@ -91,7 +91,7 @@ def _assemble(
     def add(key: str, anchor_labels: list[int]) -> int:
         _, ytid, index = _split(anchors_path, key)
         if ytid not in videos:
-            # A YouTube id always identifies the same video, while the host may re-encode its files at any time.
+            # A YouTube id always identifies the same video, but YouTube may re-encode the file at any time.
             videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid)
         other = by_index.setdefault((ytid, index), key)
         if other != key:

@@ -60,7 +60,7 @@ def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[Ladde
             frame = frames[picture.picture].get(column)
             if frame is None:
                 pen.rectangle((x, y + _HEAD, x + _TILE - 1, y + _HEAD + _TILE - 1), fill=EMPTY)
-                write_line(pen, (x + 8, y + _HEAD + _TILE // 2 - 8), "cannot be made", size=12, fill=SOFT, room=_TILE)
+                write_line(pen, (x + 8, y + _HEAD + _TILE // 2 - 8), "cannot be drawn", size=12, fill=SOFT, room=_TILE)
             else:
                 sheet.paste(_tile(source, frame), (x, y + _HEAD))
         if picture.xyxy is not None:
@@ -70,7 +70,7 @@ def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[Ladde
 
 
 def _frames(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """Return the frame of every column by image: `whole`, a rung, or a crop at its context."""
+    """Return the frame of every column by image. A column is `whole`, a rung, or a crop with its context."""
     sets, variants = dataset.sets, dataset.variants
     frames_of: dict[str, dict[str, int]] = {}
     for row, place in enumerate(sets.set.tolist()):

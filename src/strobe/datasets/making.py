@@ -16,11 +16,11 @@ from strobe.datasets import folder
 __all__ = ["advice_on_classes", "classes_alike", "finish", "made_before"]
 
 _SPACES = ("imagenet-vid", "youtube-bb", "coco-80", "ilsvrc-2012")
-"""Shipped spaces that ImageNet models can answer in, the smallest first."""
+"""Shipped label spaces that ImageNet models can answer in, smallest first."""
 
 
 def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset | None:
-    """Return the existing dataset, if this command with these settings made it."""
+    """Return the existing dataset if the same command with the same settings made it."""
     old = folder.read(destination) if folder.is_dataset(destination) else None
     if old is not None and not same(old):
         raise StrobeError(
@@ -31,9 +31,9 @@ def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset |
 
 
 def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_classes: bool, say: Progress) -> Dataset:
-    """Write the dataset, replacing the old one. `own_classes` means that its classes are the labels found."""
+    """Write the dataset, replacing the old one. With `own_classes`, its classes are the labels that occur in it."""
     if old is not None:
-        # People's answers survive a resumed or extended build.
+        # A resumed or extended build keeps people's answers.
         answers: dict[str, Any] = {table: getattr(old, table) for table in PEOPLE}
         dataset = replace(dataset, **answers)
         if old.verdicts:
@@ -69,7 +69,7 @@ if they are one class"
 
 
 def advice_on_classes(classes: LabelSpace) -> str | None:
-    """Return a note about a dataset whose classes are the labels found, or None if no note is needed.
+    """Return a note about a dataset whose classes are the labels that occur in it, or None if no note is needed.
 
     A model answers in the dataset's classes. With one class, the model cannot be wrong. With a few classes, it is right
     more often than among all the classes it knows.

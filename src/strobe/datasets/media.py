@@ -29,21 +29,21 @@ _OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_
 """Flags for opening stored files: links are not followed, and a pipe in a file's place does not block."""
 
 _LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".webp", PACKED_SUFFIX)
-"""Formats whose pixels do not depend on the decoder. A JPEG's may differ by a level between decoders."""
+"""Formats whose pixels do not depend on the decoder. The pixels of a JPEG can differ by one level between decoders."""
 
 FILE_DIGESTS = {"jpeg_digest": "file"}
-"""The provenance key of builds whose JPEG digests are those of the files."""
+"""The provenance entry of builds whose JPEG digests are digests of the files, not of the pixels."""
 
 _JPEG = b"\xff\xd8\xff"
 
 MAX_PIXELS = 100_000_000
-"""Larger images are refused, because a small file can unpack to more memory than there is."""
+"""Larger images are refused, because a small file can decompress to more memory than is available."""
 
 
 def has_file_digests(dataset: Dataset) -> bool:
     """Return whether the digests of JPEG frames are file digests.
 
-    They are file digests for imports, for `vary`, and for builds that record this.
+    This applies to imports, to `vary`, and to builds that record FILE_DIGESTS.
     """
     told = dataset.info.provenance
     copied = "format" in told or str(told.get("made_by", "")).startswith(("strobe vary", "strobe demo"))
@@ -118,9 +118,9 @@ def _upright_rgb(opened: Any) -> Image:
     from PIL import ImageOps
 
     opened.load()
-    # In mode I these formats have 16 bits, and the high byte is the image.
+    # Images of these formats in mode I have 16 bits. The high byte is the 8-bit image.
     deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
-    # This is done in place, and only if needed, because a copy costs a tenth of the decoding time.
+    # Rotate in place, and only if needed, because a copy costs a tenth of the decoding time.
     ImageOps.exif_transpose(opened, in_place=True)
     picture: Any = opened
     if picture.mode.startswith("I") or picture.mode == "F":
@@ -146,11 +146,11 @@ class MediaSource:
         self._media: Texts | dict[int, str] = dataset.frames.media
         self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
         self._jpeg_by_file = has_file_digests(dataset)
-        self._hashed = "pixels"  # the digests cover pixels (built) or files (imported), as observed so far
+        self._hashed = "pixels"  # what the last digest covered: pixels in builds, files in imports
         self._folders: dict[str, Path] = {}
 
     def only(self, rows: Sequence[int]) -> "MediaSource":
-        """Return a source that contains only these rows and is small enough to send to another process."""
+        """Return a source with only these rows, which is small enough to send to another process."""
         part = copy.copy(self)
         part._media = {row: self._media[row] for row in rows}
         part._frames = {name: {row: self._text(name, row) for row in rows} for name in ("key", "sha256")}
@@ -176,7 +176,7 @@ class MediaSource:
         path = self._folders[folder] / name
         try:
             is_plain = name not in ("", ".", "..") and not path.is_symlink()
-        except (OSError, ValueError):  # a name that is too long or contains a NUL
+        except (OSError, ValueError):  # the name is too long or contains a NUL
             is_plain = False
         return path if is_plain else inside(self._root, relative).resolve()
 
@@ -218,8 +218,8 @@ class MediaSource:
     def _read_at_once(self, relative: str) -> bytes | None:
         """Read a regular file in a folder that was checked before, with as little Python code as possible.
 
-        None means that the slow path is needed. A GPU can take ten thousand files a second; at this rate, Python code
-        for each file delays every other thread.
+        None means that the slow path is needed. A GPU can decode ten thousand files per second. At this rate, Python
+        code for each file delays every other thread.
         """
         folder, _, name = relative.rpartition("/")
         parent = self._folders.get(folder)
@@ -228,7 +228,7 @@ class MediaSource:
         try:
             handle = os.open(f"{parent}/{name}", _OPEN)
         except (OSError, ValueError):
-            return None  # missing, or a link: the slow path reports which
+            return None  # the file is missing or a link; the slow path reports which
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
@@ -252,8 +252,8 @@ class MediaSource:
             self._refuse_other_file(row, content)
         image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
-            # its bytes match those written for this pixel digest; this check takes a third of the time that hashing
-            # pixels takes
+            # The file is unchanged since it was packed from pixels with this digest. Hashing the pixels takes three
+            # times as long.
             return image
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
             raise self._other_image(row)

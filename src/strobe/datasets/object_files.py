@@ -16,7 +16,7 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """Match each image to the name that equals its key, or else the longest end of its key, ignoring suffixes.
+    """Match each image to the name that equals its key, or otherwise the longest end of its key. Suffixes are ignored.
 
     Two images with one name are refused, because the match would be ambiguous.
 

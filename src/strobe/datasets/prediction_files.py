@@ -56,7 +56,7 @@ def _read_json(path: Path) -> RawPredictions:
     try:
         data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
     except (ValueError, RecursionError):
-        read_json(path)  # reports the position of the error in one line
+        read_json(path)  # parse again to report the position of the error in one line
         raise
     if seen_twice:
         raise InvalidFile(

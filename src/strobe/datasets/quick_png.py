@@ -50,7 +50,7 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
 
 
 def is_plain_png(data: bytes) -> bool:
-    """Return whether all chunks are inside the file, and whether no chunk's type can unpack to more than the image."""
+    """Return whether all chunks are inside the file, and have types that cannot decompress to more than the image."""
     place = 8
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)

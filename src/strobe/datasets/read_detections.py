@@ -34,13 +34,13 @@ from strobe.datasets.detection_files import RawDetections, read_raw_detections
 __all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
-"""Corners, corner and size, or centre and size. `auto` is the format's convention (COCO results: xywh), checked."""
+"""Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
 
 BoxUnits = Literal["auto", "pixels", "normalised"]
-"""Pixels of the stored frame, or fractions of its width and height. `auto` is pixels, checked against the images."""
+"""Pixels of the stored frame, or fractions of its width and height. `auto` assumes pixels and checks this."""
 
 Absent = Literal["error", "empty", "unscored"]
-"""How a frame without rows is treated: as an error, as a frame without detections, or as one not processed."""
+"""How a frame without rows is treated: as an error, as a frame without detections, or as not processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def task_of_file(path: Path) -> Task:
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
-        with suppress(Exception):  # the reader reports errors better
+        with suppress(Exception):  # reading the file later gives a better error message
             names = set(pq.read_schema(regular(path)).names)
             boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
     elif path.suffix.lower() == ".json":
@@ -229,7 +229,7 @@ def _frames(
 def _looked_at(
     path: Path | str, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
 ) -> NDArray[np.bool_]:
-    """Return which frames were processed, (F,)."""
+    """Return a mask of the processed frames, (F,)."""
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[frame] = True
     if listed is not None:
@@ -242,7 +242,7 @@ def _looked_at(
         raise InvalidFile(
             path,
             f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
-            hint="COCO results cannot distinguish empty from missing frames; pass --empty-frames or --allow-missing",
+            hint="in COCO results, empty and missing frames look the same; pass --empty-frames or --allow-missing",
         )
     return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
 
@@ -253,7 +253,7 @@ def _classes(path: Path | str, raw: RawDetections, source: LabelSpace) -> NDArra
 
 
 def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, own: NDArray[np.int64]) -> None:
-    """Refuse numbers outside their space. Other readings of the numbers were checked before."""
+    """Refuse numbers outside their label space. Other readings of the numbers were checked before."""
     outside = np.flatnonzero(own < 0)
     if len(outside):
         row = int(outside[0])

@@ -8,9 +8,9 @@
 | CSV | `frame,<one column per class>` | `frame,label` |
 | Parquet | `frame`, `scores` (list) | `frame`, `label` |
 
-A class is its number, its id or its name. Scores are over the dataset's classes, or over ILSVRC-2012's 1,000 classes;
-the latter are projected. A row of 1,000 scores is recognised by its length, and ids and names identify themselves.
-Class numbers must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
+A class is its number, its id or its name. Scores are over the dataset's classes, or over ILSVRC-2012's 1,000 classes,
+which are projected to the dataset's. A row of 1,000 scores is recognised by its length, and ids and names identify
+themselves. Class numbers must be declared (`space`). Parquet declares `kind` and `space` in its schema's metadata.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ Kind = Literal["auto", "logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionFile:
-    """The predictions, and the assumptions made in reading them.
+    """The predictions, and what was declared or assumed when they were read.
 
     `childless` are the dataset's classes that no answer maps to.
     """
@@ -60,8 +60,8 @@ def read_predictions(
 ) -> PredictionFile:
     """Return the file's predictions in the order of the dataset's frames.
 
-    `kind` and `source_space` (a shipped label space) supply facts that the file lacks. Missing frames raise an error
-    that gives their number and names the first. With `allow_missing`, missing frames are unscored instead.
+    `kind` and `source_space` (a shipped label space) apply if the file does not declare them. Missing frames raise an
+    error that gives their number and names the first. With `allow_missing`, missing frames are unscored instead.
     """
     if not path.exists():
         raise StrobeError(f"no such file: {printable(path)}")
@@ -90,7 +90,7 @@ def match_predictions(
     `source_space` may also be your own label space.
     """
     if not raw.frames:
-        raise InvalidFile(path, "no predictions in it")
+        raise InvalidFile(path, "it contains no predictions")
     _no_duplicates(path, raw.frames)
     rows, wanted, n_extra = _match(path, raw.frames, dataset, ignore_extra=ignore_extra)
     _nothing_missing(path, rows, dataset, allow_missing=allow_missing)
@@ -117,7 +117,7 @@ def match_predictions(
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
     chosen = _projection(path, matrix.shape[1], label_space, raw.columns, declared_space)
-    # The check precedes the projection, because NaN in an unmapped class also shows that the model is broken.
+    # Check before projecting, because NaN in an unmapped class also shows that the model is broken.
     with in_file(path):
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
     score_kind = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
@@ -166,7 +166,7 @@ def _no_duplicates(path: Path | str, frames: list[str]) -> None:
 def _match(
     path: Path | str, frames: list[str], dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int], int]:
-    """Return the dataset rows and file positions of common frames, and the number of frames only in the file."""
+    """Return the dataset rows and file positions of common frames, and the number of frames that only the file has."""
     known = {str(key): row for row, key in enumerate(dataset.frames.key)}
     if frames and frames[0] not in known:
         known |= {key: row for row, key in enumerate(dataset.frame_ids())}

@@ -1,7 +1,7 @@
 """Images with variants from other sources (crops, other backgrounds, the object alone): a set per image and rung.
 
-The whole image is the anchor of all its sets, which form one group. Whole images and rungs are marked as model inputs:
-each is resized whole and never cropped. So the change made by the rung is the only difference.
+The whole image is the anchor of all its sets, which form one group. Whole images and rungs are marked as model inputs,
+which are resized and never cropped, so they differ only by the rung's change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class WholeImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderRelease:
-    """The imported format: the name and licence of its dataset, its possible rungs, and its classes."""
+    """A release to import: the name and licence of its dataset, its possible rungs, and its classes."""
 
     format: str
     name: str
@@ -47,7 +47,7 @@ class LadderRelease:
 
 
 def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = "", said: Mapping[str, str]) -> Variant:
-    """A rung of a background ladder from another source, with one nominal level. `said` holds more facts."""
+    """A rung of a background ladder from another source, with one nominal level. `said` holds further fields."""
     return Variant(
         variant=name, axis=axis, unit=unit, ordered=False, levels=(1.0,), role="control" if control else "same",
         fields={"kind": "background", "rung": name, "fit": "squash", **said},
@@ -87,7 +87,7 @@ def import_rungs(
 ) -> ImportedDataset:
     """Return the sets of these images. `origins` maps keys to files. A rung that an image lacks has no set.
 
-    With a rung `usual`, every image is also its own variant, without the mark of a model input.
+    With a rung `usual`, every image is also its own variant. That variant is not marked as a model input.
     """
     stored = how.media != "none"
     used = {name for original in wholes for name in original.rungs} | {USUAL}
@@ -118,7 +118,7 @@ def import_rungs(
             for box in original.boxes:
                 grown.box(frame=anchor, label=box.label, xyxy=box.xyxy)
             for place, variant in enumerate(of.rungs, start=1):
-                # The number depends on the rung alone, so a rung that is added later changes no name.
+                # The frame index depends only on the rung, so adding a rung later changes no frame's name.
                 if variant.variant == USUAL:
                     members = [frame(original.key, photo, place, (), name=f"{USUAL}/{original.key}")]
                 else:

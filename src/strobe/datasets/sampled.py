@@ -57,7 +57,7 @@ class FrameContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVideo:
-    """A video of another layout: its frames by index (path relative to the media root) and each frame's content.
+    """A video of another layout: the paths of its frames by index, relative to the media root, and their content.
 
     `see` is called only for frames that may enter a set, so that few annotations are read.
     """
@@ -86,7 +86,7 @@ class ImportSampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The origin of a dataset: the folder of its images, and its entries in dataset.json."""
+    """The origin of a dataset: the folder of its images, and what dataset.json records."""
 
     name: str
     format: str
@@ -119,8 +119,8 @@ def import_sampled(
     """Sample the sets, copy or link their frames to target/media, and make the dataset.
 
     Each video samples its anchor among its labelled frames with its own seed, so that other videos do not affect it. If
-    members are scored with their own labels, unlabelled members are excluded (no answer could be right) and counted in
-    the notes.
+    members are scored with their own labels, unlabelled members are excluded (because no answer could be right) and
+    counted in the notes.
     """
     sampled: list[_Drawn] = []
     bare: list[str] = []

@@ -23,7 +23,10 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a table and the in-memory value for null. A column without such a value must not contain null."""
+    """The columns of a table, and the values that replace null in memory.
+
+    A column without such a value must not contain null.
+    """
 
     arrow: pa.Schema
     nulls: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +45,7 @@ _TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
 
 def _of_record(record: type[Any]) -> TableSchema:
-    """Return the table of a record of people's answers. An optional text or number may be null."""
+    """Return the table schema for a record of people's answers. An optional text or number may be null."""
     types: dict[str, pa.DataType] = {}
     nulls: dict[str, Any] = {}
     for one in fields(record):
@@ -118,14 +121,14 @@ _SECOND: dict[str, TableSchema] = {
 
 
 def schemas(number: int) -> dict[str, TableSchema]:
-    """Return the tables of folder format 1 or 2."""
+    """Return the table schemas of folder format 1 or 2."""
     return _SECOND if number > 1 else _FIRST
 
 
 def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[str]]:
     """Return the requested columns that the file has, and the names of all its columns.
 
-    A file that would unpack to far more than a file of its size can hold is refused (`strobe.core.parquet`).
+    A file that would decompress to implausibly many bytes for its size is refused (`strobe.core.parquet`).
     """
     return read_bounded(path, columns)
 

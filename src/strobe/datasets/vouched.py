@@ -1,7 +1,7 @@
 """Read a folder that was checked when it was written: columns on demand, frames by number.
 
 For such a folder, dataset.json has digests of the checked content (`checked`) in addition to the SHA-256 of every
-table. If all digests match, nothing is checked or computed again, and a frame's texts need not be in memory.
+table. If all digests match, nothing is checked or computed again, and the texts of the frames need not be in memory.
 """
 
 from dataclasses import dataclass
@@ -73,14 +73,14 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
 
 @dataclass(frozen=True, slots=True)
 class _FrameIds:
-    """The frames by number, equivalent to the texts `video_id:index` without creating them."""
+    """Looks up frames by video and index, without creating the texts `video_id:index`."""
 
     videos: pa.Array
     video: Ints
     index: Ints
 
     def of(self, path: Path) -> NDArray[np.int32]:
-        """Return the frame row of every row of a table."""
+        """Return, for every row of a table, the row of its frame."""
         span = int(self.index.max()) + 1
         key = self.video.astype(np.int64) * span + self.index
         order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")

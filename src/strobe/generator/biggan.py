@@ -1,4 +1,4 @@
-"""BigGAN-deep of `pytorch-pretrained-biggan` behind the LayeredGenerator port: from a folder or the library's cache."""
+"""BigGAN-deep of `pytorch-pretrained-biggan` as a LayeredGenerator, from a folder or the library's cache."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ NAMES = ("biggan-deep-128", "biggan-deep-256", "biggan-deep-512")
 """The names that the library knows."""
 
 _TRUNCATION = 0.4
-"""The truncation from the library's own example: the scale of latents relative to training."""
+"""The default truncation, which scales the latents. The value is from the library's own example."""
 
 
 def parsed(name: str) -> tuple[str, float]:
@@ -103,7 +103,7 @@ def _numbered(count: int) -> LabelSpace:
 
 
 def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorStep], list[Callable[[Any, Any], Any]]]:
-    """Return the network's blocks as steps: `Generator.forward`, split where activations can be changed."""
+    """Return the network's blocks as steps. They are `Generator.forward`, split where activations can be changed."""
     torch, net = require("torch", what="a generator", extra="models"), module.generator
     width = 16 * net.config.channel_width
 
@@ -131,6 +131,9 @@ def _steps(module: Any, truncation: float, side: int) -> tuple[list[GeneratorSte
 
 
 def _step(name: str, side: int, whole: int) -> GeneratorStep:
-    """Return a step that is coarse up to an eighth of the image's side, middle up to a quarter, and fine beyond."""
+    """Return a step.
+
+    Its granularity is coarse up to an eighth of the image's side, middle up to a quarter, and fine beyond.
+    """
     how: Granularity = "coarse" if 8 * side <= whole else "middle" if 4 * side <= whole else "fine"
     return GeneratorStep(name=name, granularity=how)

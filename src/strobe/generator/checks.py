@@ -1,4 +1,4 @@
-"""Check a generator against its port on two images before a search starts."""
+"""Check on two images, before a search starts, that a generator works as declared."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ __all__ = ["checked_generator"]
 
 
 def checked_generator(generator: Any) -> LayeredGenerator:
-    """Return the generator if its steps compose: two latents give two images of the declared size, with gradients.
+    """Return the generator if its steps turn two latents into two images of the declared size, with gradients.
 
-    Otherwise raises ModelFailed with the step that fails.
+    Otherwise raise ModelFailed with the step that fails.
     """
     if not isinstance(generator, LayeredGenerator) or not isinstance(generator.spec, GeneratorSpec):
         raise ModelFailed(
@@ -43,7 +43,7 @@ def checked_generator(generator: Any) -> LayeredGenerator:
                 raise ModelFailed(
                     f"{name}: {where} returned shape {shape}, expected {expected}, or one channel if grey"
                 )
-            where = "the way back"
+            where = "the backward pass"
             (slope,) = torch.autograd.grad(activation.sum(), start)
     except ModelFailed:
         raise

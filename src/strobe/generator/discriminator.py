@@ -1,6 +1,6 @@
 """The discriminator for training a generator: a network that separates rendered from generated images by class.
 
-Spectral norms are updated by a separate call once a step, so that the forward only reads them and can be compiled.
+A separate call updates the spectral norms once a step. `forward` only reads them, so it can be compiled.
 """
 
 import itertools
@@ -34,13 +34,12 @@ class _Spectral(nn.Module):  # type: ignore[misc]  # torch is untyped here
     def normed(self) -> Tensor:
         """Return the weight scaled to a largest singular value of one."""
         flat = self.weight.flatten(1)
-        # Elementwise products and a sum instead of a matrix product, because these stay in float32 under mixed
-        # precision.
+        # Elementwise products and a sum stay in float32 under mixed precision. A matrix product would not.
         return self.weight / (self.left[:, None] * flat * self.right[None]).sum()
 
 
 class _Conv(_Spectral):
-    """A convolution."""
+    """A convolution with a spectral norm."""
 
     def __init__(self, inward: int, outward: int, size: int) -> None:
         super().__init__(torch.empty(outward, inward, size, size))
@@ -51,7 +50,7 @@ class _Conv(_Spectral):
 
 
 class _Linear(_Spectral):
-    """A linear map, or an embedding by its rows."""
+    """A linear map with a spectral norm. Its rows can also serve as an embedding."""
 
     def __init__(self, inward: int, outward: int) -> None:
         super().__init__(torch.empty(outward, inward))
@@ -61,7 +60,7 @@ class _Linear(_Spectral):
 
 
 class _Halving(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions around a shortcut. The sides are halved or kept."""
+    """A residual block of two convolutions. It halves or keeps the sides."""
 
     def __init__(self, inward: int, outward: int, *, first: bool = False, halves: bool = True) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class _Halving(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, C, H, W) in 0 … 1 and classes (N,) to realness within the class (N,), and class scores (N, K).
+    """Maps images (N, C, H, W) in 0 … 1 and classes (N,) to realness within the class (N,) and class scores (N, K).
 
     Realness is a projection on the class. The class scores do not depend on the given class.
     """

@@ -1,4 +1,4 @@
-"""A torch module behind the LayeredGenerator port: shared by all adapters, and for your own `py:` file.
+"""Wrap a torch module as a LayeredGenerator, for strobe's own adapters and for your own `py:` file.
 
 from strobe.generator.layered import layered
 
@@ -62,7 +62,7 @@ def layered(
 
     Each step is a name, a granularity (coarse, middle or fine, and pixel for the last step) and a callable.
 
-    A step is called with the activation before it (for the first, the latents) and with the condition. The condition is
+    A step is called with the previous activation (the latents for the first step) and the condition. The condition is
     the classes (N,), or the result of `condition(latents, classes)`. The last step returns (N, 3, H, W), or (N, 1, H,
     W) if grey. `classes` are names, a LabelSpace, or the name of a shipped one. Latents are sampled from N(0, 1).
     """
@@ -74,7 +74,7 @@ def layered(
     spec = GeneratorSpec(
         name=name, provider="py", label_space=label_space, weights=weights_digest(module), latent_size=latent_size,
         image_hw=image_hw, settings=dict(settings or {}), batch_size=batch_size,
-        steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]  # it checks
+        steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]  # it checks them
     )  # fmt: skip
     return TorchGenerator(module, [call for _, _, call in steps], spec=spec, device=device, condition=condition)
 

@@ -1,7 +1,7 @@
-"""The generator's layers: a class-conditional residual network as an ordered list of steps, from a latent to pixels.
+"""The generator's network: a class-conditional residual network as an ordered list of steps, from a latent to pixels.
 
-A step depends only on the previous activation and the class. So an activation between two steps can be changed, and the
-remaining steps run from there.
+A step depends only on the previous activation and the class. An activation between two steps can therefore be changed,
+and the remaining steps run from there.
 """
 
 import itertools
@@ -76,7 +76,7 @@ class NetFacts:
 
 
 def _granularity(place: int, count: int) -> Granularity:
-    """Return the granularity of a step: the third of the steps (without the last) to which it belongs.
+    """Return the granularity of a step. The steps before the last are divided into thirds: coarse, middle and fine.
 
     >>> [_granularity(place, 5) for place in range(5)], [_granularity(place, 3) for place in range(3)]
     (['coarse', 'coarse', 'middle', 'middle', 'fine'], ['coarse', 'middle', 'fine'])
@@ -132,7 +132,7 @@ class _First(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class _Doubling(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Two convolutions around a shortcut. The sides double."""
+    """A residual block of two convolutions. It doubles the sides."""
 
     def __init__(self, inward: int, outward: int, embedding: int) -> None:
         super().__init__()
@@ -160,12 +160,12 @@ class _Pixels(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.conv = nn.Conv2d(inward, channels, 3, padding=1)
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:  # noqa: ARG002 (every step takes both)
-        # In float32, because rounding by half a level would be visible in smooth backgrounds.
+        # In float32, because a rounding error of half a level would be visible in smooth backgrounds.
         return torch.tanh(self.conv(torch.relu(self.norm(x))).float()) * 0.5 + 0.5
 
 
 class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Latents (N, L) and classes (N,) to images (N, C, H, W) in 0 … 1, by `steps` that can be run one at a time.
+    """Maps latents (N, L) and classes (N,) to images (N, C, H, W) in 0 … 1. Its `steps` can be run one at a time.
 
     In evaluation mode an image depends only on its own latent and class.
     """

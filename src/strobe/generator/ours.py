@@ -1,4 +1,4 @@
-"""strobe-gan and strobe-gan-mnist behind the LayeredGenerator port."""
+"""strobe-gan and strobe-gan-mnist as LayeredGenerators."""
 
 from pathlib import Path
 

@@ -39,7 +39,7 @@ def write_network(path: Path, network: LayeredNet, label_space: LabelSpace, *, t
     library = require("safetensors.torch", what="writing safetensors", extra="models")
     expect(len(label_space) == network.about.classes, "classes", f"{network.about.classes}", len(label_space))
     told = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
-    # The library's own writer raises its own exception class on a full disk.
+    # Written here, because the library's writer raises its own exception class on a full disk.
     write_bytes(path, library.save(_halved(network), metadata={_KEY: json.dumps(told, sort_keys=True)}))
 
 
@@ -52,7 +52,7 @@ def read_network(path: Path) -> LoadedNet:
         with library.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except Exception as error:  # safetensors raises its own Rust class
+    except Exception as error:  # safetensors raises its own exception class
         problem = f"not a safetensors file ({printable(error, limit=120)})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
     facts, label_space = _told(path, text)

@@ -29,12 +29,12 @@ __all__ = [
 
 REPLICATES = 2000
 MOST_REPLICATES = 1_000_000
-"""Upper limit: more replicates only add time and memory, as the percentile error is far below any digit shown."""
+"""The largest number of replicates; the percentile error is then far below any digit shown."""
 
 MOST_CLUSTERS = 10_000
 """Above this number, videos are assigned at random to this many bags, and bags are drawn.
 
-With ten thousand independent parts the interval is as good, and the matrix of draws stops growing with the data.
+With ten thousand independent bags, the interval is as good, and the matrix of draws stops growing with the data.
 """
 
 FEW_VIDEOS = 10
@@ -42,7 +42,7 @@ FEW_VIDEOS = 10
 
 _BLOCK = 2**20
 _DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary()
-"""The matrices of draws in use, by videos, replicates and seed: up to 160 MB each at 2,000."""
+"""The matrices of draws in use, by videos, replicates and seed: up to 160 MB each for 2,000 replicates."""
 
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"

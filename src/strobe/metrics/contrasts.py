@@ -76,7 +76,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     low = float(np.quantile(_medians(least, draws), 0.025, method="lower"))
     high = float(np.quantile(_medians(most, draws), 0.975, method="higher"))
     if not np.isfinite(high):
-        reason = f"its upper end is beyond the searched range; the interval begins at {low:.3g}"
+        reason = f"the upper end of the interval is beyond the searched range; the interval begins at {low:.3g}"
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
 

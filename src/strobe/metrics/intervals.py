@@ -35,7 +35,7 @@ ALPHA = 0.05
 LEAST_FREEDOM = 0.1
 """Lower bound on the degrees of freedom; the interval is already 0–100 % at this value."""
 FEW_EFFECTIVE = 20
-"""The half-right video added for unequal sizes holds at most one in this many observations."""
+"""For unequal sizes, a half-right video is added; it has at most one in this many observations."""
 ONE_VIDEO = "all observations come from one video; an interval needs at least two"
 
 
@@ -112,7 +112,7 @@ class Grouping:
     """The group and the video of each observation, prepared once for many models.
 
     `group` and `cluster` are (N,); a group is, for example, a class, an offset or a k. Groups may be empty. A dataset
-    may need many groupings of all its rows. So each grouping uses narrow integers, and derives the video of a row only
+    may need many groupings of all its rows, so each grouping uses narrow integers and derives the video of a row only
     on request.
 
     >>> two = Grouping(np.array([0, 0, 1]), np.array([5, 6, 5]), n_groups=2)
@@ -196,7 +196,7 @@ class Grouping:
         in_cell = counts(self._cells[right], len(self._group_of_cell))
 
         def residuals(part: slice) -> Floats:
-            # Integers up to the division, so that residuals that cancel are exactly zero.
+            # Use integers up to the division, so that residuals that cancel are exactly zero.
             where = self._group_of_cell[part]
             over = in_cell[part] * self.n[where] - count[where] * self._size_of_cell[part]
             return np.asarray((over / np.maximum(self.n, 1)[where]) ** 2)

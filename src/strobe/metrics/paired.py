@@ -16,7 +16,7 @@ __all__ = ["LEVEL", "METHOD", "holm", "least_p", "least_videos", "mcnemar", "pai
 LEVEL = 0.05
 METHOD = "inverted paired test"
 BESIDE_ZERO = 1e-12
-"""The end of an interval that includes 0 by its formula although the exact test excludes it."""
+"""The end next to 0 if the formula's interval includes 0 but the exact test excludes it."""
 
 
 def mcnemar(only_a: int, only_b: int) -> float:

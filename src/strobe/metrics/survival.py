@@ -11,7 +11,7 @@ from strobe.metrics.temporal import Survival
 __all__ = ["alive_at", "median_of"]
 
 SLACK = 1e-6
-"""An end counts at a level if it exceeds it by less than this share, as for members of sets."""
+"""A distance counts as within a level if it exceeds the level by less than this share, as for members of sets."""
 
 INVERTED = "kaplan-meier, inverted"
 
@@ -58,9 +58,9 @@ def median_of(curve: Survival) -> Estimate:
     lone = any(down is None for _, down, _ in bounds)
     least = "" if low is None else f"; the interval begins at {low:.3g}"
     if curve.median is None:
-        reason = f"fewer than half were found{least}"
+        reason = f"fewer than half of the searches found something{least}"
         return Estimate(value=None, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
     if lone or low is None or high is None:
-        reason = ONE_VIDEO if lone else f"its upper end is beyond the searched range{least}"
+        reason = ONE_VIDEO if lone else f"the upper end of the interval is beyond the searched range{least}"
         return Estimate(value=curve.median, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
     return Estimate(value=curve.median, low=low, high=high, n=curve.n, method=INVERTED)

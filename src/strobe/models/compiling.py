@@ -44,8 +44,8 @@ class Compiled:
 class Recorded:
     """A CUDA graph of a full batch, recorded once and launched by a single call.
 
-    Launching a network op by op holds the interpreter's lock for nearly as long as the device needs to run it. The
-    threads that read and decode wait for that lock.
+    Launching a network op by op holds the interpreter's lock for nearly as long as the device runs the network.
+    Meanwhile the threads that read and decode wait for the lock.
     """
 
     def __init__(self, run: Call, sample: Any, stream: Any) -> None:
@@ -53,12 +53,12 @@ class Recorded:
         self._input, self._graph = sample, torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            run(sample)  # warm-up: its one-time work must not be recorded
+            run(sample)  # warm up, because one-time work must not be recorded
         with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
             self._output = run(sample)
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch's scores in the graph's own memory. Copy them in the same, current stream."""
+        """Return the batch's scores in the graph's own memory. The caller must copy them in the current stream."""
         self._input[: len(batch)].copy_(batch)
         self._graph.replay()
         return self._output[: len(batch)]
@@ -67,10 +67,10 @@ class Recorded:
 def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
     """Return the network compiled by torch. `run` calls its argument on a full batch and waits for the result.
 
-    Raises ModelFailed if torch cannot compile all of it. Otherwise torch would silently run the rest uncompiled.
+    Raises ModelFailed if torch cannot compile the whole network, because torch would silently run the rest uncompiled.
     """
     torch = require("torch", what="--compile", extra="models")
-    limits = torch._dynamo.config  # by default torch compiles eight networks of a class and runs the ninth uncompiled
+    limits = torch._dynamo.config  # by default torch compiles eight networks of a class and runs later ones uncompiled
     for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
         if hasattr(limits, name):
             setattr(limits, name, max(getattr(limits, name), 1 << 12))

@@ -45,8 +45,8 @@ def limit_cores(most: int) -> None:
 def cpu_lanes() -> int:
     """Return how many forwards run concurrently on a CPU.
 
-    Several batches with few threads each are faster than one batch with all threads. A core that is busy with
-    decoding or with another program then delays only its own batch, not every layer of a shared one.
+    Several batches with few threads each are faster than one batch with all threads. If a core is busy with decoding or
+    another program, it then delays only its own batch, not every layer of a shared batch.
     """
     return max(1, min(4, cores()))
 
@@ -79,7 +79,7 @@ def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Itera
     """While the context is open, limit torch's threads per call, because forwards and preparation threads share the
     cores.
 
-    `cores` is the number to share, if not all of them.
+    `cores` is the number of cores to share; None means all.
     """
     if "torch" not in sys.modules:  # no model uses torch
         yield
@@ -88,7 +88,7 @@ def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Itera
 
     before = torch.get_num_threads()
     lanes = [model.lanes for model in models if model.device == "cpu"]
-    # With all models on other devices, the cores only prepare images, one image per thread.
+    # If all models run on other devices, the cores only prepare images, one image per thread.
     torch.set_num_threads(max(1, (cores or before) // max(lanes)) if lanes else 1)
     try:
         yield
@@ -100,10 +100,10 @@ def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Itera
 def keep_freed_memory(*, one_arena: bool) -> bool:
     """Ask glibc to keep large freed blocks for the next batch, once per process. Returns True on success.
 
-    By default every activation of a few megabytes is mapped and unmapped again, and the page faults cost as much as the
-    arithmetic. A batch of 32 images through efficientnet-lite0 took 32 ms per image by default, and 11 ms with the
-    blocks kept. Threads other than the first have arenas too small for activations. With `one_arena` they share the
-    first thread's arena.
+    By default glibc maps and unmaps memory for every activation of a few megabytes, and the page faults cost as much
+    time as the arithmetic. A batch of 32 images through efficientnet-lite0 took 32 ms per image by default, and 11 ms
+    with the blocks kept. The arenas of later threads are too small for activations. With `one_arena`, these threads
+    share the first thread's arena.
     """
     mmap_threshold, trim_threshold, limit = -3, -1, 1 << 30
     kept = _mallopt(mmap_threshold, limit) and _mallopt(trim_threshold, limit)
@@ -111,11 +111,11 @@ def keep_freed_memory(*, one_arena: bool) -> bool:
 
 
 def share_one_heap(device: str) -> bool:
-    """Make all future threads share the first one's heap, if models will run on the CPU. Returns True on success.
+    """Make all future threads share the first thread's heap, if models will run on the CPU. Returns True on success.
 
-    Call it at the start of a strobe program, before it has threads. glibc gives each of the first threads a heap, never
+    Call it when a strobe program starts, before it creates threads. glibc gives each of the first threads a heap, never
     removes a heap, and assigns the heaps in turn to later threads. Memory kept in one heap cannot be used by another.
-    In a run over a video, this wasted 50 MB.
+    In a run over a video, separate heaps wasted 50 MB.
     """
     accelerated = any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"))
     return (device == "cpu" or (device == "auto" and not accelerated)) and _mallopt(_ARENA_MAX, 1)

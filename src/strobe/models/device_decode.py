@@ -1,7 +1,7 @@
 """Turn JPEG files into prepared batches on a CUDA device: nvJPEG decodes them, and matrix products resize them.
 
-The pixels differ slightly from those of exact decoding (another inverse DCT, coarser weights). So these predictions are
-cached separately: the decoding method is part of their key.
+The pixels differ slightly from exact decoding (another inverse DCT, coarser weights). The decoding method is part of
+the cache key, so these predictions are cached separately.
 """
 
 import warnings
@@ -21,7 +21,7 @@ from strobe.models.plan import ImagePlan
 __all__ = ["DECODED", "DeviceDecoder", "DeviceResize"]
 
 DECODED = "device-2"
-"""The version of these pixels in the cache key. It changes whenever the pixels change."""
+"""The version of this decoding method in the cache key. It changes whenever the pixels change."""
 
 _READ_RGB = 3  # torchvision's ImageReadMode
 
@@ -66,7 +66,7 @@ class DeviceDecoder:
         if len(parts) > 1:
             order = np.argsort([place for places, _ in decoded.values() for place in places])
             batch = torch.cat(parts)[torch.from_numpy(order).to(self._device)]
-        done = torch.cuda.Event(blocking=True)  # a blocking wait sleeps, while the default wait keeps a core busy
+        done = torch.cuda.Event(blocking=True)  # a blocking wait sleeps; the default wait keeps a core busy
         done.record()
         done.synchronize()
         return batch
@@ -105,5 +105,5 @@ class DeviceResize:
         made = [np.ascontiguousarray(one / (1 << BITS)) for one in (across.T, down)]
         on_device = [self._torch.from_numpy(one).to(self._dtype).to(self._device) for one in made]
         if self._device.startswith("cuda"):
-            self._torch.cuda.current_stream().synchronize()  # other threads have their own streams
+            self._torch.cuda.current_stream().synchronize()  # other threads use these weights in their own streams
         return on_device[0], columns, on_device[1], rows

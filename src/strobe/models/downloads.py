@@ -1,4 +1,4 @@
-"""A clear one-line error when weights need a download that is not possible."""
+"""Raise a clear one-line error if weights cannot be downloaded."""
 
 import os
 import socket
@@ -43,10 +43,10 @@ def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
 def hub_reachable(*, timeout_s: float = 3.0) -> bool:
     """Return whether the model hub is reachable.
 
-    Checked once, because the hub's client retries for most of a minute.
+    This is checked once, because the hub's client would retry for most of a minute.
     """
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return True  # only the proxy can tell
+        return True  # only the proxy knows whether the hub is reachable
     address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     try:
         socket.create_connection((address.hostname or "", address.port or 443), timeout=timeout_s).close()
@@ -68,7 +68,7 @@ def hub(*, offline: bool) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
     constants: Any = None
-    # The hub's client reads its environment once, at import.
+    # The hub's client reads its environment variables once, at import.
     with suppress(ModuleNotFoundError):
         constants = import_module("huggingface_hub.constants")
     was = getattr(constants, "HF_HUB_OFFLINE", None)

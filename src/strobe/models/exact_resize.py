@@ -1,8 +1,9 @@
 """Resize on a CUDA device, bit-identical to Pillow on the CPU.
 
-Pillow resizes 8-bit images in integers: weights with 22 fractional bits, a sum and a rounding, horizontally and then
-vertically. A 64-bit float holds those sums exactly, so a matrix product gives the same sums in any order of addition.
-Before the device is used for a frame size, noise of that size is resized both ways and compared.
+Pillow resizes 8-bit images in integer arithmetic, horizontally and then vertically. Its weights have 22 fractional
+bits, and each sum is rounded. A 64-bit float holds those sums exactly, so a matrix product gives the same sums in any
+order of addition. Before the device is used for a frame size, a noise image of that size is resized on the CPU and on
+the device, and the results are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ BITS = 22
 """Pillow's weights are integers in units of 1 / 2**22."""
 
 _LARGEST = 3 << 20
-"""Frames of more bytes (1280×720 has fewer) are resized on the CPU, because many of them wait in memory at once."""
+"""Frames with more bytes than this (1280×720 has fewer) are resized on the CPU, because many wait in memory at once."""
 
 _SIZES = 8
 """The maximum number of frame sizes per process that use the device. Each needs setup, and videos have few sizes."""
@@ -47,7 +48,7 @@ FILTERS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
 class SentPlan:
     """A plan for use in another process (a Preparation). With `on_device`, resizing is left to ExactResize.
 
-    An image of the plan's size is finished. Any other size is a decoded frame that still has to be resized.
+    An image of the plan's size is finished. An image of any other size is a decoded frame that must still be resized.
     """
 
     plan: ImagePlan
@@ -79,7 +80,7 @@ class SentPlan:
 
 
 def _is_resized(plan: ImagePlan, have_h: int, have_w: int) -> bool:
-    """Return whether frames of this size are resized and then cropped, in a way that matrices can express."""
+    """Return whether matrices can express how frames of this size are resized and cropped."""
     (height, width), (new_w, new_h) = plan.size_hw, plan.resized(have_w, have_h)
     able = plan.fit == "short-side" and plan.interpolation in FILTERS and new_w >= width and new_h >= height
     return able and (have_h, have_w) not in ((height, width), (new_h, new_w))
@@ -187,8 +188,9 @@ def _needed(matrix: Floats) -> tuple[Floats, slice]:
 
 
 def weights(have: int, new: int, interpolation: str) -> Floats:
-    """Return Pillow's integer weight of each of the `have` input pixels in each of the `new` output pixels. The weights
-    are floats, (new, have), computed as in precompute_coeffs.
+    """Return Pillow's integer weight of each of the `have` input pixels in each of the `new` output pixels.
+
+    The result (new, have) has type float and is computed as in Pillow's precompute_coeffs.
 
     >>> (weights(4, 2, "bilinear") / 2**22).round(3)
     array([[0.429, 0.429, 0.143, 0.   ],
@@ -203,7 +205,7 @@ def weights(have: int, new: int, interpolation: str) -> Floats:
     x = first + np.arange(int((last - first).max()))
     inside = x < last
     values = np.where(inside, function(np.abs((x - centre + 0.5) * (1.0 / stretch))), 0.0)
-    values /= np.cumsum(values, axis=1)[:, -1:]  # summed sequentially, like Pillow
+    values /= np.cumsum(values, axis=1)[:, -1:]  # sum sequentially, like Pillow
     out = np.zeros((new, have))
     row, tap = np.nonzero(inside)
     out[row, x[row, tap]] = np.trunc(np.copysign(0.5, values) + values * (1 << BITS))[row, tap]

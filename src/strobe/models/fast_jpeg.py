@@ -1,4 +1,4 @@
-"""Decode JPEG frames without the interpreter's lock, where the result is identical to Pillow's.
+"""Decode JPEG frames without the interpreter's lock, if the result is identical to Pillow's.
 
 Pillow copies pixels while holding the lock, so a dozen threads decode little faster than two. torchvision's decoder
 does not hold the lock. Both use libjpeg-turbo and usually give the same pixels. strobe checks this on real frames
@@ -16,14 +16,14 @@ from strobe.core.ports import FrameSource, Image
 
 __all__ = ["FastJpegSource", "jpeg_facts"]
 
-_UNCHANGED = 0  # torchvision's ImageReadMode: as many channels as the file has
+_UNCHANGED = 0  # torchvision's ImageReadMode for keeping the file's number of channels
 
 _CHECKED = 3
 """The number of frames decoded both ways before the fast decoder is trusted."""
 
 
 class FastJpegSource:
-    """A FrameSource over another: torchvision decodes plain JPEG files, and the other source decodes the rest."""
+    """Wraps a FrameSource: torchvision decodes plain JPEG files, and the wrapped source decodes the rest."""
 
     def __init__(self, inner: FrameSource, *, max_pixels: int = 100_000_000) -> None:
         self._inner, self._max_pixels = inner, max_pixels
@@ -54,7 +54,7 @@ class FastJpegSource:
     def _decode(self, row: int) -> Image | None:
         """Return the pixels of a plain JPEG.
 
-        None for files left to Pillow: other formats or colours, rotated or broken.
+        None for files that Pillow must read: other formats or colours, and rotated or broken files.
         """
         try:
             content = self._inner.read_encoded(row)

@@ -27,7 +27,7 @@ _PLAN = {"size_hw", "resize", "resize_hw", "fit", "fill", "interpolation", "divi
 
 
 def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
-    """Return the JSON next to the file, or the one named by --model-settings. Empty if there is none."""
+    """Return the settings from the JSON next to the file, or from --model-settings; empty if there are none."""
     file = options.settings or path.with_suffix(".json")
     if options.settings is None and not file.is_file():
         return {}
@@ -40,7 +40,7 @@ def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
 def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, own: Sequence[str]) -> dict[str, Any]:
     """Return a classifier's settings, checked.
 
-    `own` are its adapter's keys in addition to labels, kind and the plan's.
+    `own` are further keys that the adapter accepts, in addition to labels, kind and the plan's fields.
     """
     settings, known = settings_of(path, options), _PLAN | {"labels", "kind", *own}
     if not settings:
@@ -62,7 +62,7 @@ def plan_of(
 ) -> ImagePlan:
     """Return the preprocessing from the settings and the file's input size.
 
-    An input size that is not a number may vary.
+    An input size that is not a number is variable.
     """
     name, given = printable(model.plain), {key: settings[key] for key in _PLAN if key in settings}
     if options.image_size:

@@ -1,4 +1,4 @@
-"""Check that a model has gradients. Without them, a one-line error is raised before a search starts."""
+"""Check that a model has gradients, and raise a one-line error before a search starts if it has none."""
 
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
@@ -9,7 +9,7 @@ __all__ = ["with_gradients"]
 
 
 def _way_out() -> str:
-    """Return which providers have classifiers with gradients."""
+    """Return advice that names the providers whose classifiers have gradients."""
     able = PROVIDERS.working().items()
     named = [f"{'most ' * (one.gradients == 'most')}{scheme}:" for scheme, one in able if one.gradients]
     return f"choose a torch classifier ({', '.join(['bundled', *named])})"
@@ -34,7 +34,7 @@ def with_gradients(model: Model) -> Differentiable:
     grey = torch.full((1, 3, *model.input_hw), 0.5, device=model.device, requires_grad=True)
     try:
         (gradient,) = torch.autograd.grad(model.input_scores(grey).sum(), grey)
-    except RuntimeError as error:  # torch raises it if no operation between the pixels and the scores has a gradient
+    except RuntimeError as error:  # raised if no operation between the pixels and the scores has a gradient
         reason = printable(str(error).splitlines()[0], limit=120)
         raise ModelFailed(f"{name}: this model has no gradients ({reason}); {_way_out()}") from error
     if gradient.shape != grey.shape or not bool(torch.isfinite(gradient).all()):

@@ -1,6 +1,6 @@
 """Parse the name of a model, `[NAME=]provider:model[@FILE or URL]`. No other module parses it.
 
-Two models together (`crop:`, `boxes:`) are parsed by `strobe.models.views`, from the part after `NAME=`.
+`strobe.models.views` parses combinations of two models (`crop:`, `boxes:`), from the part after `NAME=`.
 """
 
 import re
@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A model text without a provider: its meaning and an example, as `strobe models` prints them."""
+    """A form of model string without a provider: its meaning and an example, as `strobe models` prints them."""
 
     scheme: str
     example: str
@@ -37,12 +37,12 @@ FORMS = (
         what="your own predictions, as JSON, JSONL, CSV or Parquet",
     ),
 )
-"""Forms that need a dataset's frames, or that name predictions, in display order."""
+"""The forms that need a dataset's frames or name a file of predictions, in display order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """The parts of a written model. `name` and `at` are None if absent. `provider` is empty for a bundled model."""
+    """The parts of a model string. `name` and `at` are None if absent. `provider` is empty for a bundled model."""
 
     name: str | None
     provider: str
@@ -51,7 +51,7 @@ class ModelText:
 
     @property
     def text(self) -> str:
-        """The model as it is written.
+        """The model string.
 
         >>> ModelText("mine", "timm", "resnet50", "w.pt").text
         'mine=timm:resnet50@w.pt'
@@ -75,7 +75,7 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 def split_text(text: str) -> ModelText:
-    """Split a model into its parts. The first @ begins the file or address, and the first : ends the provider.
+    """Split a model string into its parts. The first @ begins the file or address, and the first : ends the provider.
 
     >>> split_text("timm:resnet50@https://example.org/w.safetensors").at
     'https://example.org/w.safetensors'
@@ -85,7 +85,7 @@ def split_text(text: str) -> ModelText:
     name, spec = split_name(text)
     body, mark, at = spec.partition("@")
     provider, colon, model = body.partition(":")
-    if not colon or not provider:  # a bundled model
+    if not colon or not provider:  # it is a bundled model
         provider, model = "", body
     return ModelText(name, provider, model, at if mark else None)
 

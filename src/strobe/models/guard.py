@@ -19,7 +19,7 @@ __all__ = ["FunctionClassifier", "GuardedModel", "guarded"]
 
 
 class FunctionClassifier:
-    """A plain function over images, behind the Classifier port."""
+    """A plain function of images, behind the Classifier port."""
 
     device, lanes, preparation = "cpu", 1, AsDecoded()
 
@@ -44,7 +44,7 @@ class FunctionClassifier:
 
 
 class GuardedModel:
-    """A model from a user's file behind the full port. Its errors name the line of the file and do not end the run.
+    """A model from a user's file behind the full port. Its errors name the line in the file and do not end the run.
 
     This is the only place that defines the defaults for a model without `device`, `lanes` or `preparation`.
     """
@@ -61,7 +61,10 @@ class GuardedModel:
             return self._model.prepare(image)
 
     def prepare_input(self, image: Image) -> Any:
-        """Call the model's `prepare_input`. Without it, the model might resize or crop, so this raises an error."""
+        """Call the model's `prepare_input`.
+
+        If the model has none, raise an error, because `prepare` might resize or crop the image.
+        """
         if not hasattr(self._model, "prepare_input"):
             raise ModelFailed(
                 f"{printable(self.spec.name)}: these frames are model inputs, which must not be resized or cropped, "
@@ -104,7 +107,7 @@ class _GuardedGradients(GuardedModel):
 
 
 class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
-    """The same wrapper for a model that decodes and has gradients, like every torch classifier of strobe."""
+    """The same wrapper for a model that decodes on its device and has gradients, as strobe's torch classifiers do."""
 
 
 _GUARDS = {
@@ -115,7 +118,7 @@ _GUARDS = {
 
 
 def _sendable(preparation: Preparation | None) -> Preparation | None:
-    """Return the preparation, unless its class is defined in the user's file and another process cannot unpickle it."""
+    """Return the preparation; None if another process cannot unpickle it, as for a class defined in the user's file."""
     try:
         return None if MODULE.encode() in pickle.dumps(preparation) else preparation
     except (pickle.PicklingError, TypeError, AttributeError):

@@ -26,7 +26,7 @@ class Header:
     plan: ImagePlan | None = None
 
     def plan_at(self, image_size: int | None) -> ImagePlan | None:
-        """Return the plan, at another input size if requested."""
+        """Return the plan, changed to another input size if requested."""
         plan = self.plan
         if plan is None or image_size is None or plan.size_hw == (image_size, image_size):
             return plan
@@ -42,7 +42,7 @@ def read_header(path: Path) -> Header | None:
     try:
         with opener(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
-    except Exception:  # safetensors raises its own Rust class; loading the tensors reports the error
+    except Exception:  # safetensors raises its own Rust class; loading the tensors later reports the error
         return None
     if text is None:
         return None

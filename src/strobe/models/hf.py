@@ -43,7 +43,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
             sizes = _sizes(processor, options.image_size, model)
             processor = library.AutoImageProcessor.from_pretrained(name, **common, **sizes)
         if model.weights is None and options.pretrained:
-            # Safetensors if available, otherwise pickles read with weights_only. Only --trust lifts that limit.
+            # Read safetensors if available, otherwise pickles with weights_only. Only --trust lifts that restriction.
             reading = {"weights_only": False} if options.trust else {}
             with no_bars(library, options):
                 module = _read(library, name, {**common, **reading})
@@ -75,7 +75,7 @@ def _read(library: Any, name: str, how: dict[str, Any]) -> Any:
 
 
 def _sizes(processor: Any, image_size: int, model: ModelName) -> dict[str, Any]:
-    """Return the processor's sizes, scaled to produce an image of `image_size`. Each keeps its form."""
+    """Return the processor's size settings, scaled to produce an image of `image_size`. Each keeps its structure."""
     size, crop = plain(getattr(processor, "size", None)), plain(getattr(processor, "crop_size", None))
     if not isinstance(size, dict) or not set(size) <= {"height", "width", "shortest_edge", "longest_edge"}:
         problem = f"its processor resizes to {printable(size)}; remove --image-size"

@@ -24,7 +24,7 @@ class ProcessorPreparation:
         self._processor = processor
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
-        """Return the image through the processor, (3, height, width)."""
+        """Return the processor's output for the image, (3, height, width)."""
         return np.ascontiguousarray(through(self._processor, image, tensors="np"), dtype=np.float32)
 
     def prepare_input(self, image: Image) -> NDArray[np.float32]:
@@ -71,7 +71,7 @@ class ProcessorPreparation:
 def through(processor: Any, image: Image, *, tensors: str, sized: bool = True) -> Any:
     """Run one image through the processor, (3, H, W). `tensors` is np or pt.
 
-    `sized=False` neither resizes nor crops.
+    With `sized=False`, it neither resizes nor crops.
     """
     pixels = image if image.flags.writeable else image.copy()  # torch warns about read-only pixels
     how = {} if sized else {"do_resize": False, "do_center_crop": False}
@@ -99,7 +99,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def no_bars(library: Any, options: LoadOptions) -> Iterator[None]:
-    """While open, hide the library's loading bar. Download bars stay where progress bars are enabled."""
+    """While the context is open, hide the library's loading bar. Download bars stay if progress bars are enabled."""
     bars = library.utils.logging
     were = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

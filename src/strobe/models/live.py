@@ -33,9 +33,9 @@ Kind = Literal["auto", "logits", "probabilities"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A model object with facts that it does not have itself.
+    """A model object, and facts that the object lacks.
 
-    Call it with load options to get the model behind its port.
+    Call the record with load options to get the model behind its port.
 
     `transform` turns a PIL image into the model's input. `labels` are its classes: names, a LabelSpace, or the name of
     a shipped one. `version` is a user-supplied key that must change whenever the model's answers change.
@@ -64,7 +64,7 @@ class Live:
         return model
 
     def _weights(self) -> tuple[str, str]:
-        """Return the cache key of its answers, and the parts that could not be fingerprinted."""
+        """Return the cache key of the model's answers, and the parts that could not be fingerprinted."""
         if self.version is not None:
             return hashlib.sha256(f"version\0{self.version}".encode()).hexdigest(), ""
         try:
@@ -87,7 +87,7 @@ def is_module(thing: object) -> bool:
 def as_model(
     made: Any, model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions, weights: str | None
 ) -> Classifier | Detector:
-    """Put an object behind its port, chosen by its type.
+    """Wrap an object in the port for its type.
 
     `weights` is the cache key, or None to digest a module's state.
     """
@@ -145,7 +145,7 @@ def _module(
         kind=look_of(row) if kind == "auto" else kind,
     )  # fmt: skip
     if not _is_stateless(own):
-        classifier.lanes = 1  # a forward that stores state on the module must not overlap with another
+        classifier.lanes = 1  # a forward that stores state on the module must not overlap with another forward
     return classifier
 
 
@@ -159,7 +159,7 @@ def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
 
 
 def _is_stateless(module: Any) -> bool:
-    """Return whether forwards may run concurrently. This requires classes of a library and no hooks."""
+    """Return whether forwards may run concurrently: all modules are classes of a library, and none has hooks."""
     known = ("torch.", "timm.", "torchvision.", "transformers.", "open_clip.")
     return all(
         type(part).__module__.startswith(known) and not part._forward_hooks and not part._forward_pre_hooks
@@ -184,7 +184,7 @@ def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -
 
 
 def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
-    """Run one image, on whatever device the module is on, and return the number and kind of its scores."""
+    """Run the module on one image, on its current device, and return the number and kind of the scores."""
     import torch
 
     module.eval()
@@ -211,7 +211,7 @@ def _own_names(module: Any) -> Sequence[str]:
 def _classes(
     model: ModelName, width: int, labels: Any, options: LoadOptions, *, names: Sequence[str] = ()
 ) -> LabelSpace:
-    """Return the label space for this many outputs: the one that was passed, or one that strobe can infer."""
+    """Return the label space for this many outputs, as passed by the user or inferred by strobe."""
     name, dataset = printable(model.plain), options.label_space
     if labels is None:
         try:
@@ -303,7 +303,7 @@ def _function(
 
 
 def _found_boxes(answer: Any) -> bool:
-    """Return whether a function returns boxes for its one image: a dict of them, Detections or three arrays."""
+    """Return whether a function's output for one image is boxes: a dict of boxes, Detections or three arrays."""
     if not isinstance(answer, list | tuple) or len(answer) != 1:
         return False
     one = answer[0]

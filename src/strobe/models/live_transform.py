@@ -1,4 +1,4 @@
-"""Check a user's image transform before use: it must return a tensor, and the same one each time."""
+"""Check a user's image transform before use: it must return a tensor, and equal tensors for the same image."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _TRIES = 6
 
 
 class Transform:
-    """A user's transform of PIL images, as the preparation of a torch classifier."""
+    """A user's transform of PIL images, used as the preparation of a torch classifier."""
 
     input_plan = None
 
@@ -106,7 +106,7 @@ def look_of(row: NDArray[np.float64]) -> Literal["logits", "probabilities"]:
 
 
 class BatchFunction:
-    """Adapt a function of a batch to a list of images, each passed through the transform first."""
+    """Turns a function of a batch into a function of images, which first applies the transform to each image."""
 
     def __init__(self, function: Callable[[Any], Any], plan: ImagePlan | Transform) -> None:
         self._function, self._plan = function, plan

@@ -23,8 +23,8 @@ def space_of(
     """Return the label space of a model with `n_classes` outputs.
 
     The user's settings file `given` takes precedence. A thousand outputs are ILSVRC-2012 unless their names differ.
-    Otherwise the names stored in the model are used. Without names, a model with as many outputs as the dataset has
-    classes is assumed to be trained on them.
+    Otherwise the names stored in the model are used. A model without names that has as many outputs as the dataset has
+    classes is assumed to be trained on these classes.
     """
     if given is not None:
         return _given(model, n_classes, given, dataset)

@@ -1,8 +1,8 @@
 """The JPEG engines of a CUDA device, through nvJPEG's C interface.
 
-torchvision makes the same calls to the same library, but admits one batch at a time and waits until it is done. Here
-each thread has its own decoder, so one batch's files are copied while the engines decode another. This gives twice the
-images per second and the same pixels.
+torchvision makes the same calls to the same library, but decodes one batch at a time and waits for it. Here each thread
+has its own decoder, so one batch's files are copied while the engines decode another. This gives twice the images per
+second and the same pixels.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from strobe.core.late import require
 __all__ = ["JpegDecoder", "JpegDecoders", "engines"]
 
 _HARDWARE, _RGB = 3, 3  # nvjpegBackend_t and nvjpegOutputFormat_t (planes)
-_PLANES = 4  # of an nvjpegImage_t: their addresses, then the bytes per row of each
+_PLANES = 4  # an nvjpegImage_t has four addresses, then four numbers of bytes per row
 
 
 class JpegDecoder:
@@ -36,7 +36,7 @@ class JpegDecoder:
         _check(self._library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
         _check(self._library.nvjpegJpegStreamCreate(self._handle, ctypes.byref(self._header)))
         # A batch has hundreds of headers, so these calls keep the interpreter's lock instead of reacquiring it each
-        # time time.
+        # time.
         quick = ctypes.PyDLL(str(library))
         self._parse, self._support, self._dimensions = (
             quick.nvjpegJpegStreamParseHeader, quick.nvjpegDecodeBatchedSupported,
@@ -82,13 +82,13 @@ class JpegDecoder:
                 or self._support(self._handle, header, at_unable)
                 or self._dimensions(header, at_width, at_height)
             )
-            if unable.value:  # e.g. progressive
-                raise OSError("nvJPEG: the engines cannot decode such files")
+            if unable.value:  # for example a progressive JPEG
+                raise OSError("nvJPEG: the engines cannot decode some of these files")
             yield height.value, width.value
 
 
 class JpegDecoders:
-    """The decoders of one device, one per concurrently decoding thread. They live until the process ends."""
+    """The decoders of one device, one per concurrently decoding thread. They exist until the process ends."""
 
     def __init__(self, library: Path) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
@@ -106,7 +106,7 @@ class JpegDecoders:
         try:
             yield engine
         except BaseException:
-            self._torch.cuda.current_stream().synchronize()  # it may still be running
+            self._torch.cuda.current_stream().synchronize()  # the batch may still be running
             raise
         finally:
             self._idle.put(engine)

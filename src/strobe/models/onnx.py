@@ -38,7 +38,7 @@ class OnnxClassifier:
         self._mean, self._std = np.array(plan.mean, dtype=np.float32), np.array(plan.std, dtype=np.float32)
 
     def prepare(self, image: Image) -> Image:
-        """Resize and crop."""
+        """Return the image, resized and cropped."""
         return self.plan.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
@@ -61,8 +61,10 @@ class OnnxClassifier:
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
-    """Load a classifier or a detector. It is a detector if the JSON sets `"task": "detection"`, or if there is no JSON
-    and the outputs are a detector's.
+    """Load a classifier or a detector.
+
+    The file is a detector if the JSON sets `"task": "detection"`, or if there is no JSON and the outputs look like a
+    detector's.
     """
     path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)

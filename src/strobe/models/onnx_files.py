@@ -49,11 +49,11 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
     settings.log_severity_level = 3
     try:
         session = runtime.InferenceSession(str(path), settings, providers=providers)
-    except Exception as error:  # onnxruntime raises its own classes, one per way a file can be wrong
+    except Exception as error:  # onnxruntime raises a different exception class for each kind of error
         raise InvalidFile(path, f"not an ONNX file onnxruntime can run ({printable(error, limit=140)})") from error
     if _CUDA in session.get_providers():
         return session, device
-    if requested.startswith("cuda"):  # onnxruntime only warns and continues without CUDA
+    if requested.startswith("cuda"):  # onnxruntime only warns if CUDA fails, and continues without it
         raise StrobeError(f"onnxruntime could not start CUDA for {requested}; see strobe doctor, or use --device cpu")
     return session, "cpu"
 
@@ -101,7 +101,7 @@ def _fields(content: Content, place: int, end: int) -> Iterator[tuple[int, int, 
         elif wire == 2:
             length, place = read_varint(content, place)
             if place + length > end:
-                raise ValueError("a field reaches past its message")
+                raise ValueError("a field extends beyond the end of its message")
             yield tag >> 3, place, place + length
             place += length
         else:

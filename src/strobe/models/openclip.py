@@ -68,8 +68,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     config = library.get_model_config(architecture)
     quick = bool(trained.get("quick_gelu") or config.get("quick_gelu"))
     with hub(offline=options.offline) if fetch else nullcontext(), _plain_spoken(weights_follow=fetch is None):
-        # The library only warns if the tag was trained with another activation than the architecture's. It also ignores
-        # the tag's preprocessing if the weights come from a file.
+        # If the tag was trained with another activation than the architecture has, the library only warns. It also
+        # ignores the tag's preprocessing if the weights come from a file.
         module = library.create_model(
             architecture,
             pretrained=fetch,
@@ -125,9 +125,7 @@ def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, opt
 
 @contextmanager
 def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
-    """While open, suppress misleading library warnings, such as the one about random weights before a file is
-    loaded.
-    """
+    """While open, suppress misleading library warnings, such as one about random weights before a file is loaded."""
 
     def keep(record: logging.LogRecord) -> bool:
         return not (weights_follow and "initialized randomly" in record.getMessage())
@@ -156,7 +154,7 @@ def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompts:
-    """The text tower's inputs. `key` covers everything else that affects the embeddings."""
+    """The text tower's inputs. `key` is a digest of everything else that affects the embeddings."""
 
     words: list[str]
     templates: Any
@@ -190,7 +188,7 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
     step = 2 if device == "cpu" else 10  # classes per step, with all their prompts
     parts = []
     label = f"{prompts.model}: encoding class names, {len(prompts.templates)} prompts each"
-    # Not inference mode: its tensors cannot take part in a gradient later.
+    # Do not use inference mode, because its tensors cannot take part in a gradient later.
     with torch.no_grad(), (options.progress or Silent()).task(label, len(class_names)) as advance:
         for start in range(0, len(class_names), step):
             chunk = class_names[start : start + step]
@@ -227,7 +225,7 @@ def plan_of(model: Any, *, image_size: int | None = None) -> ImagePlan:
     fill = config.get("fill_color") or 0
     return ImagePlan(
         size_hw=(height, width),
-        fit=fit,  # type: ignore[arg-type]  # one of its words
+        fit=fit,  # type: ignore[arg-type]  # it is one of the allowed values
         resize=min(height, width) if fit == "short-side" else None,
         fill=(fill, fill, fill),
         interpolation=config["interpolation"],
@@ -237,7 +235,7 @@ def plan_of(model: Any, *, image_size: int | None = None) -> ImagePlan:
 
 
 def _backbone(model: ModelName, module: Any) -> tuple[str, Callable[..., Any], Callable[..., Any]]:
-    """Return the name of the image tower (the file holds all weights), its features, and its tensors with a head."""
+    """Return the image tower's name, a function for its features, and a function for all tensors with a head."""
 
     def with_head(weight: Any, bias: Any) -> dict[str, Any]:
         return {**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))}

@@ -1,7 +1,7 @@
 """Detect the files that a plugin opens, through Python's audit events, because its answers may depend on them.
 
-Only files opened through Python's `open` are seen, not those a library opens directly (onnxruntime, safetensors,
-torch.jit). Weights in such formats count if the plugin's source names them.
+Only files opened through Python's `open` are detected. Files that a library opens directly (onnxruntime, safetensors,
+torch.jit) are not. Weights in such formats count if the plugin's source names them.
 """
 
 import os
@@ -61,7 +61,7 @@ class Watch:
         """Record one `open` event."""
         if isinstance(name, bytes):
             name = os.fsdecode(name)
-        if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # modules are tracked elsewhere
+        if not isinstance(name, str) or name.endswith((".pyc", ".py")):  # own_imports records modules
             return
         absolute = str(Path(name).resolve())
         if Path(absolute).parent.suffix in (".egg-info", ".dist-info"):  # libraries read these to find other packages
@@ -84,7 +84,7 @@ class Watch:
         return sorted(map(Path, inside))
 
     def strayed(self, home: Path) -> list[Path]:
-        """Return files read by a path relative to the working directory, where `home` has a file of that name too."""
+        """Return files that were read relative to the working directory although `home` has a file of the same name."""
         misplaced = []
         for path in self.files(home):
             written = self._read[str(path)]
@@ -99,7 +99,7 @@ _WATCHES: list[Watch] = []
 
 @contextmanager
 def watching(watch: Watch | None = None) -> Iterator[Watch]:
-    """Watch every file opened in any thread until the context ends, or continue an existing watch."""
+    """Record every file opened in any thread until the context ends, in a new or an existing Watch."""
     _hooked()
     watch = watch or Watch()
     _WATCHES.append(watch)

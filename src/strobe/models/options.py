@@ -103,7 +103,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """The settings of one model in a run. None keeps the setting of the run.
+    """The settings of one model in a run. If a setting is None, the run's setting applies.
 
     >>> ModelSettings(precision="bfloat16").given
     {'precision': 'bfloat16'}
@@ -135,7 +135,10 @@ class ModelSettings:
         return {name: value for name, value in self.given.items() if name != "decode"}
 
     def check_applied(self, name: str, preprocessing: Mapping[str, Any]) -> None:
-        """Raise ModelFailed if the loaded model ignored its precision: its answers would have the wrong label."""
+        """Raise ModelFailed if the loaded model ignored its precision.
+
+        Its answers would be recorded with the wrong precision.
+        """
         told = (preprocessing.get("precision"), preprocessing.get("options", {}).get("precision"))
         if self.precision not in (None, "auto", *told):
             raise ModelFailed(f"{printable(name)}: precision = {self.precision} has no effect on this model; remove it")
@@ -178,7 +181,7 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
 
 
 def check_decoding(device: str) -> None:
-    """Refuse `--decode device` if no model supports it. Answers would be cached under settings that were never used."""
+    """Refuse `--decode device` if no model supports it, because answers would be cached under unused settings."""
     on_cuda = device not in ("cpu", "mps")
     if not (on_cuda and require("torch", what="--decode device", extra="models").cuda.is_available()):
         raise StrobeError(
@@ -200,11 +203,11 @@ def make_deterministic(torch: Any) -> None:
 
 
 def default_batch(n_parameters: int, *, device: str, compiled: bool = False) -> int:
-    """Return the batch size, derived from the model's size alone so that the same command makes the same batches.
+    """Return the batch size. It depends only on the model's size, so that the same command makes the same batches.
 
     On a CPU, small batches stay in the cache. With efficientnet-lite0, two lanes with batches of 8 take 8 % more time
-    than two with batches of 4. Compiled networks are as fast with half the batch size, which frees the device more
-    often for decoding.
+    than two lanes with batches of 4. Compiled networks are as fast with half the batch size, which frees the device
+    more often for decoding.
 
     >>> default_batch(5_000_000, device="cpu"), default_batch(300_000_000, device="cpu")
     (4, 1)
@@ -222,7 +225,7 @@ def no_settings(options: LoadOptions, model: str) -> None:
 
 
 def file_of(model: ModelName) -> Path:
-    """Return the file that the model's name refers to. It also holds the model's weights."""
+    """Return the file that the model's name refers to. It contains the weights, so @FILE is refused."""
     if model.weights is not None:
         raise ModelFailed(
             f"{printable(model.plain)}: the weights are in the file itself; remove @{printable(model.weights)}"

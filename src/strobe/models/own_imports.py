@@ -39,14 +39,14 @@ class OwnImports:
     def run(self) -> ModuleType:
         """Run the file now and return its module."""
         for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
-            del sys.modules[name]  # from an earlier load
+            del sys.modules[name]  # modules of an earlier load
         importlib.invalidate_caches()
         _OWNERS[self.name] = self
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)
         loader = _OwnLoader(self.name, str(self.path))
         spec = ModuleSpec(self.name, loader, origin=str(self.path), is_package=True)
-        # the same list object, so it grows with the folders the file adds
+        # This is the same list object, so it grows when the file adds folders.
         spec.submodule_search_locations = self._places
         spec.has_location = True
         module = importlib.util.module_from_spec(spec)
@@ -56,7 +56,7 @@ class OwnImports:
 
     @contextmanager
     def on_path(self) -> Iterator[None]:
-        """While open, `sys.path` begins with the file's folder, for other ways of importing, such as pickle's.
+        """While open, `sys.path` begins with the file's folder, for imports that bypass `__import__`, such as pickle's.
 
         Modules imported that way, and the file's additions to `sys.path`, are removed afterwards so that no other file
         finds them.
@@ -104,8 +104,8 @@ class OwnImports:
     def _is_own(self, head: str) -> bool:
         """Return whether the module of that name is in the file's folders.
 
-        Compiled modules are imported normally, because many can be initialised only once per process. A package is
-        imported normally too if the folders hold only a folder of its name without __init__.py.
+        Compiled modules are imported normally, because many can be initialised only once per process. A package is also
+        imported normally if its name only matches a folder without __init__.py.
         """
         self._learn()
         spec = PathFinder.find_spec(head, self._places)
@@ -130,8 +130,9 @@ def _is_private(place: str) -> bool:
 
 
 class _OwnLoader(SourceFileLoader):
-    """Runs a plugin's module with its own `__import__`. It always runs the source, because bytecode may be stale within
-    a second.
+    """Runs a plugin's module with its own `__import__`.
+
+    It always runs the source, because bytecode can be stale if the file changes twice within a second.
     """
 
     def exec_module(self, module: ModuleType) -> None:
@@ -143,12 +144,12 @@ class _OwnLoader(SourceFileLoader):
 
 
 class _OwnFinder:
-    """Finds the modules inside a plugin's package."""
+    """Import finder for the modules inside a plugin's package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module's spec with our loader. None if it belongs to no plugin."""
+        """Return the module's spec with strobe's loader; None if the module belongs to no plugin."""
         if not fullname.startswith(MODULE) or fullname.partition(".")[0] not in _OWNERS:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

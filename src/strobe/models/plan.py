@@ -38,7 +38,7 @@ class AsDecoded:
     """Room for a Full HD frame. Larger frames are sent through the socket."""
 
     def prepare(self, image: Image) -> Image:
-        """Return the image, with its channels reversed where the model expects BGR."""
+        """Return the image, with its channels reversed if the model expects BGR."""
         return image[..., ::-1].copy() if self.bgr else image
 
     def prepare_input(self, image: Image) -> Image:
@@ -98,7 +98,7 @@ class ImagePlan:
         expect(all(value != 0 for value in self.std), "preprocessing.std", "no zero", self.std)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON. It is printed, stored with the predictions, and part of their cache key."""
+        """Return the plan as plain JSON, which is printed, stored with the predictions, and part of their cache key."""
         found: dict[str, Any] = encode(self)
         return found
 
@@ -148,7 +148,7 @@ class ImagePlan:
         return picture if picture.size == (width, height) else picture.crop((left, top, left + width, top + height))
 
     def _resized_crop(self, image: Image, new: tuple[int, int], corner: tuple[int, int]) -> PillowImage.Image:
-        """Resize only the region that the crop keeps. The pixels are the same as in a crop of the resized image.
+        """Resize only the region that the crop keeps. The pixels equal those of a crop of the resized image.
 
         The window grows until its ends fall on whole pixels of both input and output. The filter is then aligned
         exactly as it would be in the full image. The two passes, horizontal then vertical, run separately: Pillow
@@ -160,13 +160,14 @@ class ImagePlan:
         x0, x1, from_x, to_x = _whole_window(image.shape[1], new_w, left, width)
         y0, y1, from_y, to_y = _whole_window(image.shape[0], new_h, top, height)
         down = self._reached(image.shape[0], new_h, from_y, to_y)
-        # When two pixels are equally near, nearest-neighbour picks one by the origin, so a window could pick the other.
+        # If two pixels are equally near, nearest-neighbour chooses by the origin, so a window could choose the other
+        # pixel.
         nearest = self.interpolation == "nearest"
         across = slice(0, image.shape[1]) if nearest else self._reached(image.shape[1], new_w, from_x, to_x)
         rows = down.stop - down.start
         picture = PillowImage.fromarray(image[down, across])
         picture = picture.resize((x1 - x0, rows), filter_, box=(from_x - across.start, 0, to_x - across.start, rows))
-        picture = picture.crop((left - x0, 0, left - x0 + width, rows))  # columns do not affect each other
+        picture = picture.crop((left - x0, 0, left - x0 + width, rows))  # the next pass resizes each column separately
         picture = picture.resize((width, y1 - y0), filter_, box=(0, from_y - down.start, width, to_y - down.start))
         return picture.crop((0, top - y0, width, top - y0 + height))
 
@@ -187,7 +188,7 @@ class ImagePlan:
 
 
 def _whole_window(have: int, new: int, start: int, length: int) -> tuple[int, int, int, int]:
-    """Return the smallest window of `new` pixels whose ends fall on whole pixels of `have`, and that range of `have`.
+    """Return the smallest window of `new` pixels whose ends fall on whole pixels of `have`, and its range in `have`.
 
     >>> _whole_window(640, 455, 115, 224)
     (91, 364, 128, 512)

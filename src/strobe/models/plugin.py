@@ -62,7 +62,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(product.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(product.spec).__name__}, expected strobe's ModelSpec")
-    if not network:  # a network has been tried already
+    if not network:  # a network has already run on a test image
         plugin.tried(lambda: product.forward([product.prepare(probe_image())]))
     spec = _keyed(product.spec, plugin, is_function=is_function)
     return guarded(product, path, spec)

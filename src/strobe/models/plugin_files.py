@@ -1,9 +1,9 @@
 """Run a user's Python file and call its factory: `FILE.py:FACTORY`, for models and generators.
 
 The file runs with your rights, like any script you start. Modules in its folder belong to it
-(`strobe.models.own_imports`). strobe watches the modules and files it reads while loading, because they are part of its
-cache key. Its exceptions and its calls to exit become a one-line error that names the line in the file. Its output goes
-to stderr, because stdout belongs to the command.
+(`strobe.models.own_imports`). strobe records the modules and files that it reads while loading, because they are part
+of its cache key. Its exceptions and its calls to exit become a one-line error that names the line in the file. Its
+output goes to stderr, because stdout belongs to the command.
 """
 
 import hashlib
@@ -83,7 +83,7 @@ class _Raised(Exception):
 
 
 def made_by_file(model: ModelName, options: LoadOptions) -> PluginObject:
-    """Run the file and call its factory. The options carry `@weights` to it."""
+    """Run the file and call its factory. The factory receives `@weights` in the options."""
     file, colon, factory_name = model.name.rpartition(":")
     name, weights = printable(model.plain), model.weights
     if not colon or not file:
@@ -123,7 +123,7 @@ def _factory(module: ModuleType, file: str, factory_name: str) -> Callable[..., 
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
-    """Return whether this is callable and defined in the file rather than imported by it."""
+    """Return whether the object is callable and defined in the file, not imported by it."""
     if not callable(value):
         return False
     return not (inspect.isclass(value) or inspect.isroutine(value)) or value.__module__ == module.__name__
@@ -136,7 +136,7 @@ def _print(*values: Any, **kwargs: Any) -> None:
 
 @contextmanager
 def _to_stderr() -> Iterator[None]:
-    """While open, redirect all of stdout. Used only during loading, when nothing else writes there."""
+    """While open, redirect stdout to stderr. Used only during loading, when nothing else writes to stdout."""
     with _LOADING, redirect_stdout(sys.stderr):
         yield
 
@@ -175,7 +175,7 @@ def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptio
 
 @contextmanager
 def raising(path: Path | None) -> Iterator[None]:
-    """Re-raise exceptions with the line of the file they came from, if they came from it."""
+    """Re-raise exceptions. If an exception came from the file, the message names the line."""
     try:
         yield
     except StrobeError:

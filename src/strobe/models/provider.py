@@ -1,4 +1,4 @@
-"""The declaration of a provider: how its models are loaded, and everything else that strobe needs to know of it."""
+"""The declaration of a provider: how its models are loaded, and everything else that strobe must know about it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ SETTINGS = (*TORCH_SETTINGS, "prompt", "limits")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider of models or generators: `load` returns one by its parsed name. Everything else is optional.
+    """A provider of models or generators. `load` returns a model or generator by its parsed name.
 
     `what` and `example` are shown by `strobe models`. `package` is the import name of the package it needs, `pip` its
     name on PyPI if that differs, `also` further packages with their purpose, `extra` strobe's extra that installs them.
 
     `names` lists its models. `bundled` are models written without a provider. `settings` are the keys of a model list
-    that it takes. `model_settings`: it reads the file of `--model-settings`. `is_file`: the name may be a file or a
+    that it accepts. `model_settings`: it reads the file of `--model-settings`. `is_file`: the name may be a file or a
     folder. `address`: the part after @ may be an address. `runs_code`: loading a model runs a file's code. `downloads`:
-    weights may come from the network. `gradients`: its classifiers have them. `standard`: its models were trained on
-    ILSVRC-2012 alone, for the trend.
+    weights may come from the network. `gradients`: its classifiers have gradients. `standard`: its models were trained
+    on ILSVRC-2012 alone, so they count for the trend.
 
     `trains`: the weights can be trained and written to a file. `backbone` returns the name, the features and the
     tensors with a head, for a network whose head strobe cannot find. `detector` names the function that starts the
-    training of a detector. `sent` returns name and options for another process, if paths are not enough.
+    training of a detector. `sent` returns the name and options for another process, if absolute paths are not enough.
     """
 
     load: Callable[[ModelName, LoadOptions], Any]

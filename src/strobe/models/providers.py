@@ -51,5 +51,5 @@ def bundled() -> dict[str, Provider]:
 
 
 def declared() -> list[tuple[str, Provider]]:
-    """Return every importable provider, by its prefix, or by "bundled" if it has none."""
+    """Return every importable provider by its prefix, or by "bundled" if it has no prefix."""
     return [*(("bundled", one) for one in _BUNDLE.working().values()), *PROVIDERS.working().items()]

@@ -1,4 +1,4 @@
-"""Check that a torch.export program is arithmetic only. torch does not check, and loading one may run code it names.
+"""Check that a torch.export program contains only arithmetic. torch does not check, and may run code on loading.
 
 A .pt2 file is an archive with a graph as JSON and tensors as bytes. It may also hold pickles, compiled libraries,
 guards in Python and names of functions to call. A file with none of these that calls only aten operators is safe to
@@ -34,11 +34,11 @@ _WORDS = {
 
 
 def only_arithmetic(path: Path) -> None:
-    """Raise InvalidFile unless the file is such an archive and holds nothing that could run."""
+    """Raise InvalidFile unless the file is such an archive and contains nothing that could run code."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            # With duplicate entry names, torch may read the other entry.
+            # If two entries have the same name, torch may read the entry that was not checked.
             safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
             tables = [json.loads(archive.read(name)) for name in names if name.endswith(".json")]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
 def _might_run(key: str, value: Any) -> bool:
     if key in ("target", "as_operator"):
         return not (isinstance(value, str) and _CALLS.fullmatch(value))
-    if key == "expr_str":  # sympy evaluates it as Python
+    if key == "expr_str":  # sympy evaluates the text as Python
         words = re.findall(r"[^\W\d]\w*", re.sub(r"'\w+'", "", str(value)))
         known = all(word in _WORDS or re.fullmatch(r"[su]\d+", word) for word in words)
         return not known or re.fullmatch(r"[\w\s()\[\],.+\-*/<>=!%']*", str(value)) is None

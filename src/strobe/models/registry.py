@@ -1,6 +1,6 @@
 """Load models by name. A provider is imported only when one of its models is named.
 
-`strobe.models.grammar` has the grammar of a name. Bundled models are written without a provider.
+`strobe.models.grammar` defines the syntax of a name. Bundled models are written without a provider.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ _FORMS = tuple(form.scheme for form in FORMS)
 
 
 class NamedThings:
-    """The providers of one kind of thing, models or generators: parse a name, load it, send it elsewhere."""
+    """The providers of models, or of generators: parses a name, loads it, and prepares it for another process."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class NamedThings:
         return self._bundle()[model.name] if model.provider == "bundled" else self._providers[model.provider]
 
     def load(self, text: str, options: LoadOptions) -> Any:
-        """Return the loaded thing. Every failure raises a StrobeError with a one-line message."""
+        """Return the loaded model or generator. Every failure raises a StrobeError with a one-line message."""
         model = self.parse(text)
         provider = self.provider_of(model)
         if model.address is not None and not provider.address:
@@ -93,7 +93,7 @@ class NamedThings:
         provider = self.provider_of(model)
         if provider.sent is not None:
             model, options = provider.sent(model, options)
-        elif provider.is_file and Path(model.name).exists():  # otherwise it names a model on a hub
+        elif provider.is_file and Path(model.name).exists():  # otherwise the name is a model on a hub
             model = replace(model, name=str(Path(model.name).absolute()))
         return replace(model, weights=model.weights and model.weights.absolute()).text, options
 
@@ -148,7 +148,7 @@ def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
 
 
 def explain(text: str, error: BaseException) -> StrobeError:
-    """Return the loading error as one line."""
+    """Return the error of a failed load as one line."""
     from strobe.models.downloads import cannot_download
 
     trouble = cannot_download(text, error)
@@ -180,7 +180,7 @@ def available(pattern: str | None = None) -> list[str]:
 def expand(texts: Iterable[str]) -> list[str]:
     """Expand globs. Each model occurs once, in order. A glob without a match raises an error.
 
-    The glob of a provider whose models are files, or of a file after @, matches files.
+    If a provider's models are files, or if the wildcard is after @, the glob matches files.
 
     >>> expand(["efficientnet-lite[01]", "efficientnet-lite0"])
     ['efficientnet-lite0', 'efficientnet-lite1']

@@ -1,4 +1,4 @@
-"""The models after -m: names, globs, lists and files become one record each. `grammar` parses the text."""
+"""The models after -m: names, globs, lists and files become one record per model. `grammar` parses the text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,24 +34,24 @@ class RequestedModel:
 
     @property
     def view(self) -> View | None:
-        """The view it describes, if it combines two models. None for a single model."""
+        """The view that its spec describes, if it combines two models; None for a single model."""
         return None if self.live is not None or self.answers is not None else view_of(self.spec)
 
     @property
     def is_brought(self) -> bool:
-        """Whether its answers already exist, in a file or in memory, so it is not run here."""
+        """Whether its answers already exist, in a file or in memory, so that strobe does not run it."""
         return self.file is not None or self.answers is not None
 
     @property
     def file(self) -> Path | None:
-        """The file of its answers, if it is not run here."""
+        """The file of its answers, if strobe does not run it."""
         return Path(self.spec.removeprefix("preds:")) if self.spec.startswith("preds:") else None
 
 
 def requested_models(
     models: Sequence[str | Mapping[str, Any] | RequestedModel], *, trust: bool = False
 ) -> list[RequestedModel]:
-    """Return every requested model once. Globs and lists are expanded, each model under its given or its own name.
+    """Return every requested model once. Globs and lists are expanded. Each model has its given name or its own name.
 
     A mapping is a row of a list. Another person's list may name a `py:` file, whose code would run, so such a list is
     refused without `trust`.
@@ -141,7 +141,7 @@ def _named(given: str | None, spec: str, settings: ModelSettings, text: str) -> 
 
 
 def _clean(name: str) -> str:
-    """Return a name without control characters: names come from outside and reach terminals, tables and pages."""
+    """Return the name without control characters, because users' names appear in terminals, tables and pages."""
     return printable(name).strip() or "model"
 
 
@@ -160,4 +160,4 @@ def _runs_code(spec: str) -> bool:
     try:
         return any(MODELS.provider_of(parse(one)).runs_code for one in inner_specs(spec))
     except StrobeError:
-        return False  # it cannot be loaded either, and is reported then
+        return False  # it cannot be loaded either, and loading reports the error

@@ -1,7 +1,6 @@
 """Run a torch network on a CPU with another runtime (`--backend`). The network is exported when it is loaded.
 
-Use it only where measurements show the same answers in less time (docs/performance-method.md,
-benchmarks/cpu_backends.py).
+Use it only if measurements show the same answers in less time (docs/performance-method.md, benchmarks/cpu_backends.py).
 """
 
 import io
@@ -21,7 +20,7 @@ BACKENDS = ("torch", "onnxruntime")
 def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:
     """Return the network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32.
 
-    Each call uses one thread. As for torch, several single-threaded lanes beat one call on all cores.
+    Each call uses one thread. As with torch, several single-threaded lanes are faster than one call on all cores.
     """
     runtime = require("onnxruntime", what="--backend onnxruntime", extra="onnx")
     require("onnx", what="--backend onnxruntime", extra="onnx")
@@ -33,7 +32,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
     sample = torch.zeros((1, 3, *size_hw))
     try:
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # the exporter is deprecated, and it reports values traced as constants
+            warnings.simplefilter("ignore")  # about deprecation, and about values traced as constants
             torch.onnx.export(
                 module, (sample,), file, input_names=["pixels"], output_names=["scores"],
                 dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}}, dynamo=False,

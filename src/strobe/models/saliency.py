@@ -34,7 +34,7 @@ class Saliency:
         self._size_wh = (wide, high)
 
     def map(self, image: Image) -> NDArray[np.float32]:
-        """Return the saliency of each pixel, (height, width) of the image, 0–1."""
+        """Return the saliency of each pixel of the image, (height, width), 0–1."""
         from PIL import Image as Pillow
 
         resized = Pillow.fromarray(image).resize(self._size_wh, Pillow.Resampling.BILINEAR)
@@ -59,5 +59,5 @@ class Saliency:
         return np.asarray(np.clip(np.asarray(whole), 0, 1), dtype=np.float32)
 
     def mask(self, image: Image) -> NDArray[np.bool_]:
-        """Return which pixels are the object."""
+        """Return a mask of the object's pixels."""
         return np.asarray(self.map(image) > 0.5)

@@ -1,4 +1,4 @@
-"""Small networks for small images: untrained ones to train yourself, and trained ones shipped with strobe."""
+"""Small networks for small images: untrained networks to train yourself, and trained networks shipped with strobe."""
 
 from dataclasses import replace
 from importlib import resources
@@ -40,8 +40,8 @@ SHIPPED = {
 } | dict.fromkeys(_OF_BACKGROUND, "strobe-net-small")
 """Classifiers shipped with weights, and the network of each.
 
-Those named world and mnist classify the images of the two shipped generators (docs/generator.md). The other two
-classify the synthetic world with and without a background that reveals the class (docs/background.md).
+Classifiers named world and mnist are for images of the two shipped generators (docs/generator.md). The other two are
+for the synthetic world, with and without a background that reveals the class (docs/background.md).
 """
 
 

@@ -41,8 +41,9 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """Images (N, 3, H, W) to logits (N, classes). The stem halves the sides once, and stages two to four halve them
-    once each.
+    """Map images (N, 3, H, W) to logits (N, classes).
+
+    The stem halves the sides once, and stages two to four halve them once each.
     """
 
     def __init__(self, classes: int, widths: Sequence[int] = WIDTHS["strobe-net"]) -> None:
@@ -65,7 +66,7 @@ class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Map images (N, 3, H, W) to logits (N, classes) with pairs of convolutions, pooling between the pairs, and no
     shortcuts.
 
-    A different architecture from StrobeNet, for a second opinion. Half a million weights.
+    It differs in architecture from StrobeNet, for a second opinion, and has half a million weights.
     """
 
     def __init__(self, classes: int) -> None:

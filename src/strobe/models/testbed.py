@@ -1,4 +1,4 @@
-"""Lists of models in TOML: your own, and the papers' classifiers under current provider names as a shipped file.
+"""Lists of models in TOML: your own lists, and a shipped list of the papers' classifiers under current names.
 
 A row of your own list needs only `model`. It may also have a name and settings.
 """
@@ -32,7 +32,7 @@ _WORDS = {str: "a text", bool: "true or false", int: "a whole number", dict: "a 
 class Entry:
     """A row of a model list: the model, its name in a run, and its settings.
 
-    The shipped testbed also has the papers' name, the model's type and a note. `model` is empty where no weights are
+    The shipped testbed also has the papers' name, the model's type and a note. `model` is empty if no weights are
     public. `standard` marks models that count for the trend: trained on ILSVRC-2012 alone, with no robustness
     intervention.
     """
@@ -78,7 +78,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
 
 
 def entry(row: object, name: str, *, where: str) -> Entry:
-    """Return a row of a list after checking its keys and values. `name` and `where` locate it in messages."""
+    """Return a row of a list after checking its keys and values. `name` and `where` locate the row in messages."""
     if not isinstance(row, dict) or "model" not in row:
         raise InvalidFile(name, 'expected model = "provider:name"', where=where)
     row = {"batch_size" if key == "batch" else key: value for key, value in row.items()}

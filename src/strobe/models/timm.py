@@ -19,7 +19,7 @@ __all__ = ["PROVIDER", "load", "names", "plan_of"]
 
 
 def names() -> list[str]:
-    """Return every timm model with weights, as timm writes it."""
+    """Return the name of every timm model with weights, as timm spells it."""
     timm = require("timm", what="timm models", extra="models")
     return list(timm.list_models(pretrained=True))
 
@@ -45,7 +45,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
 
 
 def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
-    """Return ILSVRC-2012, or a larger ImageNet whose WordNet ids timm has."""
+    """Return ILSVRC-2012, or a larger ImageNet label space whose WordNet ids timm contains."""
     data = require("timm.data", what=name, extra="models")
     n_classes, ids, class_names = int(module.num_classes), [], []
     subset = data.infer_imagenet_subset(module) if n_classes > 1000 else None
@@ -70,7 +70,7 @@ def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
     fit = {"squash": "squash", "border": "pad"}.get(config["crop_mode"], "short-side")
     return ImagePlan(
         size_hw=(height, width),
-        fit=fit,  # type: ignore[arg-type]  # one of its words
+        fit=fit,  # type: ignore[arg-type]  # it is one of the allowed values
         resize=min(scaled) if fit == "short-side" else None,
         resize_hw=scaled if fit != "short-side" else None,
         fill=(red, green, blue) if fit == "pad" else (0, 0, 0),

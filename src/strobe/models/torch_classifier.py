@@ -28,7 +28,7 @@ __all__ = ["OwnPreparation", "TorchClassifier", "classifier_of"]
 
 
 class OwnPreparation(Protocol):
-    """The model library's own preprocessing, where no ImagePlan describes it."""
+    """The model library's own preprocessing, if no ImagePlan describes it."""
 
     def prepare(self, image: Image) -> NDArray[np.float32]:
         """Return the image resized, cropped and normalised, (3, height, width)."""
@@ -149,7 +149,7 @@ class TorchClassifier:
                 there = torch.cuda.current_stream().record_event()
             with self._turn, torch.cuda.stream(self._forwards):
                 self._forwards.wait_event(there)
-                pixels.record_stream(self._forwards)  # made in another stream, and could be freed before it is read
+                pixels.record_stream(self._forwards)  # made in another stream, so torch could free them too early
                 scores = self._answer(pixels)
                 on_host = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
                 on_host.copy_(scores, non_blocking=True)
@@ -168,7 +168,7 @@ class TorchClassifier:
             self._scores(sample).cpu()
 
         as_it_is = self._call
-        with torch.inference_mode(), sharing_cores([self]):  # torch would compile again if these differed in a forward
+        with torch.inference_mode(), sharing_cores([self]):  # must match a forward, or torch compiles again
             shape = (n, 3, *self.input_hw)
             sample = torch.empty(shape, device=self._setup.device, memory_format=torch.channels_last).zero_()
             try:
@@ -189,7 +189,7 @@ class TorchClassifier:
         sample = sample.contiguous(memory_format=torch.channels_last)
         try:
             return Recorded(lambda batch: self._scores(self._normalised(batch)), sample, self._forwards)
-        except RuntimeError:  # too large, or it synchronises half-way: launch it op by op
+        except RuntimeError:  # the graph is too large or synchronises half-way, so launch op by op
             return None
 
     def _answer(self, batch: Any) -> Any:
@@ -270,7 +270,7 @@ class TorchClassifier:
         if isinstance(prepared, torch.Tensor):
             return prepared
         if isinstance(plan, ImagePlan) and any(isinstance(one, torch.Tensor) for one in prepared):
-            return torch.stack([self._on_device(one) for one in prepared])  # some may come from the CPU
+            return torch.stack([self._on_device(one) for one in prepared])  # some images may come from the CPU
         if isinstance(plan, ImagePlan) and self._resizer is not None:
             finished = all(image.shape[:2] == plan.size_hw for image in prepared)
             if not finished:
@@ -333,10 +333,10 @@ def classifier_of(
     digest: str | None = None,
     kind: Literal["logits", "probabilities"] = "logits",
 ) -> TorchClassifier:
-    """Put the module behind the Classifier port, with a spec built from its name, weights, plan and options.
+    """Wrap the module in the Classifier port, with a spec built from its name, weights, plan and options.
 
-    `facts` are added to the stored preprocessing. They describe it where the model's own library prepares images.
-    `digest` is the digest of the module's weights, if already known.
+    `facts` are added to the stored preprocessing. They describe it if the model's own library prepares images. `digest`
+    is the digest of the module's weights, if already known.
     """
     setup, facts = torch_setup(options), dict(facts or {})
     n_parameters = sum(parameter.numel() for parameter in module.parameters())

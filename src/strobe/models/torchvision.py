@@ -72,7 +72,10 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
 
 
 def _say_preset(model: ModelName, chosen: Any, options: LoadOptions) -> None:
-    """Print which published preprocessing is used, if the model has several. A weights file does not record it."""
+    """Print which published preprocessing is used, if the model has several.
+
+    A weights file does not record its preprocessing.
+    """
     others = [one for one in type(chosen) if plan_of(one) != plan_of(chosen)]
     if others and "/" not in model.name and options.progress is not None:
         plan, tags = plan_of(chosen), " or ".join(f"{model.plain}/{one.name}@…" for one in others)

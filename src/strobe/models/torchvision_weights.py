@@ -12,7 +12,7 @@ __all__ = ["cached", "detection_classes", "published"]
 
 
 def published(model: ModelName, known: Collection[str], *, what: str) -> tuple[str, Any]:
-    """Return the architecture and its published weights: those that the tag after / names, or the newest."""
+    """Return the architecture and its published weights: the weights that the tag after / names, or the newest."""
     models = require("torchvision.models", what=model.plain, extra="models")
     architecture, _, tag = model.name.partition("/")
     if architecture not in known:

@@ -22,9 +22,9 @@ _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainableStart:
-    """A network before training. `name` excludes weights, and `weights` is the digest of the initial ones.
+    """A network before training. `name` excludes weights, and `weights` is the digest of the initial weights.
 
-    `is_random`: no part is trained. `new_head`: the last layer is untrained.
+    `is_random` means that no part is trained, and `new_head` that the last layer is untrained.
     """
 
     name: str
@@ -61,7 +61,7 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
     torch = require("torch", what="training", extra="models")
     loaded, model, is_random = _loaded(text, label_space, options, seed)
     module, own = loaded.module, loaded.spec.label_space
-    for name in ("aux1", "aux2", "AuxLogits"):  # auxiliary heads of older networks have the old classes
+    for name in ("aux1", "aux2", "AuxLogits"):  # remove auxiliary heads, which have the old classes
         if getattr(module, name, None) is not None:
             setattr(module, name, None)
             module.aux_logits = False
@@ -129,7 +129,7 @@ def _plan(loaded: TorchClassifier) -> ImagePlan:
 
 
 def _around_head(module: Any, have: int, text: str) -> _Ways:
-    """Return the input of a network's last linear layer, and the network's tensors with another layer in its place."""
+    """Return a function for the last linear layer's input, and a function for the tensors with another last layer."""
     nn = require("torch.nn", what="training", extra="models")
     name, head = _head(module, have, text)
     if not isinstance(head, nn.Linear):

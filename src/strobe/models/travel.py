@@ -140,7 +140,7 @@ def unpack(parcel: Parcel) -> Path:
             )
         folder = cache_folder() / "code" / parcel.digest
         if not _is_whole(folder, parcel):
-            with locked(folder.with_name(f"{parcel.digest}.lock"), busy=None):  # the others wait for the first
+            with locked(folder.with_name(f"{parcel.digest}.lock"), busy=None):  # other processes wait for the first
                 if not _is_whole(folder, parcel):
                     _fill(folder, parcel)
     return folder / parcel.name
@@ -155,7 +155,7 @@ def _fill(folder: Path, parcel: Parcel) -> None:
 
 
 def _is_whole(folder: Path, parcel: Parcel) -> bool:
-    """Return whether the folder holds the parcel's files, byte for byte, and the files that were not sent."""
+    """Return whether the folder contains the parcel's files, byte for byte, and also the files that were not sent."""
     try:
         same = all((folder / name).read_bytes() == content for name, content in parcel.files.items())
     except OSError:

@@ -50,7 +50,7 @@ class BoxesView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CropView:
-    """A classifier on each frame cropped to a box. `without` sets its input for frames without a box."""
+    """A classifier on each frame cropped to a box. `without` says what it gets for frames without a box."""
 
     source: str
     classifier: str
@@ -69,7 +69,7 @@ class CropView:
 
     @property
     def seen(self) -> "CropView":
-        """The view without its classifier. Equal values show the same pixels."""
+        """The view without its classifier. Views with equal values show the same pixels."""
         return replace(self, classifier="any")
 
     @property
@@ -79,7 +79,7 @@ class CropView:
 
     @property
     def text(self) -> str:
-        """The cropping in one line."""
+        """A one-line description of the cropping."""
         how = self.picking
         least = f",score={how.score:g}" if how.score else ""
         return (
@@ -91,7 +91,7 @@ View = BoxesView | CropView
 
 
 def view_of(text: str) -> View | None:
-    """Parse a spec that combines two models. None for a single model.
+    """Parse a spec that combines two models; return None for a single model.
 
     >>> view_of("boxes-sum:strobe-tiny").merge, view_of("efficientnet-lite0")
     ('sum', None)

@@ -22,15 +22,15 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
 
 
 def state_of(model: ModelName, options: LoadOptions) -> dict[str, Any] | None:
-    """Return the tensors of the file after @ in a model's name. None without one."""
+    """Return the tensors of the file after @ in a model's name; None if there is no file."""
     return read_state(model.weights, trust=options.trust) if model.weights else None
 
 
 def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
     """Return the tensors of a weights file by name.
 
-    Safetensors are read as such. Any other file is unpickled with `weights_only=True`, which runs no code. A file that
-    needs more is refused unless `trust` is set.
+    A safetensors file is read directly. Any other file is unpickled with `weights_only=True`, which runs no code. A
+    file that would run code is refused unless `trust` is set.
     """
     if not path.is_file():
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
@@ -64,7 +64,7 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
 
 @contextmanager
 def no_code(*, unless: bool = False) -> Iterator[None]:
-    """While open, torch loads only weights and no code, even if a library's own loader asks for more."""
+    """While open, torch loads only weights and no code, even if a library's own loader requests more."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     if unless:

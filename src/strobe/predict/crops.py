@@ -18,11 +18,11 @@ __all__ = ["Crops"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crops:
-    """The crop of each frame as plain, picklable data: its box, and how the crop is fitted to the input.
+    """The crop of each frame as picklable data: its box, and how the crop is fitted to the input.
 
     `boxes` is (F, 4) in pixels of the frame, NaN for frames that stay uncropped. All frames are marked as model inputs
-    and are never cropped again. A model resizes the frames without keeping the aspect ratio, unless they are first
-    padded to a square. `said` is part of the answers' key.
+    and are never cropped again. A model resizes crops without keeping the aspect ratio, unless they are first padded to
+    a square. `said` is part of the answers' cache key.
     """
 
     boxes: Floats
@@ -68,7 +68,7 @@ class _Cropped:
 
 
 class _SendableCropped(_Cropped):
-    """Cropped frames whose source other processes can read."""
+    """Cropped frames from a source that other processes can read."""
 
     _inner: SendableSource
 

@@ -2,12 +2,12 @@
 
 Decoding threads compete for the interpreter's lock; on sixteen cores, most of these threads wait. A worker process has
 its own interpreter, which loads neither torch nor the caller's script. The worker receives rows and their files, writes
-the pixels into shared memory, and reports unreadable frames. Models use the pixels without a copy. The memory of a few
-tasks is lent to the models, and is reused when nothing refers to its frames any more.
+the pixels into shared memory, and reports unreadable frames. The memory of a few tasks at a time is lent to the models,
+which read it without a copy. It is reused when nothing refers to its frames any more.
 
-No resource remains after this process ends. The memory is an unnamed file that disappears with its last user. A worker
-ends when the other end of its socket is closed, however this process ended. Ctrl-C in a terminal does not reach the
-workers.
+No resources remain after this process ends. The memory is an unnamed file that disappears with its last user. A worker
+ends when the other end of its socket is closed, no matter how this process ended. Ctrl-C in a terminal does not reach
+the workers.
 """
 
 import math
@@ -37,7 +37,10 @@ from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
 __all__ = ["DecodePool", "can_start_workers", "work"]
 
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_pool import work; work(*sys.argv[1:4])"
-"""The worker's code. Its import path is ours, so modules in the working directory cannot replace strobe's."""
+"""The worker's code.
+
+It uses this process's import path, so modules in the working directory cannot replace strobe's.
+"""
 
 _LENT = 4
 """The number of finished tasks that may wait for a model while the worker works on the next."""
@@ -45,7 +48,7 @@ _LENT = 4
 _NICE = 10
 """The workers' niceness.
 
-They only use spare cores, because everything waits if the process that runs the models is delayed.
+They only use spare cores, because everything waits when the process that runs the models is delayed.
 """
 
 _WAY_OUT = "try fewer --workers (1 uses a thread instead)"
@@ -191,7 +194,7 @@ class _Worker:
         try:
             area = self._free.get_nowait()
         except Empty:
-            area = 0  # all other areas are in use, and their user may be waiting for these frames
+            area = 0  # all other areas are in use, and their users may be waiting for these frames
         self._connection.send((source, asked, area))
         answers = self._connection.recv()
         slots = self._slots(area)
@@ -209,7 +212,7 @@ class _Worker:
         if self._memory is None:
             raise EOFError
         pixels = np.frombuffer(self._memory, np.uint8, self._area_bytes, area * self._area_bytes)
-        if area:  # this runs entirely in C, so Ctrl-C cannot interrupt it
+        if area:  # this call runs entirely in C, so Ctrl-C cannot interrupt it
             self._lent[area] = weakref.ref(pixels, partial(self._free.put, area))
         return _slots(pixels, self._plans, self._chunk)
 
@@ -280,7 +283,7 @@ def _one(
     except Exception as error:
         return [(type(error).__name__, str(error))] * len(places)
     results: dict[int, _Found] = {}
-    unchanged_slot: int | None = None  # the slot of the unchanged frame, if a model has requested it
+    unchanged_slot: int | None = None  # the slot with the unprepared frame, if a model requested it
     for place in dict.fromkeys(places):
         try:
             plan = plans[place]

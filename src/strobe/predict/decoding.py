@@ -16,7 +16,7 @@ from strobe.predict.work import Work
 __all__ = ["DecodeOptions", "Decoder", "PreparationFailed"]
 
 Prepared = list[tuple[int, list[Any]]]
-"""Rows, each with the models that requested it and their prepared inputs or errors."""
+"""Rows. Each has the models that requested it, and the prepared input or the error of each model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class DecodeOptions:
     def on_device(self, batch: int) -> bool:
         """Return whether the device decodes this batch of a shard.
 
-        The device's batches are evenly spread, and the choice is deterministic.
+        The choice is deterministic, and the device's batches are spread evenly.
 
         >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
         [False, True, True, False, True, True]

@@ -12,7 +12,10 @@ from strobe.core.errors import StrobeError
 __all__ = ["ClipPart", "CompressedPacket", "EncodedClip", "NotForTheEngines"]
 
 _AT_ONCE = {"H264": 32, "HEVC": 32}
-"""Packets sent to the engine with one call, if their borders stay visible: each call takes the interpreter's lock."""
+"""The number of packets per call to the engine, for codecs in which packet borders stay visible.
+
+Fewer calls are better, because each call takes the interpreter's lock.
+"""
 
 
 class NotForTheEngines(StrobeError):
@@ -33,7 +36,7 @@ class EncodedClip:
     """All packets of a video, in the order in which they are decoded.
 
     A frame's `place` is its position among the times of all packets. Decoding starts at a key packet after which no
-    earlier frame follows. So the engine returns frames in the order of their places, without a gap.
+    packet of an earlier frame follows. So the engine returns frames in the order of their places, without a gap.
     """
 
     codec: str
@@ -52,36 +55,36 @@ class EncodedClip:
         self._packet = np.argsort(times, kind="stable")
         self.pts = times[self._packet]
         if (np.diff(self.pts) <= 0).any():
-            raise NotForTheEngines("packets without a time, or two with the same")
+            raise NotForTheEngines("some packets have no time, or two packets have the same time")
         self._place = np.argsort(self._packet, kind="stable")
         first_after = np.minimum.accumulate(self._place[::-1])[::-1]
         clean = [number for number, packet in enumerate(self.packets) if packet.is_key]
         self._starts = [number for number in clean if first_after[number] == self._place[number]]
         if self._starts[:1] != [0]:
-            raise NotForTheEngines("frames before its first key frame")
+            raise NotForTheEngines("it has frames before its first key frame")
         self._start_places = [int(self._place[number]) for number in self._starts]
 
     @property
     def n_bytes(self) -> int:
-        """The size of the packets."""
+        """The total size of the packets in bytes."""
         return sum(len(packet.data) for packet in self.packets)
 
     def places(self, pts: NDArray[np.int64]) -> list[int]:
         """Return the places of the frames shown at these times. Raises NotForTheEngines if a frame does not exist."""
         found = np.searchsorted(self.pts, pts)
         if (self.pts[np.minimum(found, len(self.pts) - 1)] != pts).any():
-            raise NotForTheEngines("its packets have other times than in the build")
+            raise NotForTheEngines("the times of its packets differ from the build")
         places: list[int] = found.tolist()
         return places
 
     def start(self, place: int) -> int:
-        """Return the number of the starting point from which this place is reached."""
+        """Return the number of the last starting point at or before this place."""
         return bisect.bisect_right(self._start_places, place) - 1
 
     def parts(self, places: Sequence[int]) -> Iterator["ClipPart"]:
-        """Yield the stretch to decode for each run of wanted places; the places are ascending.
+        """Yield a part to decode for each run of wanted places, which are ascending.
 
-        A run ends if a later starting point is nearer to the next wanted place.
+        A run ends if a later starting point leads to the next wanted place.
         """
         run: list[int] = []
         for place in places:
@@ -104,7 +107,7 @@ class EncodedClip:
 
 @dataclass(frozen=True, slots=True)
 class ClipPart:
-    """A stretch to decode: the places of its first and last wanted frames, its packet count, and the bytes per call."""
+    """A part to decode: the places of its first and last frame, its number of packets, and the bytes for each call."""
 
     first: int
     last: int

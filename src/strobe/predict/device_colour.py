@@ -1,9 +1,9 @@
 """Colour conversion from NV12 planes to RGB in FFmpeg's integer arithmetic, and rotations that turn frames upright.
 
-FFmpeg converts 8-bit 4:2:0 frames of even height with 16-bit products. There is one term for luma and one term for each
-chroma value, each with its own coefficient. The terms are shifted down by 16 bits, added, and clipped to 8 bits. The
-chroma value of a pixel is the value of the nearest sample. `strobe build` stores pixels that are computed in this way,
-so a GPU that computes the same sums gives the same bits.
+FFmpeg converts 8-bit 4:2:0 frames of even height with 16-bit products. There is one term for luma and one for each
+chroma value. Each term has its own coefficient. The terms are shifted down by 16 bits, added, and clipped to 8 bits. A
+pixel takes its chroma values from the nearest sample. `strobe build` stores pixels that are computed in this way, so a
+GPU that computes the same sums gives the same bits.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ MATRICES: dict[str, tuple[int, int, int, int]] = {
     "smpte240m": (117579, 136230, 16907, 35559),
     "fcc": (104448, 132798, 24759, 53109),
 }
-"""FFmpeg's factors of V in red, U in blue, U in green and V in green, times 65,536."""
+"""FFmpeg's factors, times 65,536: V in red, U in blue, U in green, V in green."""
 
 
 @dataclass(frozen=True, slots=True)

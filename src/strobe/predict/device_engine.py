@@ -1,7 +1,7 @@
 """Use the GPU's video engines through PyNvVideoCodec: read the packets of a file, and decode them in sessions.
 
-A session has one codec and one frame size, and decodes one clip after another. It runs on a thread of its own, so that
-a call that never returns can be detected. The session is then dropped, and a new session replaces it.
+A session has one codec and one frame size, and decodes one clip after another. It runs on its own thread, so that a
+call that never returns can be detected. A new session then replaces it.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from strobe.predict.device_colour import Colour
 __all__ = ["EngineHangs", "EngineSession", "NvidiaEngine", "Planes", "SessionPool", "VideoEngine"]
 
 _EXACT = ("H264", "HEVC", "VP9", "AV1")
-"""Codecs whose decoded values the standard fixes to the bit. In MPEG-2 and MPEG-4, decoders may round differently."""
+"""Codecs whose standard defines the decoded values exactly. In MPEG-2 and MPEG-4, decoders may round differently."""
 
 _LARGEST_CLIP = 256 << 20
 """Videos with more compressed bytes are decoded on the CPU, which reads a file piece by piece."""
@@ -30,11 +30,11 @@ _HANGS_AFTER_S = 30.0
 
 
 class EngineHangs(StrobeError):
-    """A call to the engine did not return."""
+    """Raised if a call to the engine does not return."""
 
 
 class Planes(Protocol):
-    """Frames on the device as the engine left them; they are valid until the session's next call."""
+    """Frames on the device in the engine's format. They are valid until the session's next call."""
 
     def __len__(self) -> int:
         """The number of frames."""
@@ -63,7 +63,7 @@ class VideoEngine(Protocol):
         """Return the packets of a video. Raises NotForTheEngines for a video that the engines do not decode exactly."""
 
     def session(self, codec: str, size_wh: tuple[int, int], stream: Any) -> EngineSession:
-        """Return a new session whose frames are complete in this stream."""
+        """Return a new session, whose frames are ready for use in this stream."""
 
 
 class NvidiaEngine:
@@ -114,7 +114,7 @@ def _complete(codec: str, data: bytes) -> bool:
         if kind == (7 if codec == "H264" else 33):
             return True
         if kind < 6 if codec == "H264" else kind < 32:
-            return False  # the picture itself
+            return False  # image data begins here
     return False
 
 
@@ -148,7 +148,7 @@ class _NvidiaSession:
             gpuid=gpu, codec=getattr(library.cudaVideoCodec, codec), cudastream=stream.cuda_stream,
             usedevicememory=True, maxwidth=size_wh[0], maxheight=size_wh[1],
         )  # fmt: skip
-        threading.Thread(target=self._work, name="engine", daemon=True).start()  # it may hang for ever
+        threading.Thread(target=self._work, name="engine", daemon=True).start()  # the call may hang for ever
 
     def decode(self, data: bytes) -> Planes:
         self._calls.put(data)

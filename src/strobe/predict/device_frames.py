@@ -82,7 +82,10 @@ class PixelDigests:
             threading.Thread(target=self._work, name=f"digest-{number}", daemon=True).start()
 
     def of(self, frames: Any) -> "Future[list[str]]":
-        """Return the digests of contiguous frames that are computed in the current stream. Not called after `close`."""
+        """Return the digests of contiguous frames that are computed in the current stream.
+
+        Do not call it after `close`.
+        """
         found: Future[list[str]] = Future()
         if self._on_device and frames[0].numel() % 4 == 0:
             import torch
@@ -118,7 +121,7 @@ class PixelDigests:
             except Exception as error:
                 for _, _, found in some:
                     found.set_exception(error)
-            some.clear()  # the frames' memory must not be held while waiting for others
+            some.clear()  # release the frames' memory before waiting for the next frames
 
     def _collected(self) -> "list[tuple[Any, Any, Future[list[str]]]] | None":
         """Return all waiting frames, which are at least one batch; None when the threads end."""
@@ -131,7 +134,7 @@ class PixelDigests:
                     first = self._asked.get_nowait()
                 except Empty:
                     return some
-            if some:  # the end was taken out of the queue, and is for a later call
+            if some:  # put the end marker back into the queue for a later call
                 self._asked.put(None)
                 return some
         return None
@@ -139,7 +142,7 @@ class PixelDigests:
 
 @cache
 def has_programs() -> bool:
-    """Return whether the GPU programs can be compiled here, and reproduce a known digest and a known colour."""
+    """Return whether the GPU programs compile on this machine and reproduce a known digest and a known colour."""
     import torch
 
     try:
@@ -152,6 +155,6 @@ def has_programs() -> bool:
         luma = torch.tensor([planes.data_ptr()], device="cuda")
         convert(luma, luma + 16, 4, out, colour.coefficients())
         same = torch.equal(out, rgb_of_nv12(planes, colour))
-    except Exception:  # an older torch, or no compiler with it
+    except Exception:  # torch is too old, or comes without a compiler
         return False
     return same and bool(found == hashlib.sha256(bytes(range(240))).hexdigest())

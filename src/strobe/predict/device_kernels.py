@@ -2,7 +2,7 @@
 
 SHA-256 processes the bytes of a frame one after another, so one GPU thread reads one frame. This is slow for a single
 frame, but a GPU runs thousands of such threads in addition to its other work. The compiler that comes with torch
-compiles the programs on their first use.
+compiles the programs when they are first used.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def source() -> str:
 def _program(name: str) -> Any:
     import torch
 
-    return torch.cuda._compile_kernel(source(), name)  # public from some version on; without it, the CPU does the work
+    return torch.cuda._compile_kernel(source(), name)  # public in later torch; if it is missing, the CPU is used
 
 
 def convert(luma_at: Any, chroma_at: Any, pitch: int, out: Any, coefficients: tuple[int, ...]) -> None:

@@ -29,13 +29,13 @@ from strobe.predict.device_frames import PixelDigests, in_stream, memory_of, new
 __all__ = ["VideosOnDevice"]
 
 _TASK = 192
-"""The smallest number of frames of one task, if it can be more: decoding starts at a key frame for each."""
+"""Frames are added to a task until it has this many, because every task must start decoding at a key frame."""
 
 _ON_CPU = 8
-"""Frames of one task that the CPU decodes."""
+"""The number of frames in a task that the CPU decodes."""
 
 _SHARE = 4
-"""Frames that wait for their digests may take this part of the device's memory (1 / 4), all threads together."""
+"""Frames of all threads that wait for their digests may use one part in this many (1/4) of the device's memory."""
 
 _CLIP_BYTES = 256 << 20
 """The memory limit for packets of videos. A video's packets are read once, and dropped when there are too many."""
@@ -119,7 +119,7 @@ class VideosOnDevice:
             except EngineHangs as error:
                 if attempt:
                     self.handed_over.setdefault(video, str(error))
-            except Exception as error:  # whatever fails on the device, the CPU can do
+            except Exception as error:  # whatever failed on the device, the CPU decodes instead
                 why = str(error) if isinstance(error, NotForTheEngines) else printable(error, limit=120)
                 self.handed_over.setdefault(video, why)
         if left:
@@ -169,7 +169,7 @@ class VideosOnDevice:
         if not found:
             raise NotForTheEngines("its pixels are not square")
         plain = {colour: planes.rgb([place], colour) for colour in {conversion.colour for conversion in found}}
-        for conversion in found:  # one after another: the first is nearly always right
+        for conversion in found:  # try one after another, because the first is nearly always right
             pixels = turned(plain[conversion.colour], conversion).cpu().numpy()
             if hashlib.sha256(pixels.data).hexdigest() == str(frames.sha256[row]):
                 return conversion
@@ -191,7 +191,7 @@ class VideosOnDevice:
         frames = self._dataset.frames
         pts = frames.pts[rows].astype(np.int64)
         if (pts == NO_PTS).any() or (frames.sha256[rows] == "").any():
-            raise NotForTheEngines("the dataset has no time or no digest of a frame")
+            raise NotForTheEngines("the dataset lacks the time or the digest of a frame")
         return pts
 
     def _clip(self, video: int) -> EncodedClip:
@@ -203,7 +203,7 @@ class VideosOnDevice:
                 return self._clips[video]
             try:
                 path = self._path(video)
-            except StrobeError as error:  # not there: the CPU's source reports it for each frame
+            except StrobeError as error:  # the video is missing; the CPU's source reports this for each frame
                 raise NotForTheEngines(str(error)) from error
             self._clips[video] = clip = self._engine.open(path)
             held = sum(one.n_bytes for one in self._clips.values())

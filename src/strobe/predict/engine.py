@@ -44,11 +44,11 @@ class WorkerSpec:
     It describes the dataset (its folder, the digest of the requested frames, the classes of the answers), the models,
     and how they are run.
 
-    `models` are specs by name. `load` has the models' load options by name, including the device, and `own` has the
-    options in which a model differs from the others. `cores` is the number of threads that the models share; None means
-    all cores. `crops` defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a
-    class with the dataset. `specs` are the models' specs from their first load, which must match when they are loaded
-    again. The definition can be pickled, and has no reference to its runner.
+    `models` are specs by name. `load` has the load options of all models, including the device. `own` has, by model
+    name, the options that differ. `cores` is the number of threads that the models share; None means all cores. `crops`
+    defines the crop of each frame; None means whole frames. Models in `any_classes` need not share a class with the
+    dataset. `specs` are the models' specs from their first load, which must match when they are loaded again. The
+    definition can be pickled, and has no reference to the object that runs it.
     """
 
     dataset: Path
@@ -108,8 +108,8 @@ def run_models(
 
     Rows in `as_input` are already model inputs, and are neither resized nor cropped.
 
-    If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept;
-    of work done `elsewhere`, only complete shards are kept.
+    If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept.
+    Work done `elsewhere` is kept only as complete shards.
     """
     requested = np.zeros(len(frame_names), dtype=bool)
     requested[rows] = True

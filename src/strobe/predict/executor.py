@@ -16,8 +16,8 @@ Result = TypeVar("Result")
 class LocalExecutor:
     """Runs shards in this process, one after another in the calling thread, or a few at once in threads.
 
-    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep it
-    busy while a shard ends.
+    Use an `in_flight` of 1 on a CPU, because the model uses every core. Use an `in_flight` of 2 on a GPU, to keep the
+    GPU busy while a shard ends.
 
     >>> sorted(LocalExecutor(in_flight=2).map(lambda number: number * number, range(4)))
     [0, 1, 4, 9]

@@ -37,7 +37,7 @@ class Runner:
 class Block:
     """The output of one forward.
 
-    The output is appended in one step, so that threads and Ctrl-C see all of it or nothing.
+    It is appended in one step, so that other threads, and Ctrl-C, see all of it or nothing.
     """
 
     rows: list[int]
@@ -122,7 +122,7 @@ def _class_answers(
     state[list(reasons)] = State.UNREADABLE
     return ClassAnswers(
         model=runner.name,
-        # The sum of probabilities is stored as its logarithm, so that stored values rank like logits.
+        # Sums of probabilities are stored as logarithms, so that stored values can be ranked like logits.
         kind="logits" if runner.merge == "sum" else runner.model.spec.kind,
         label=np.where(state == State.ANSWERED, scores.argmax(axis=1), -1),
         state=state,

@@ -55,7 +55,7 @@ class ShardResult:
 
 @dataclass(slots=True)
 class Work:
-    """One model's progress in one shard. Threads and Ctrl-C see either all answers of a batch or no answers."""
+    """One model's progress in one shard. Other threads, and Ctrl-C, see either all answers of a batch or none."""
 
     runner: Runner
     batches: list[NDArray[np.int64]]
@@ -87,7 +87,7 @@ class Work:
             self.failure = f"{name}: raised {type(error).__name__} on {printable(what)}: {problem}"
 
     def part(self, needed: NDArray[Any]) -> tuple[NDArray[np.int64], Answers] | None:
-        """Return the predictions for the needed rows, ascending, without rows that were only added to fill a batch."""
+        """Return the predictions for the needed rows in ascending order, without the rows that only filled a batch."""
         done, errors = list(self.done), dict(self.errors)
         rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
         keep = np.flatnonzero(np.isin(rows, needed))

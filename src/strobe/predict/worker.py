@@ -2,8 +2,8 @@
 
 Frames are decoded ahead while a model runs, once for all models of the run. If a model can decode on its own device,
 the device decodes a fixed share of its batches, and the decoder decodes the rest. The two work in parallel, and each
-frame always takes the same path. Each of a few threads reads the files of one batch and lets the device decode them.
-The results are passed to the threads that run the model, one per lane. All shards share these threads.
+frame always takes the same path. A few threads each read the files of one batch and let the device decode them. They
+pass the results to the threads that run the model, one per lane. All shards share these threads.
 """
 
 import threading
@@ -163,7 +163,7 @@ class ShardWorker:
             forwards.append(lanes.submit(self._forward, task, decoded, prepared))
         known = {*decoded, *task.errors}
         odd = [row for row in rows if row not in known]
-        if odd and task.failure is None:  # some files are not JPEG or are damaged, and the decoder reports which
+        if odd and task.failure is None:  # some files are damaged or not JPEG, and the decoder reports which
             found = self._decoder.ahead(odd, {row: [task] for row in odd})
             values = [(row, value) for row, prepared in found for _, value in prepared]
             forwards.append(lanes.submit(self._run_batch, task, values))
@@ -174,7 +174,7 @@ class ShardWorker:
             return [(row, self._read_file(row)) for row in rows]
 
     def _read_file(self, row: int) -> bytes | StrobeError | None:
-        if row in self._as_input:  # the device would resize and crop it, so treat it like a frame without a file
+        if row in self._as_input:  # the device would resize and crop it, so the decoder prepares it
             return None
         try:
             return self._source.read_encoded(row)
@@ -207,6 +207,6 @@ def _finish(decoding: _Decoding) -> None:
 def _is_jpeg(content: bytes | StrobeError | None) -> bool:
     """Return whether the data is a complete JPEG file.
 
-    A truncated file must not reach a device, which would leave stale pixels in its memory.
+    A truncated file must not reach a device, because its pixels would be mixed with stale memory.
     """
     return isinstance(content, bytes) and content.startswith(_JPEG) and content.rstrip(b"\0").endswith(_JPEG_END)

@@ -34,7 +34,7 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
             axes.plot([x, x], [found.low, found.high], color=colour, alpha=0.55, linewidth=1.4)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         whole_numbers(axes)
-        axes.autoscale(enable=True, axis="y")  # limits of an earlier line would clip this one
+        axes.autoscale(enable=True, axis="y")  # the limits of an earlier line would clip this line
         axes.autoscale_view()
         shares(axes)
         per_cent(axes)
@@ -62,5 +62,5 @@ def rows_on(axes: Any, names: Sequence[str], pairs: Sequence[tuple[Estimate, Est
 def _new(*, inches: tuple[float, float]) -> Any:
     pyplot = require("matplotlib.pyplot", what="plot()", extra="report")
     figure, axes = pyplot.subplots(figsize=inches, layout="constrained", facecolor="white")
-    del figure  # pyplot keeps it
+    del figure  # pyplot keeps the figure
     return axes

@@ -46,12 +46,12 @@ Paint = Callable[[Any, bool], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureContent:
-    """The finding of a figure in words, and the function that paints the figure.
+    """The sentence of a figure, and the function that paints the figure.
 
-    `choice` names the model if the finding is about one model.
+    `choice` names the model if the figure is about one model.
 
     `paint(figure, is_narrow)` draws on an empty figure. `inches` are the heights of the wide and the narrow version.
-    Without `paint`, the finding has only words.
+    Without `paint`, there is only the sentence.
     """
 
     sentence: str
@@ -64,7 +64,7 @@ class FigureContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of the report: its finding in words, and the drawing or the reason why there is no drawing."""
+    """A figure of the report: its sentence and its drawing, or the reason why there is no drawing."""
 
     name: str
     title: str
@@ -83,7 +83,7 @@ class FigureSpec:
     """A figure: its name (also the name of its file), the question above it, and the function that finds the answer in
     results.
 
-    The answer is one finding, a finding for each model (`NAME_1`, …), or the reason why there is none.
+    The answer is one figure, a figure for each model (`NAME_1`, …), or the reason why there is none.
     """
 
     name: str
@@ -91,7 +91,7 @@ class FigureSpec:
     answer: Callable[[View], Answer]
 
     def figures(self, view: View) -> list[Figure]:
-        """Return the drawn answer. A figure without a drawing is omitted, and its sentence gives the reason."""
+        """Return the figures with their drawings; if there is no answer, the sentence gives the reason."""
         found = self.answer(view)
         if isinstance(found, Missing):
             why = found.reason[:1].upper() + found.reason[1:].rstrip(".") + "."
@@ -241,7 +241,7 @@ MOST_BANDS = 3
 
 
 def bands_text(series: Sequence[Series]) -> str:
-    """Return a sentence that explains the bands of these lines, or that names the place of the intervals.
+    """Return a sentence that explains the bands of these lines, or that says where the intervals are.
 
     Return an empty text if there are no intervals.
     """

@@ -43,7 +43,7 @@ def still_explanation(view: View) -> tuple[str, list[str]]:
 
 
 def _who(view: View) -> str:
-    """Return the noun for the source of the answers: models, people, or both."""
+    """Return who gives the answers (a model, a person, or either), with the verb."""
     if not view.classifiers:
         return "people get" if view.results.people else "a model gets"
     return "a model, or a person, gets" if view.results.people else "a model gets"
@@ -107,7 +107,7 @@ _HOW = {
 
 
 def _how_of_pictures(source: str) -> str:
-    """Return the unit that is resampled for the intervals of shares.
+    """Return a sentence on the intervals of shares.
 
     A photo is its own source, while a video may have several images.
     """
@@ -227,5 +227,5 @@ def set_terms(view: View) -> list[tuple[str, str]]:
         out += [(f"error: {name}", f"{text[:1].upper()}{text[1:]}.") for name, text in CAUSES.items()]
         out += [("track", "One object across frames, identified by an id in the data.")]
     how = "".join(_HOW[task] for task in tasks)
-    means = ", means the bootstrap" if Task.CLASSIFICATION in tasks else ""
+    means = ", and means use the bootstrap" if Task.CLASSIFICATION in tasks else ""
     return [*out, ("interval", _OF_SETS.replace("{how}", how).replace("{means}", means).format(source=words.source))]

@@ -55,7 +55,7 @@ def _about(found: Gate) -> str:
     else:
         sizes += in_subset(found.subset)
     if found.missing_sets:
-        sizes += f", {found.missing_sets} of them without all predictions"
+        sizes += f", {found.missing_sets} of them with missing predictions"
     return f"{printable(found.model)}{against} on {printable(found.dataset)}: {sizes}"
 
 

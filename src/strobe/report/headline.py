@@ -20,8 +20,8 @@ from strobe.studies.variants.words import level_text, top_mean
 __all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "out_of_reach", "stopped"]
 
 SUSPECT = (
-    "A model that is never right usually has another order of classes than the dataset, or other preprocessing than in "
-    "training (size, normalisation, channel order). Check labels and preprocessing first."
+    "If a model is never right, its classes are usually in another order than the dataset's, or its preprocessing "
+    "differs from training (size, normalisation, channel order). Check labels and preprocessing first."
 )
 
 
@@ -92,7 +92,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
     drawn = [one.headline.orig if view.words.is_still else one.headline.pmk for one in models.values()]
     bars = any(one.low is not None for one in drawn)
     if view.words.is_still:
-        picture = f"The dot is the {columns[0].name}{', the bar its interval' if bars else ''}."
+        picture = f"The dot is the {columns[0].name}{', and the bar is its interval' if bars else ''}."
     else:
         varied = "Blue circle: original images. Orange diamond: worst of their variants"
         picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."

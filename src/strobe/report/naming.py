@@ -38,10 +38,10 @@ def shorter(models: Iterable[str]) -> Callable[[str], str]:
 
 
 def in_names(names: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that replaces the names in a text by the given ones."""
+    """Return a function that replaces each key of `names` in a text by its value."""
     if not names:
         return str
-    # The longest first, because a name may begin with another.
+    # Longer names come first, because a name may begin with another name.
     known = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
     return lambda text: known.sub(lambda found: names[found[0]], text)
 

@@ -94,7 +94,7 @@ def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, 
     out = []
     for table in own:
         same = table.dataset == dataset and table.n == n_sets
-        what = "this data" if same else "another cut of this data" if table.dataset == dataset else table.dataset
+        what = "this data" if same else "another selection of this data" if table.dataset == dataset else table.dataset
         n = f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{table.n:,}" + ("" if table.dataset == dataset else ", other data")
         out.append(Reference(table=table, caption=f"{table.name.split(',')[0]}, {what} ({n})", same_data=same))
     return tuple(out)

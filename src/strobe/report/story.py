@@ -177,7 +177,7 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
     worst, least = (pick(drops, key=lambda name: value_of(drops[name])) for pick in (max, min))
     if drops[worst].value == drops[least].value:
         same = (
-            f"The drop of each is {measured(drops[worst], 'points')}"
+            f"The drop of each model is {measured(drops[worst], 'points')}"
             if drops[worst].value
             else "No set breaks for any model"
         )

@@ -27,7 +27,7 @@ MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
 
 def print_headline(results: Results, file: IO[str]) -> None:
     """Print the headline table of every task in the results to `file`."""
-    if not getattr(file, "isatty", lambda: False)():  # a script reads it line by line
+    if not getattr(file, "isatty", lambda: False)():  # a script may read the output line by line
         for title, columns, rows, notes in headline_lines(results):
             widths = [max(len(line[place]) for line in [columns, *rows]) for place in range(len(columns))]
             lines = []

@@ -102,7 +102,7 @@ class View:
 
     @property
     def only_people(self) -> bool:
-        """Whether there are results of people and no model; in this case, no figure on models is missing."""
+        """Whether the results are only of people; figures on models are then not listed as missing."""
         return not self.results.models and bool(self.results.people or self.results.drawn)
 
     @property

@@ -35,7 +35,7 @@ RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
 """The largest row number of the log that the database supports."""
 
 PAGE = 50
-"""The number of earlier answers in one response to undo."""
+"""The number of earlier answers in one response for undo."""
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
 

@@ -30,7 +30,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(7263551902)"
 """The lock that every writer takes on PostgreSQL, so that the queue has a single writer as on SQLite."""
 
 _IDLE_S = 1.0
-"""An idle PostgreSQL connection older than this is tested before use, because the server may have stopped."""
+"""A PostgreSQL connection idle for more seconds than this is tested before use: the server may have stopped."""
 
 
 class Database:

@@ -26,7 +26,7 @@ _AGAIN = "remove it and pass the file with -m preds:FILE again"
 def keep_brought(
     run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
-    """Store a model's answers with these facts. Answers are in the dataset's classes and in full precision.
+    """Store a model's answers with these facts. The answers are in the dataset's classes and in full precision.
 
     `source` is the original file of the answers, or None if a program passed them.
     """

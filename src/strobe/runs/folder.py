@@ -54,7 +54,7 @@ class Subset:
 
 
 class Incomplete(StrobeError):
-    """Raised if some frames have no prediction of a model yet."""
+    """Raised if a model has no prediction for some frames yet."""
 
 
 def versions() -> dict[str, str]:
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
 
 
 def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of each external file by name: the `known` value if there is one, else the current value."""
+    """Return the SHA-256 of each external file by name: the `known` value if there is one, else the computed value."""
     paths = [path for path, _ in files.values()]
     return {path.name: known.get(path.name) or sha256_of_file(path) for path in paths}
 
@@ -98,7 +98,7 @@ class StoredModel:
 
         Raise Incomplete if frames of the sets are neither answered nor recorded as unreadable. With `every_box`, boxes
         of classes outside the dataset are included, if strobe ran the detector. For a model that was stopped early,
-        unanswered frames are skipped. Incomplete is raised if a set is undecided at `k`.
+        unanswered frames are skipped. Incomplete is then raised only if a set is undecided at `k`.
         """
         space = self.dataset.info.label_space
         if self.file is not None:
@@ -189,7 +189,7 @@ class Run:
             with in_file(path, hint="score the run again with --subset FILE or --subset all"):
                 decode(Subset, data["subset"])
         try:
-            json_text(data)  # the content is written back later, and JSON cannot represent infinity or NaN
+            json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
         except ValueError as error:
             raise InvalidFile(path, "it contains a number that is infinite or NaN") from error
         return data
@@ -226,7 +226,10 @@ class Run:
         return "subset" in self.about() or (self.path / "results.json").is_file()
 
     def judge_on(self, subset: Subset | None) -> bool:
-        """Store this subset with the next write of run.json. Return whether this subset changes the run."""
+        """Store this subset when run.json is next written.
+
+        Return whether the subset differs from the run's current subset.
+        """
         self._judged_on = {"subset": None if subset is None else encode(subset)}
         return not self.exists or self.about().get("subset", 0) != self._judged_on["subset"]
 
@@ -247,7 +250,7 @@ class Run:
         return before
 
     def is_on(self, dataset: Dataset) -> bool:
-        """Return whether this run is on the dataset, with its current frames or with an earlier state of its frames.
+        """Return whether this run is on the dataset, with its current frames or with earlier ones.
 
         An earlier state is recognised by frames that have not changed since the run was last written.
         """
@@ -263,10 +266,10 @@ class Run:
         stage: Path | None = None,
         asked: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Write run.json, and keep the facts that it already has.
+        """Write run.json, keeping the facts that it already contains.
 
-        With `stage`, write run.json to the staging folder, to commit it with other files. `asked` names the requested
-        models, in order.
+        With `stage`, run.json is written to the staging folder and committed together with other files. `asked` names
+        the requested models, in order.
         """
         before, digest = self.check(dataset), dataset.frames_digest()
         order = dict.fromkeys([*(self.asked() if before else ()), *asked])
@@ -307,10 +310,11 @@ class Run:
         k: int | None = None,
         stage: Path | None = None,
     ) -> list[StoredModel]:
-        """Return the models of the run: those that strobe ran, then external files.
+        """Return the models of the run: first the models that strobe ran, then external files.
 
-        `only` selects some models, in its order. Files to be committed with `stage` are included. A detector that only
-        supports another model is included only if `only` names it. `k` is used for scoring; None means the dataset's k.
+        `only` selects models and sets their order. Files in the staging folder `stage` are included. A detector that
+        runs only for another model is included only if `only` names it. `k` is used for scoring; None means the
+        dataset's k.
         """
         frames = FrameNames(dataset, self.path)
         about = self.about() if self.exists else {}

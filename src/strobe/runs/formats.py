@@ -126,7 +126,7 @@ def _class_shard(answers: Answers, rows: Rows) -> Columns:
     # A row with neither scores nor an error is an answer outside the classes.
     bad = class_answers.state[rows] != State.ANSWERED
     scores = class_answers.scores[rows].astype(np.float32)
-    # NaN, because pyarrow before 25 cannot write null fixed-size lists, and before 26 cannot read them.
+    # Write NaN, because pyarrow before 25 cannot write null fixed-size lists, and before 26 cannot read them.
     scores[bad] = np.nan
     return {
         "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), scores.shape[1]),
@@ -167,7 +167,7 @@ def _classes_of_shards(shape: AnswerShape, pieces: Iterable[TablePart]) -> Answe
 
 
 def _without(piece: TablePart, name: str) -> NDArray[np.bool_]:
-    """Return which rows have no value in the column."""
+    """Return a mask of the rows without a value in the column."""
     return numbers_of(piece.table.column(name).is_null())
 
 

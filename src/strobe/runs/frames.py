@@ -2,7 +2,7 @@
 
     frames/<digest>.parquet     id and pixels of every frame of the dataset as it was with that frames_digest
 
-So a run stays valid if its dataset grows or frames are replaced: answers to unchanged frames are used.
+A run therefore stays valid if its dataset grows or frames are replaced. Only answers to unchanged frames are used.
 """
 
 import json
@@ -25,13 +25,13 @@ __all__ = ["FRAMES", "FrameNames", "keep_frames"]
 
 FRAMES = "frames"
 _DIGITS = 16
-"""Number of stored digits of a frame's SHA-256, enough to detect a replaced frame."""
+"""The number of stored digits of a frame's SHA-256, which is enough to detect a replaced frame."""
 
 
 class FrameNames:
     """A dataset's frames, by their ids in stored answers.
 
-    The record also has, for earlier states of the dataset, the ids of frames with the same pixels.
+    The record also has the ids of the frames that have not changed since earlier states of the dataset.
     """
 
     def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
@@ -68,7 +68,9 @@ class FrameNames:
         return unchanged
 
     def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
-        """Return the row of each answer in a table for the frames of `digest`; −1 if the frame was removed or replaced.
+        """Return the row of each answer in a table for the frames of `digest`.
+
+        It is −1 if the frame was removed or replaced.
 
         `near` is a guess at the row of the first answer. Answers are mostly in frame order, in which case no lookup is
         needed.

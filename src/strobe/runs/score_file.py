@@ -19,7 +19,10 @@ Matrix = NDArray[np.float32]
 
 
 class ScoreFile:
-    """A matrix (N, C) of float32 in a temporary file, NaN where not written. The system removes the file on exit."""
+    """A matrix (N, C) of float32 in a temporary file.
+
+    Values that were not written are NaN. The system removes the file on exit.
+    """
 
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)

@@ -38,7 +38,10 @@ KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode"
 """The facts, other than the frames, that predictions depend on."""
 
 _CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
-"""Facts that identify a model, with their names in messages. If one changes, it is another model of the same name."""
+"""Facts that identify a model, with their names in messages.
+
+If one changes, it is a different model with the same name.
+"""
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16
@@ -130,7 +133,7 @@ class ModelShards:
         every_box: bool = False,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        """With `every_box`, written shards include boxes of classes outside the dataset, and record this.
+        """With `every_box`, new shards include boxes of classes outside the dataset and record that they do.
 
         `note` receives a line about each shard that is removed because it is damaged.
         """
@@ -183,7 +186,7 @@ class ModelShards:
                 yield path, digest
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
-        """Return which frames have an answer (F,), and the number of these that are recorded as unreadable.
+        """Return a mask (F,) of the frames with an answer, and the number of frames recorded as unreadable.
 
         Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors`, they are
         first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest is
@@ -212,8 +215,8 @@ class ModelShards:
         return done, n_errors
 
     def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
-        """Return the row of each answer in a shard, and mark these rows as done. Unused answers get −1."""
-        named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the rows of its first and last frame
+        """Return the row of each answer in a shard, and mark these rows as done. The row of an unused answer is −1."""
+        named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the name has the rows of the first and last frame
         places = self._frames.places(table, digest, near=int(named[1]) if named else 0)
         if digest != self._frames.digest:  # other states of the dataset may have predictions of the same frame
             places[(places >= 0) & done[places]] = -1
@@ -260,7 +263,7 @@ class ModelShards:
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
         """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
 
-        With `every_box`, include the boxes of classes outside the dataset, which earlier versions did not store.
+        With `every_box`, include the boxes of classes outside the dataset. Earlier versions did not store them.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         shape = AnswerShape(

@@ -18,8 +18,8 @@ __all__ = ["Actor", "Motion", "distractor", "occluder", "of_kind", "random_motio
 class Motion:
     """A smooth path: a steady drift, a wobble, and an occasional dash.
 
-    Positions are in pixels, and times are in frames from the anchor, where the offset is zero. `dash` is the length of
-    a sudden move, and `dash_at` is its time.
+    Positions are in pixels, relative to the position at the anchor. Times are in frames from the anchor. `dash` is the
+    length of a sudden move, and `dash_at` is its time.
     """
 
     drift: tuple[float, float] = (0.0, 0.0)
@@ -40,7 +40,7 @@ class Motion:
 
 
 def random_motion(rng: np.random.Generator, size: int, amount: float) -> Motion:
-    """Return a path for frames of `size` pixels. `amount` scales the whole motion (1 is lively, 0 is still)."""
+    """Return a random path for frames of `size` pixels. `amount` scales all motion (1 is lively, 0 is still)."""
     heading, turn = rng.uniform(0, 2 * np.pi, 2)
     pace, leap = amount * size * rng.uniform(0.002, 0.014), amount * size * rng.uniform(0.08, 0.2)
     dashes = rng.uniform() < 0.4
@@ -93,7 +93,7 @@ class Actor:
         matrix = self.matrix(moment)
         if self.shadow is not None:
             reach = 0.05 * self.scale * self.sprite.width
-            # The shadow's sprite is padded symmetrically, so its centre stays the centre.
+            # The shadow's sprite is padded symmetrically, so that its centre does not move.
             pad = (self.shadow.width - self.sprite.width) / 2
             moved = np.array([[1, 0, reach], [0, 1, 1.4 * reach], [0, 0, 1.0]]) @ matrix
             moved = moved @ np.array([[1, 0, -pad], [0, 1, -pad], [0, 0, 1.0]])
@@ -147,7 +147,7 @@ def of_kind(
     texture_faithful: float = 0.8,
 ) -> Actor:  # fmt: skip
     """Return a newly painted object of a class, `diameter` pixels across."""
-    # Slightly larger than displayed, so that rotating and scaling it does not blur it.
+    # Painted slightly larger than displayed, so that rotating and scaling do not blur it.
     painter = Painter(int(np.clip(np.ceil(diameter * 1.15), 24, 512)))
     kind.draw(painter, random_look(rng, texture=kind.texture, faithful=texture_faithful), rng)
     sprite = painter.image()

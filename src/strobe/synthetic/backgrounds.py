@@ -137,7 +137,7 @@ BACKGROUNDS: dict[str, Callable[[int, np.random.Generator], Floats]] = {
     "wood": _wood,
     "night": _night,
 }
-"""Every family of backgrounds: maps a size and a generator to colours (size, size, 3) in [0, 1]."""
+"""Every family of backgrounds, as a function from a size and a generator to colours (size, size, 3) in [0, 1]."""
 
 
 def background(family: str, size: int, rng: np.random.Generator) -> PillowImage.Image:

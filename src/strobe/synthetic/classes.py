@@ -17,7 +17,7 @@ class Kind:
     """A class: its drawing function, its usual texture, its home background, and its orientation.
 
     `free` classes are seen from above and point in any direction. Other classes stay nearly upright and may face left
-    or right. `flap` is how far the wings beat: the share of its width by which the shape is squeezed sideways.
+    or right. `flap` is the amplitude of a wing beat: the share of its width by which the shape is squeezed sideways.
     """
 
     name: str

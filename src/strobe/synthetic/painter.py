@@ -1,4 +1,4 @@
-"""Draw with soft edges, texture and light: parts are layered on a small transparent canvas."""
+"""Draw parts with soft edges, texture and light, in layers on a small transparent canvas."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ TEXTURES: dict[str, Callable[[Floats, Floats, float], Floats]] = {
     "speckles": _speckles,
     "rings": _rings,
 }
-"""Every texture: x, y in unit coordinates and a phase to the second colour's share in [0, 1]."""
+"""Every texture, as a function from x, y in unit coordinates and a phase to the second colour's share in [0, 1]."""
 
 
 # -- outlines in unit coordinates: x right, y down, the canvas is [−1, 1]² -----------------------------------------
@@ -185,7 +185,7 @@ class Painter:
         if rim:
             radius = max(1.0, 0.045 * self._size)
             flat = PillowImage.fromarray(np.rint(cover * 255).astype(np.uint8))
-            # A blur of the part alone is darker at its edges, which is a cheap way to suggest roundness.
+            # A blurred copy of the part is darker at its edges, which is a cheap way to suggest roundness.
             inner = np.asarray(flat.filter(ImageFilter.BoxBlur(radius)), dtype=np.float32) / 255
             brightness = brightness * (1 - rim + rim * np.clip(1.7 * inner - 0.7, 0, 1))
         paint = np.clip(paint * brightness[:, :, None], 0, 1)
@@ -203,7 +203,7 @@ class Painter:
 
     def image(self) -> PillowImage.Image:
         """Return the painting as RGBA with straight alpha."""
-        # _colour is premultiplied by alpha; dividing restores the paint, also where it is half transparent.
+        # _colour is premultiplied by alpha. Dividing restores the colour, even where it is half transparent.
         straight = self._colour / np.maximum(self._alpha, 1e-6)
         rgba = np.concatenate([np.clip(straight, 0, 1), self._alpha], axis=2)
         return PillowImage.fromarray(np.rint(rgba * 255).astype(np.uint8))

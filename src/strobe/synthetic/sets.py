@@ -29,12 +29,12 @@ __all__ = [
 _TRIES = 50
 _NO_MASKS = np.zeros((0, 0, 0, 0), dtype=bool)
 _LEAST_PART = 0.2
-"""An object with a smaller visible share is marked to be ignored (crowd), because no one could box it fairly."""
+"""An object with a smaller visible share is marked as ignored (crowd), because nobody could draw its box reliably."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticOptions:
-    """The number of clips, and their world. Each clip is one set, and its middle frame is the anchor.
+    """The number of clips and the settings of their world. Each clip is one set, and its middle frame is the anchor.
 
     A frame is not a member if more than `max_occlusion` of the main object is covered, or less than `min_in_view` is
     inside the frame. A person would not give such a frame the same label. `masks` stores masks next to the media.
@@ -61,7 +61,7 @@ class SyntheticOptions:
 
 
 class ArraySource:
-    """Frames of a dataset in memory, behind the FrameSource port."""
+    """Frames of a dataset in memory, as a FrameSource."""
 
     def __init__(self, frames: NDArray[np.uint8]) -> None:
         self._frames = frames
@@ -87,7 +87,7 @@ class SyntheticSets:
     frames: NDArray[np.uint8] | None
 
     def source(self) -> ArraySource:
-        """Return the frames behind the FrameSource port."""
+        """Return the frames as a FrameSource."""
         if self.frames is None:
             raise StrobeError("the frames were written to a folder; read them from there")
         return ArraySource(self.frames)
@@ -187,7 +187,7 @@ def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
     for place, pixels in enumerate(clip.frames):
         write_bytes(folder / f"media/{name}/{place:06d}.png", png_bytes(pixels))
         if masks:
-            # Visible masks do not overlap, so one image can contain them all: track + 1, and 0 where there is no
+            # Visible masks do not overlap, so one image contains all of them: a pixel is the track + 1, or 0 without an
             # object.
             numbered = (clip.masks_visible[place] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
             write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))

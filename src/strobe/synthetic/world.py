@@ -24,9 +24,9 @@ class WorldOptions:
     """The world's settings. An amount of 1 is lively, and 0 disables the effect.
 
     `size` is the side of a frame, and `frames` is the length of a clip (odd, with the anchor in the middle). A clip has
-    between `objects_min` and `objects_max` objects with a class. Behind these objects are up to `distractors` objects
-    without a class, and in front of them are up to `occluders` such objects. `object_scale` is the range of diameters
-    as shares of the side. `blur` is the share of a frame's time during which the shutter is open. With probability
+    between `objects_min` and `objects_max` objects with a class. Objects without a class are added: up to `distractors`
+    behind these objects, and up to `occluders` in front of them. `object_scale` is the range of diameters as shares of
+    the side. `blur` is the share of a frame's time during which the shutter is open. With probability
     `background_correlation`, the background is the home of the main object's class. Otherwise it is any of the eight
     backgrounds, with equal probability. If `background_correlation` is below 0, its absolute value is the probability
     of a background that is not the home. With probability `texture_faithful` an object has its class's usual texture,
@@ -50,8 +50,8 @@ class WorldOptions:
 
     def __post_init__(self) -> None:
         expect(32 <= self.size <= 1024, "--size", "32 to 1024", self.size)
-        # 2k + 1 frames, because the command line asks for k.
-        expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, the anchor in the middle", self.frames)
+        # The message names --k, because the command line takes k, and `frames` is 2k + 1.
+        expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, with the anchor in the middle", self.frames)
         expect(1 <= self.frames <= 2001, "--k", "0 to 1000", (self.frames - 1) // 2)
         few, many = self.objects_min, self.objects_max
         expect(1 <= few <= many <= 20, "--objects", "a number or a range within 1 to 20", f"{few}-{many}")
@@ -71,10 +71,10 @@ class Clip:
     """A rendered clip of T frames and N objects. Object 0 is the main object, and `label` is its class.
 
     `frames` is (T, H, W, 3) uint8. `labels` (N,) are classes, and an object's index is its track. `boxes` (T, N, 4)
-    surround the visible part of an object, and `boxes_full` (T, N, 4) its whole part inside the frame; NaN if nothing
-    is visible. `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion` (T, N) is
-    the covered share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object inside the
-    frame. `background` is the family's index in BACKGROUNDS.
+    surround the visible part of an object, and `boxes_full` (T, N, 4) everything of it inside the frame. They are NaN
+    if nothing is visible. `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion`
+    (T, N) is the covered share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object
+    inside the frame. `background` is the family's index in BACKGROUNDS.
     """
 
     seed: int
@@ -124,7 +124,7 @@ class World:
         """Render the clip of a seed. `label` fixes the main object's class, and `background` the background's family.
 
         Neither option changes anything else: with another background, the rest of the clip is the same. `offsets`
-        selects frames, counted from the anchor. These frames have the noise of a separate clip.
+        selects frames, counted from the anchor. Their noise is that of a clip with only these frames.
         """
         options = self.options
         expect(seed >= 0, "seed", ">= 0", seed)
@@ -243,13 +243,13 @@ class World:
 
 
 class _Scene:
-    """Background and actors under a moving camera. The last actor is in front."""
+    """The background and the actors, seen by a moving camera. The last actor is in front."""
 
     def __init__(self, options: WorldOptions, ground: PillowImage.Image, camera: Motion, cast: list[Actor]) -> None:
         self._options, self._ground, self._camera, self._cast = options, ground, camera, cast
 
     def at(self, actor: Actor, moment: float) -> Actor:
-        """Return the actor as the camera sees it at a moment, moved against the camera's own motion."""
+        """Return the actor as the camera sees it at a moment, with the camera's own motion subtracted."""
         x, y = self._camera.offset(moment)
         return replace(actor, centre=(actor.centre[0] - float(x), actor.centre[1] - float(y)))
 
@@ -289,9 +289,9 @@ class _Scene:
 
 
 def _family(home: str, correlation: float, rng: np.random.Generator) -> str:
-    """Choose the background's family.
+    """Choose the background's family: the home with the correlation's probability, else any.
 
-    It is the home with the correlation's probability (if below 0, another family), else any family.
+    Below 0, it avoids the home.
     """
     if rng.uniform() >= abs(correlation):
         return str(rng.choice(_FAMILIES))
@@ -323,7 +323,7 @@ def _seen_by_sensor(
 
 
 def _boxes_of(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the tight box of every mask, far corner exclusive; NaN for an empty mask."""
+    """Return the tight box of every mask, far corner exclusive. It is NaN for an empty mask."""
     boxes = np.full((*masks.shape[:2], 4), np.nan)
     for place, track in np.argwhere(masks.any(axis=(2, 3))):
         columns = np.flatnonzero(masks[place, track].any(axis=0))

@@ -1,6 +1,4 @@
-"""Train a detector that computes its own losses, like torchvision's: it takes images and boxes and returns a dict of
-losses.
-"""
+"""Train a detector that takes images and boxes and returns a dict of losses, as torchvision's detectors do."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Train a grid detector, whose cells predict the objects at their position: cell targets, the loss, the step.
+"""Train a grid detector, whose cells predict the objects at their position.
 
-The network is passed in. GridNet defines its interface.
+This module has the cell targets, the loss and the step. The network is passed in. GridNet defines its interface.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,19 +102,19 @@ class GridTrainer(Optimisation):
         self._draws, self._next = self._endless(), 0
 
     def make_optimiser(self) -> Any:
-        """Return an optimiser that decays every parameter, as for the shipped weights."""
+        """Return an optimiser that decays every parameter. The shipped weights were trained with it."""
         recipe = self.recipe
         return torch.optim.AdamW(self.module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
 
     def rate(self, number: int) -> float:
-        """Return the learning rate: a short warm-up, then half a cosine down to a fiftieth."""
+        """Return the learning rate of a step: a short warm-up, then half a cosine down to a fiftieth."""
         warm_up = max(1, min(100, self.steps // 10))
         falling = 0.51 + 0.49 * float(np.cos(np.pi * number / self.steps))
         return self.recipe.learning_rate * (min(1.0, (number + 1) / warm_up) * falling)
 
     def backward(self, number: int) -> Tensor:
         """Compute gradients, and return the loss of the step."""
-        while self._next < number:  # repeated after a resume
+        while self._next < number:  # a resumed training repeats the same draws
             next(self._draws)
             self._next += 1
         rows, mirrored, gain, lift = next(self._draws)
@@ -170,7 +170,7 @@ def _batch(
 
 
 def _loss(network: GridNet, images: Tensor, classes: Tensor, corners: Tensor) -> Tensor:
-    """Return the quality focal loss (a cell's score should equal its box's IoU) plus generalised IoU."""
+    """Return the quality focal loss (a cell's score should equal its box's IoU) plus the generalised IoU loss."""
     logits, distances = network(images)
     scores = logits.flatten(2).transpose(1, 2)
     boxes = network.decode(distances)

@@ -1,6 +1,4 @@
-"""Derive each step's batch from the step's number. So resuming needs no replay, and all processes draw the same
-batch.
-"""
+"""Derive each step's batch from the step's number, so that resuming needs no replay and all processes agree."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ __all__ = ["BatchDraw", "Purpose", "Schedule", "generator", "mixed"]
 
 
 class Purpose(IntEnum):
-    """Independent random streams."""
+    """The purposes of random draws. Each has an independent random stream."""
 
     ORDER = 1
     FRAME = 2
@@ -36,7 +34,7 @@ def generator(seed: int, purpose: Purpose, *numbers: int) -> np.random.Generator
 
 
 def mixed(seed: int, purpose: Purpose, *numbers: int) -> int:
-    """Return one integer from a seed, a purpose and a step, for generators other than numpy's.
+    """Return an integer seed for one purpose at one step, for random generators other than numpy's.
 
     >>> mixed(0, Purpose.NETWORK, 1) != mixed(0, Purpose.NETWORK, 2) != mixed(1, Purpose.NETWORK, 2)
     True
@@ -47,10 +45,11 @@ def mixed(seed: int, purpose: Purpose, *numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchDraw:
-    """One step's batch of B. `rows` (B,) index the training table, and `place` (B,) is the position in the batch.
+    """The batch of one step, with B items.
 
-    For losses over sets, `member` (B, M) are rows padded with −1, and `partner` (B,) is a random row of each set.
-    `crops` (B, 3) are the crops for Pixels.take.
+    `rows` (B,) index the training table, and `place` (B,) is the position in the batch. For losses over sets, `member`
+    (B, M) are rows padded with −1, and `partner` (B,) is a random row of each set. `crops` (B, 3) are the crops for
+    Pixels.take.
     """
 
     rows: Ints
@@ -67,7 +66,7 @@ class BatchDraw:
 
 
 class Schedule:
-    """The batches of a whole training, by number."""
+    """The batches of a training, by step number."""
 
     def __init__(self, sets: TrainingSets, recipe: Recipe, *, seed: int, side_hw: tuple[int, int]) -> None:
         self._sets, self._recipe, self._seed = sets, recipe, seed

@@ -1,4 +1,4 @@
-"""The folder of a training: its identity, checkpoint and curves, and the swap that completes it."""
+"""The folder of a training: its identity, checkpoint and curves, and the final move of its files into place."""
 
 import csv
 import hashlib
@@ -35,7 +35,7 @@ class Point:
 
     The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. For a
     generator, they are the shares of its samples and of held-out images that the discriminator classifies correctly.
-    `largest_loss` is, for a loss over sets, the mean of each set's largest member loss, with the network in eval mode.
+    For a loss over sets, `largest_loss` is the mean of each set's largest member loss, with the network in eval mode.
     `loss` is the minimised loss, in train mode.
     """
 
@@ -54,7 +54,7 @@ class Point:
 
     @property
     def figures(self) -> tuple[float, float]:
-        """The two figures under any name. Older trainings of every kind call them acc_orig and acc_pmk."""
+        """The two figures, whatever their names. Older trainings of every kind call them acc_orig and acc_pmk."""
         for first, second in FIGURES:
             found = getattr(self, first), getattr(self, second)
             if None not in found:
@@ -93,7 +93,7 @@ class TrainFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open, no other process trains in the folder. A new folder that stays empty is removed."""
+        """Lock the folder, so that no other process trains in it. A new folder that stays empty is removed."""
         with writing(self.path):
             yield
 
@@ -136,7 +136,7 @@ class TrainFolder:
         write_text(self.path / _CURVES, curves_csv(history))
 
     def load(self, *, device: str) -> tuple[dict[str, Any], list[Point]] | None:
-        """Return the checkpoint and the points up to it, or None without a checkpoint."""
+        """Return the checkpoint and the points up to it, or None if there is no checkpoint."""
         path = inside(self.path, _CHECKPOINT)
         if not path.is_file():
             return None
@@ -160,7 +160,7 @@ class TrainFolder:
 
     @contextmanager
     def finishing(self, history: Sequence[Point], more: Mapping[str, Any]) -> Iterator[Staged]:
-        """Move the staged files into place together with the marker that the training is done."""
+        """Move the staged files into place, together with the marker that the training is finished."""
         about = {
             "format": 1,
             "name": self.name,

@@ -1,6 +1,6 @@
-"""Train a generator: a discriminator separates real from generated images, and both learn in turn.
+"""Train a generator and a discriminator, which separates real from generated images, in turn.
 
-Networks are passed in. LatentNet and Critic define their interfaces.
+The networks are passed in. LatentNet and Critic define their interfaces.
 """
 
 from collections.abc import Mapping
@@ -40,14 +40,14 @@ class DiscriminatorNet(Protocol):
         """Return realness and class scores."""
 
     def tune(self) -> None:
-        """Update the state that the forward only reads, once before every step."""
+        """Update the state that `forward` only reads. It is called once before every step."""
 
 
 class GanTrainer(Optimisation):
-    """A generator and its discriminator in training: hinge loss, one step of each in turn, weights averaged.
+    """A generator and its discriminator in training, with hinge loss, alternating steps and averaged weights.
 
-    `settle` recomputes the norm statistics of the averaged generator, which is required before use. With `compiles`,
-    both networks are compiled on the first step. If that fails, they run uncompiled and a note is printed.
+    Before the averaged generator is used, `settle` must recompute its norm statistics. With `compiles`, both networks
+    are compiled on the first step. If that fails, they run uncompiled and a note is printed.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class GanTrainer(Optimisation):
         return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, self._precision))
 
     def _compile(self, number: int) -> None:
-        """Compile both networks and try them on the step's inputs, without training."""
+        """Compile both networks and test them on the step's inputs, without training."""
         self._compiles = False
         try:
             self._generate = torch.compile(self.module, dynamic=False)
@@ -180,7 +180,7 @@ class GanTrainer(Optimisation):
     # -- results -----------------------------------------------------------------------------------------------
 
     def settle(self, standing: Any, *, batches: int = _STANDING) -> Any:
-        """Return the network to use, with the norms of its averaged weights measured by `standing(network, draws)`."""
+        """Return the network with averaged weights. `standing(network, draws)` measures its norm statistics."""
         network, size = self.result, self.schedule.batch
         draws = [self._latents(size, Purpose.STANDING, place) for place in range(batches)]
         standing(network, draws)

@@ -73,7 +73,7 @@ class ClassifierMeasure:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The keys, which equal the display names."""
+        """The keys of the two accuracies, which are the same as the display names."""
         return self.names
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
@@ -96,10 +96,10 @@ def run(
     log: MetricLog | None = None,
     minutes: float | None = None,
 ) -> list[Point]:
-    """Train to the end, from the checkpoint if there is one. Returns the points of the curves.
+    """Train to the end, from the checkpoint if there is one. Return the points of the curves.
 
-    `log` gets each point as it arrives. After `minutes` of training it stops early, and the last point records the
-    step. A non-finite loss ends it with a one-line error, and the last checkpoint is kept.
+    `log` is called with each new point. Training stops early after `minutes`, and the last point then records the step.
+    A non-finite loss raises a one-line error, and the last checkpoint is kept.
     """
     steps, first = trainer.steps, trainer.processes.is_first
     say: Progress = progress if first else Silent()
@@ -151,8 +151,8 @@ def run(
                         measure(done)
                     break
         if first:
-            # If the last files cannot be written, no training progress is lost. If there is no space even for this
-            # checkpoint, the previous one is kept, and the remaining writes report the error.
+            # This checkpoint keeps the progress even if the final files cannot be written. If there is no space for it
+            # either, the previous checkpoint is kept, and the remaining writes report the error.
             with suppress(CannotWrite):
                 save(done)
     except Diverged as error:

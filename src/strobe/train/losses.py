@@ -1,5 +1,6 @@
-"""The losses of the recipes. `worst` is cheap: members are scored without gradients, and only one of them is trained
-on.
+"""The losses of the recipes.
+
+The loss `worst` is cheap, because members are scored without gradients and only one is trained on.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing:
 def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
     """Return the position of the largest loss in each set, and that loss, (B,) each.
 
-    `loss` (N,) is that of the members `there` (B, M), in order.
+    `there` (B, M) marks existing members, and `loss` (N,) has the loss of each, in order.
 
     >>> [one.tolist() for one in worst_of(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([[True, True], [True, False]]))]
     [[1, 0], [3.0, 2.0]]
@@ -38,7 +39,7 @@ def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance between two answers (N, C) as (N,): the mean of the divergences in both directions."""
+    """Return the distance between two answers (N, C): the mean of the divergences in both directions, (N,)."""
     log_a, log_b = functional.log_softmax(a.float(), dim=1), functional.log_softmax(b.float(), dim=1)
     return 0.5 * ((log_a.exp() - log_b.exp()) * (log_a - log_b)).sum(dim=1)
 

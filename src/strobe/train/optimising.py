@@ -35,9 +35,9 @@ class Length(Protocol):
 
 
 class Optimisation:
-    """A network and its optimiser. A subclass adds `backward`, the loss of a step and its gradients.
+    """A network and its optimiser. A subclass adds `backward`, which computes the loss of a step and its gradients.
 
-    `step` depends only on its number and the state before it.
+    The result of `step` depends only on the step's number and the state before it.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class Optimisation:
         self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
         self.rate_factor = 1.0
         self._sums, self._counts = [0.0, 0.0], [0, 0]
-        # Losses stay on the device until requested, because reading each would make the host wait at every step.
+        # Losses stay on the device until they are requested. Otherwise the host would wait for the device at every
+        # step.
         self._pending: list[tuple[int, Tensor]] = []
         self._largest: list[Tensor] = []
         self._largest_sum, self._largest_count = 0.0, 0
@@ -125,9 +126,9 @@ class Optimisation:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def _follow(self, number: int) -> None:
-        """Move the averaged weights towards the trained ones.
+        """Move the averaged weights towards the trained weights.
 
-        Early steps count more, so that the random start is soon forgotten.
+        Early steps count more, so that the random start loses its influence.
         """
         decay = min(self.recipe.ema, (1 + number) / (10 + number))
         average: Any = self.average
@@ -139,7 +140,7 @@ class Optimisation:
 
     @property
     def result(self) -> Any:
-        """The network to use: the one with averaged weights, or the trained one."""
+        """The network to use: the network with averaged weights if there is one, otherwise the trained network."""
         return self.module if self.average is None else self.average
 
     def check(self) -> None:
@@ -166,7 +167,7 @@ class Optimisation:
         return mean
 
     def mean_largest(self) -> float | None:
-        """Return the mean of each set's largest loss since the last call. None for losses over single images."""
+        """Return the mean of each set's largest loss since the last call, or None for losses over single images."""
         self._add_largest()
         count, self._largest_count = self._largest_count, 0
         mean, self._largest_sum = self._largest_sum / max(1, count), 0.0
@@ -203,7 +204,7 @@ class Optimisation:
         self.optimiser.load_state_dict(state["optimiser"])
         self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
         self._sums = list(state["sums"])
-        largest = state.get("largest", [0.0, 0])  # checkpoints of older versions have none
+        largest = state.get("largest", [0.0, 0])  # checkpoints of older versions do not have this
         self._largest_sum, self._largest_count = float(largest[0]), int(largest[1])
 
 

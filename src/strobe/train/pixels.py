@@ -1,6 +1,4 @@
-"""Prepared frames: made once and stored as 8-bit pixels in one memory-mapped file. They are copied to the device if
-they fit.
-"""
+"""Prepared frames, stored once as 8-bit pixels in a memory-mapped file and copied to the device if they fit."""
 
 import hashlib
 import json
@@ -39,10 +37,10 @@ def prepared(
     most_bytes: int,
     progress: Progress,
 ) -> NDArray[np.uint8]:
-    """Return the frames `rows` as `read` prepares them, (N, H, W, 3), memory-mapped from a file in `folder`.
+    """Return the frames `rows`, prepared by `read`, (N, H, W, 3), memory-mapped from a file in `folder`.
 
-    `facts` holds everything that affects the output of `read`. The file is made once for a dataset's frames and these
-    facts.
+    `facts` contains everything that affects the output of `read`. The file is made once for a dataset's frames and
+    these facts.
     """
 
     def fill(table: NDArray[Any]) -> None:
@@ -143,7 +141,8 @@ class Pixels:
             return found.permute(0, 3, 1, 2)
         if crops is None:
             return self._tensor[torch.from_numpy(rows).to(self.device)].permute(0, 3, 1, 2)
-        # One copy to the device and three gathers, because at 64 pixels a whole step takes a few milliseconds.
+        # Only one copy to the device and three gathers, because a training step at 64 pixels takes only a few
+        # milliseconds.
         told = torch.from_numpy(_lines_of(rows, crops, self._reach)).pin_memory().to(self.device, non_blocking=True)
         return _gathered(self._tensor, self._windows, told).permute(0, 3, 1, 2)
 
@@ -157,7 +156,7 @@ class Pixels:
 
 
 def _lines_of(rows: Ints, crops: Ints, reach: int) -> Ints:
-    """Return each frame's row, and its lines in the vertical and the horizontal window table, (3, N)."""
+    """Return each frame's row, and its row in the tables of vertical and of horizontal windows, (3, N)."""
     return np.stack([rows, reach + crops[:, 0], reach + crops[:, 1] + (2 * reach + 1) * crops[:, 2]])
 
 
@@ -168,9 +167,7 @@ def _gathered(table: Tensor, windows: Sequence[Tensor], told: Tensor) -> Tensor:
 
 
 def _shifted(image: NDArray[np.uint8], out: NDArray[np.uint8], down: int, right: int) -> None:
-    """Write the image's shifted window into `out`: blocks are copied, and the few lines beyond an edge are
-    reflected.
-    """
+    """Write the image's shifted window into `out`. Blocks are copied, and lines beyond an edge are reflected."""
     height, width = image.shape[:2]
     top, end = max(0, -down), height - max(0, down)
     left, stop = max(0, -right), width - max(0, right)

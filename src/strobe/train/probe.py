@@ -1,4 +1,4 @@
-"""A linear head on a network's features: features computed once, and the layer trained on them."""
+"""A linear head on a network's features. The features are computed once, and the head is trained on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["Probe", "StoredFeatures", "fill_features"]
 
 
 class StoredFeatures:
-    """Features of prepared frames (N, D), in the place of pixels. Nothing is cropped."""
+    """Features of prepared frames (N, D), used instead of pixels. Nothing is cropped."""
 
     side_hw = (0, 0)
 
@@ -32,7 +32,10 @@ class StoredFeatures:
         return self._tensor[torch.from_numpy(rows).to(self.device)]
 
     def spread(self, rows: Ints) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of each feature over these frames, 1 if a feature is constant."""
+        """Return the mean and standard deviation of each feature over these frames.
+
+        The deviation of a constant feature is 1.
+        """
         part = self.take(rows)
         deviation = part.std(dim=0, unbiased=False)
         return part.mean(dim=0), torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
@@ -46,7 +49,7 @@ class Probe(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
         self.linear = nn.Linear(len(mean), classes)
-        nn.init.zeros_(self.linear.weight)  # all classes equal, because the start does not matter in a convex problem
+        nn.init.zeros_(self.linear.weight)  # all classes start equal; in a convex problem the start does not matter
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, features: Tensor) -> Tensor:

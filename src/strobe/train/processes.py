@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 class Processes:
-    """This process among `count`. Only the first one writes and prints."""
+    """This process, one of `count`. Only the first process writes and prints."""
 
     def __init__(self, *, rank: int = 0, count: int = 1) -> None:
         self.rank, self.count = rank, count
@@ -43,7 +43,7 @@ class Processes:
             start += tensor.numel()
 
     def first_then_all(self, work: Callable[[], Found]) -> Found:
-        """Do the work in the first process, then in the others, which then reuse its result.
+        """Do the work in the first process, then in the others, which reuse its result.
 
         An error is raised in all processes.
         """
@@ -87,11 +87,11 @@ def joined(device: str) -> Iterator[tuple[Processes, str]]:
 
 
 class _Shared:
-    """Mixed into a batch norm: its statistics are those of the batches of all processes together."""
+    """A mixin for batch norms that computes statistics over the batches of all processes together."""
 
     def forward(self: Any, x: Tensor) -> Tensor:
         if not self.training:
-            plain: Tensor = super().forward(x)  # type: ignore[misc]  # the norm it is mixed into
+            plain: Tensor = super().forward(x)  # type: ignore[misc]  # defined by the batch norm
             return plain
         axes, shape = [0, *range(2, x.dim())], [1, -1, *[1] * (x.dim() - 2)]
         wide = x.float()
@@ -100,7 +100,7 @@ class _Shared:
         sizes, stats = torch.stack(all_gather(size)), torch.stack(all_gather(own))
         share = sizes / sizes.sum()
         mean = (share * stats[:, 0]).sum(0)
-        # Each process's variance around its own mean, plus the variance of these means.
+        # The total variance is the mean variance within processes plus the variance of their means.
         var = (share * (stats[:, 1] + (stats[:, 0] - mean) ** 2)).sum(0)
         if self.track_running_stats:
             self._track(mean.detach(), var.detach(), float(sizes.sum()))
@@ -108,7 +108,7 @@ class _Shared:
         if self.affine:
             out = out * self.weight.view(shape) + self.bias.view(shape)
         out = out.to(x.dtype)
-        return self.act(self.drop(out)) if hasattr(self, "act") else out  # timm's norms end in these
+        return self.act(self.drop(out)) if hasattr(self, "act") else out  # timm's norms end with these steps
 
     def _track(self: Any, mean: Tensor, var: Tensor, count: float) -> None:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A recipe: how to train, as a short readable TOML file, and its record."""
+"""A training recipe: a short TOML file that describes how to train, and its record."""
 
 import hashlib
 import json
@@ -26,19 +26,21 @@ class Recipe:
     `frames`: an epoch uses every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss` is one of
 
     - `average`: the mean over the batch
-    - `worst`: the worst member of each set within `k` (0: the sets' full reach)
-    - `mixed`: average and worst; the worst's weight grows to `worst_weight` over the first `ramp` of training
-    - `consistency`: the worst member, and the divergence of its answer from a random one's, weighted by `worst_weight`
+    - `worst`: the worst member of each set within `k` (0: all members)
+    - `mixed`: average and worst. The weight of worst grows to `worst_weight` over the first `ramp` of training
+    - `consistency`: the worst member, plus the divergence of its answer from a random member's, times `worst_weight`
 
-    `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. `eps` (share
-    of the pixel range) replaces each image by the worst of an attack of `attack_steps`, in the norm `norm` (linf or
-    l2). `trains`: the whole network, its `head` on cached features, a `detector`, or an image generator (`gan`). The
-    generator's discriminator is `width` wide, and the classification part of its loss has the weight `naming`.
+    `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. If `eps` (a
+    share of the pixel range) is above 0, an attack of `attack_steps` steps changes each image by up to `eps` in the
+    norm `norm` (linf or l2). `trains`: the whole network, its `head` on cached features, a `detector`, or an image
+    generator (`gan`). The generator's discriminator is `width` wide, and the classification part of its loss has the
+    weight `naming`.
 
     `crop` is the maximum shift of the window, as a share of the side. `warm_up` is a share of all steps. `ema` is the
-    decay of the weight average (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss
-    fell by less than a thousandth, `steps` at one half and at three quarters. `steps`, if not 0, takes precedence over
-    `epochs`. `clips` and `test_clips` are for a detector without a dataset.
+    decay of the weight average (0: none). The schedule `plateau` divides the learning rate by ten after `patience`
+    epochs whose training loss fell by less than a thousandth. The schedule `steps` divides it by ten at one half and at
+    three quarters of training. The key `steps`, if not 0, takes precedence over `epochs`. `clips` and `test_clips` are
+    for a detector without a dataset.
     """
 
     name: str
@@ -132,7 +134,7 @@ class Recipe:
     def settings(self) -> dict[str, Any]:
         """Return the settings that determine a result as plain JSON: all but name and description.
 
-        Keys added in later versions are left out at their defaults, so that older trainings can resume.
+        Keys added in later versions are omitted while they have their defaults, so that older trainings can resume.
         """
         told = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
         return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}
@@ -157,7 +159,7 @@ def shipped() -> dict[str, str]:
 
 
 def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
-    """Return a model's recipe by its name, or by the path of its file, with `key=value` changes applied.
+    """Return the recipe of this name or file path for a model, with `key=value` changes applied.
 
     A change of `epochs` sets `steps` to 0, so that it is not ignored.
 
@@ -192,7 +194,7 @@ def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
         recipe = _recipe(own, content)
     for change in changes:
         setting = _change(change)
-        # `epochs` and `steps` both set the length of the training. The last one given counts.
+        # `epochs` and `steps` both set the length of the training. The last change counts.
         content |= {"steps": 0, **setting} if "epochs" in setting else setting
     return _recipe(own, content) if changes else recipe
 

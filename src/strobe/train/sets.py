@@ -27,9 +27,8 @@ class Targets:
 def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
     """Return the class of each set row by the dataset's label rule.
 
-    If a row has several classes, the largest box decides.
-
-    Raises StrobeError if nothing decides between several labels, unless `multi_label`.
+    If a row has several classes, the class of the largest box is used. Raises StrobeError if nothing decides between
+    several labels, unless `multi_label`.
     """
     n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
     has = np.zeros((n_frames, n_classes), dtype=bool)
@@ -62,7 +61,7 @@ def _largest(dataset: Dataset) -> Ints:
     area = np.prod(boxes.xyxy[:, 2:] - boxes.xyxy[:, :2], axis=1)
     order = np.argsort(area, kind="stable")
     order = order[~boxes.crowd[order].astype(bool)]
-    label_of_frame[boxes.frame[order]] = boxes.label[order]  # the last one written is the largest
+    label_of_frame[boxes.frame[order]] = boxes.label[order]  # written by ascending area, so the largest remains
     return label_of_frame
 
 
@@ -70,9 +69,9 @@ def _largest(dataset: Dataset) -> Ints:
 class TrainingSets:
     """Sets to train on.
 
-    `frame`, `pixel`, `label` (R,) and `every` (R, C) are per row: its frame in the dataset, its index among the
-    prepared pixels, its class, all its classes. `anchor` (S,) is the row of each set's anchor. `member` (S, M) are
-    rows, including the anchor, padded with −1.
+    For each row, `frame` (R,) is its frame in the dataset, `pixel` (R,) its index among the prepared pixels, `label`
+    (R,) its class, and `every` (R, C) all its classes. `anchor` (S,) is the row of each set's anchor. `member` (S, M)
+    are rows, including the anchor, padded with −1.
     """
 
     frame: Ints

@@ -1,4 +1,4 @@
-"""Split sets into training and held-out ones: by source, with every class on both sides and no shared pixels."""
+"""Split sets by source into training and held-out sets, with every class on both sides and no shared pixels."""
 
 import csv
 import hashlib
@@ -17,7 +17,7 @@ __all__ = ["HELD", "SPLIT", "Split", "check_classes", "check_leaks", "sides_of",
 
 
 SPLIT, HELD = "split.csv", "held-out.txt"
-"""Files in a training's folder: every source and its side, and the held-out sources, for --subset."""
+"""Two files in a training's folder: every source with its side, and the held-out sources for --subset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

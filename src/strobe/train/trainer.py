@@ -1,4 +1,4 @@
-"""Train a classifier: the loss of a step by the recipe, and the network's answers during training."""
+"""Train a classifier: compute a step's loss as the recipe says, and the network's answers during training."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from strobe.train.sets import TrainingSets
 __all__ = ["Hooks", "Normal", "Trainer", "quick_precision"]
 
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
-"""The number of images in a forward without gradients."""
+"""The number of images in a forward pass without gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Normal:
         slope, lift = ((1 / (self.divide * std)).float().to(device), (-mean / std).float().to(device))
 
         def normalised(images: Tensor) -> Tensor:
-            # Algebraically equal to the docstring's formula, in one pass over the pixels.
+            # Algebraically equal to the formula of the class, but in one pass over the pixels.
             return torch.addcmul(lift, images.to(torch.float32, memory_format=torch.channels_last), slope)
 
         return normalised
@@ -87,7 +87,8 @@ class Trainer(Optimisation):
     """A classifier in training.
 
     `precision` is the dtype of training, `scoring` the dtype for comparing members of a set (None: the same). Without
-    `normal`, `pixels` are passed to the network unchanged: features, for a network that is only a head.
+    `normal`, `pixels` are passed to the network unchanged. This is for a network that is only a head and takes
+    features.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Trainer(Optimisation):
         return bad + recipe.worst_weight * symmetric_kl(first, second)
 
     def _worst(self, member: Ints, crops: Ints) -> tuple[Ints, Tensor]:
-        """Return the row of each set's member (B, M) with the largest loss, and that loss, in eval mode."""
+        """Return the row of the member (B, M) with the largest loss in each set, and that loss, in eval mode."""
         there = member >= 0
         rows, of_set = member[there], np.nonzero(there)[0]
         losses = []
@@ -234,7 +235,7 @@ class Trainer(Optimisation):
     # -- results -----------------------------------------------------------------------------------------------
 
     def answers(self, pixels: Pixels | StoredFeatures, places: Ints) -> NDArray[np.int64]:
-        """Return the class of each prepared frame by the network to use. Each process answers its part."""
+        """Return the class that the network in use gives each prepared frame. Each process answers its part."""
         classes = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result
         own = places[mine]

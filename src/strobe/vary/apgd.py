@@ -1,5 +1,4 @@
-"""Auto-PGD (Croce and Hein, 2020): its gradient steps halve in size when the loss stops rising, and its loss may be
-targeted.
+"""Auto-PGD (Croce and Hein, 2020): gradient steps that halve in size when the loss stops rising.
 
 It maximises the cross-entropy, or the targeted difference of logits ratio (DLR) towards one wrong class. Each item has
 its own step size, so items of a batch do not affect each other.
@@ -14,7 +13,7 @@ from strobe.vary.pgd import Ball, Pgd, Scores, cross_entropy, wrong_by
 __all__ = ["best_of_apgd", "likeliest_wrong", "targeted_dlr"]
 
 _MOMENTUM = 0.75
-"""The share of a step along the gradient. The rest is momentum."""
+"""The weight of the gradient in a step. The rest is momentum."""
 
 _RISING = 0.75
 """Between two checks, at least this share of steps must raise the loss, or the step size halves."""
@@ -23,10 +22,8 @@ _RISING = 0.75
 def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
     """Return how close the target class is to being the answer, (N,), independent of the scores' scale.
 
-    Above 0, the target class is the answer.
-
-    `truth` (N, C) marks the right classes, `target` (N,) is a wrong one. With fewer than four classes the DLR
-    is undefined, and the plain difference of the two scores is returned.
+    Above 0, the target class is the answer. `truth` (N, C) marks the right classes, and `target` (N,) is a wrong class.
+    With fewer than four classes the DLR is undefined, and the plain difference of the two scores is returned.
 
     >>> torch = require("torch", what="attacks", extra="models")
     >>> scores, truth = torch.tensor([[4.0, 3.0, 1.0, 1.0]]), torch.tensor([[True, False, False, False]])
@@ -38,13 +35,13 @@ def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
     if scores.shape[1] < 4:
         return lead
     first, _, third, fourth = scores.topk(4, dim=1).values.unbind(1)
-    known = fourth.isfinite()  # a class outside the dataset has a score of −inf
+    known = fourth.isfinite()  # the score of a class outside the dataset is −inf
     scale = (first - (third + fourth) / 2).where(known, lead * 0 + 1)
     return lead / scale.clamp_min(1e-12)
 
 
 def likeliest_wrong(scores: Scores, pixels: Any, truth: Any, count: int) -> Any:
-    """Return each item's wrong classes by descending score, (N, count or fewer), −1 if there is none."""
+    """Return up to `count` wrong classes of each item by descending score, (N, count or fewer), padded with −1."""
     torch = require("torch", what="attacks", extra="models")
     with torch.no_grad():
         found = scores(pixels).masked_fill(truth, float("-inf"))
@@ -79,10 +76,11 @@ class _Schedule:
 def best_of_apgd(
     scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any, target: Any = None
 ) -> tuple[Any, Any]:
-    """Return each item's most wrong change over all steps, and its lead, (N,). An item with a sufficient lead stops.
+    """Return each item's change with the largest lead over all steps, and that lead, (N,).
 
-    The arguments are as in `best_of_steps`. `target` (N,) are the wrong classes to move towards by DLR. Without them
-    the cross-entropy is maximised. The step size and loss in `how` are not used: the first step is 2 ε, and it halves.
+    An item with a sufficient lead stops. The arguments are as in `best_of_steps`. `target` (N,) are the wrong classes
+    to move towards by DLR. Without them, the cross-entropy is maximised. The step size and loss in `how` are ignored.
+    The first step is 2 ε, and later steps halve.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
     radius, schedule = eps[:, None, None, None], _Schedule(how.steps)

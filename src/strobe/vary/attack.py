@@ -1,6 +1,4 @@
-"""Find the smallest ε of a fixed grid at which a model misclassifies an image. PGD or APGD tries the grid level by
-level.
-"""
+"""Find the smallest ε of a fixed grid at which a model misclassifies an image, with PGD or APGD at each level."""
 
 import hashlib
 import json
@@ -31,9 +29,9 @@ METHODS: tuple[Method, ...] = ("pgd", "apgd")
 class AttackOptions:
     """Search settings. Every level is tried from the image itself, then from `restarts` random starts.
 
-    With the method `apgd`, these tries maximise the cross-entropy. For each of the `targets` likeliest wrong classes,
-    one more try moves towards that class from a random start. `minimal` searches a fine grid by growing, then
-    bisecting. Otherwise levels are tried one by one, smallest first.
+    With the method `apgd`, these tries maximise the cross-entropy. Then one more try for each of the `targets`
+    likeliest wrong classes moves towards that class from a random start. `minimal` searches a fine grid: it raises the
+    level until a try succeeds, then bisects. Otherwise levels are tried one by one, smallest first.
     """
 
     pgd: Pgd = field(default_factory=Pgd)
@@ -71,7 +69,7 @@ class AttackPlan:
     def to_json(self) -> dict[str, Any]:
         """Return everything that determines the findings, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
-        if self.how.method == "pgd":  # left out for pgd, so that older searches keep their key
+        if self.how.method == "pgd":  # omitted for pgd, so that the keys of older searches stay valid
             del found["how"]["method"], found["how"]["targets"]
         return found
 
@@ -97,7 +95,7 @@ class AttackPlan:
         )  # fmt: skip
 
     def beside(self) -> dict[str, Variant]:
-        """Return no companion variants, because the difference of two images already shows the change."""
+        """Return no companion variants. The difference of two images already shows the change."""
         return {}
 
 
@@ -129,7 +127,7 @@ def checked_levels(
 
 
 def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
-    """Return the grid of a minimal search: every 255th up to `most` for linf, six octaves in quarters for l2.
+    """Return the grid of a minimal search: multiples of 1/255 up to `most` for linf, six octaves in quarters for l2.
 
     >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=4.0))
     (16, 25)
@@ -142,7 +140,7 @@ def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
 
 @dataclass(slots=True)
 class _AttackItem:
-    """One image's progress along the grid: the highest level that failed, and the lowest that succeeded."""
+    """One image's progress along the grid: the highest level that failed, and the lowest level that succeeded."""
 
     failed: int = -1
     found: int | None = None
@@ -150,7 +148,7 @@ class _AttackItem:
     lead: float = float("-inf")
 
     def next(self, n_levels: int, *, minimal: bool) -> int | None:
-        """Return the level to try next. None if the search is finished."""
+        """Return the level to try next, or None if the search is finished."""
         if self.best is not None and self.best.status != "found":
             return None
         if self.found is None:
@@ -160,7 +158,10 @@ class _AttackItem:
         return (self.failed + self.found) // 2 if minimal and self.found - self.failed > 1 else None
 
     def take(self, level: int, hit: Finding | None, lead: float, grid: Sequence[float]) -> None:
-        """Record a level's outcome. A success may be smaller than allowed, and then counts at a lower level."""
+        """Record a level's outcome.
+
+        If the successful change is smaller than the level allows, it counts at a lower level.
+        """
         self.lead = lead
         if hit is None:
             self.failed = level
@@ -186,7 +187,7 @@ def attack(
     options: AttackOptions,
     device: str = "cpu",
 ) -> list[Finding]:
-    """Attack images (N, H, W, 3) that already are model inputs, within the ball of each grid level.
+    """Attack images (N, H, W, 3) that are already model inputs, within the ball of each grid level.
 
     `truth` (N, C) marks the right classes of `scores`. `names` seed the random starts, so that an image has the same
     starts in any batch.
@@ -233,7 +234,7 @@ def _climbed(options: AttackOptions) -> Callable[..., tuple[Any, Any]]:
 
 
 def _target(options: AttackOptions, targets: Any, number: int) -> Any:
-    """Return the wrong class that each image's try moves towards, (N,), −1 if none. None for other tries."""
+    """Return the wrong class that each image's try moves towards, (N,), −1 if none. Return None for other tries."""
     rank = number - 1 - options.restarts
     if rank < 0 or targets is None:
         return None
@@ -241,7 +242,7 @@ def _target(options: AttackOptions, targets: Any, number: int) -> Any:
 
 
 def _start(options: AttackOptions, name: str, level: int, number: int, shape: Sequence[int]) -> Any:
-    """Return the start of one image's try at one level, made on the CPU so that device and batch do not matter."""
+    """Return the start of one image's try at one level, made on the CPU so that device and batch have no effect."""
     torch = require("torch", what="attacks", extra="models")
     if not number:
         return torch.zeros((1, *shape))

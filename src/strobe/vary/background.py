@@ -17,26 +17,26 @@ from strobe.core.ports import Image
 __all__ = ["LEAST_STRIP", "VERSION", "SiblingFiles", "has_ground", "rung"]
 
 VERSION = 1
-"""The version of the rung renderer. It changes when the same recipe gives other pixels."""
+"""The version of the rung renderer. It changes when the same recipe would give different pixels."""
 
 LEAST_STRIP = 0.05
-"""A box can be filled by tiling if a strip next to it is at least this share of the image's side."""
+"""A box can be filled by tiling if the strip next to it is at least this share of the image's side."""
 
 _SIGMA = 0.05
 """The blur's sigma, as a share of the image's shorter side."""
 
 _RIM = 0.01
-"""The margin removed around an object, as a share of the shorter side, because its edge is half object."""
+"""The margin removed around an object, as a share of the shorter side, because edge pixels are partly object."""
 
 Mask = NDArray[np.bool_]
 Recipe = Mapping[str, Any]
 
 
 class SiblingFiles(Protocol):
-    """The companion files that a recipe may name: files of the same folder, by name and digest."""
+    """Reads the companion files that a recipe may name. They are in the same folder and named with their digest."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
-        """Return the mask (height, width), which must have that size."""
+        """Return the mask (height, width). It must have the requested size."""
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """Return another image of the folder."""
@@ -174,7 +174,7 @@ def _blurred(image: Image, mask: Mask) -> Image:
 
 
 def _filled(image: Image, hole: Mask) -> Image:
-    """Fill the hole smoothly from its surroundings, with the mean of the smallest block that has known pixels."""
+    """Fill the hole smoothly: each pixel gets the mean of the smallest block around it that has known pixels."""
     levels: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     weight = (~hole).astype(np.float64)
     colour = image * weight[..., None]
@@ -210,12 +210,12 @@ def has_ground(cut: Cut, size_wh: tuple[int, int]) -> bool:
 
 
 def _tiled(image: Image, cut: Cut) -> Image:
-    """Fill the box with the largest strip of background next to it, tiled and mirrored so that no seam shows."""
+    """Fill the box with the largest strip of background next to it. The strip is tiled and mirrored to avoid seams."""
     (x0, y0, x1, y1), (height, width) = cut, image.shape[:2]
     areas = (x0 * height, (width - x1) * height, y0 * width, (height - y1) * width)
     out, side = image.copy(), int(np.argmax(areas))
     if not areas[side]:
-        out[:] = GREY  # a box as large as its image, which ladder_of never makes
+        out[:] = GREY  # a box as large as its image; ladder_of never creates one
     elif side < 2:
         away = np.arange(x1 - x0) if side == 0 else np.arange(x1 - x0)[::-1]
         step = _mirrored(away, x0 if side == 0 else width - x1)
@@ -228,7 +228,7 @@ def _tiled(image: Image, cut: Cut) -> Image:
 
 
 def _mirrored(away: NDArray[np.int64], period: int) -> NDArray[np.int64]:
-    """Return indices into a strip of this length, forwards and backwards in turn.
+    """Return indices into a strip of this length that run forwards and backwards in turn.
 
     >>> _mirrored(np.arange(7), 3).tolist()
     [0, 1, 2, 2, 1, 0, 0]
@@ -238,7 +238,7 @@ def _mirrored(away: NDArray[np.int64], period: int) -> NDArray[np.int64]:
 
 
 def _covering(image: Image, size_wh: tuple[int, int]) -> Image:
-    """Return the centre of the image resized to that size, with its aspect ratio kept."""
+    """Resize the image with its aspect ratio kept, and return its centre of that size."""
     from PIL import Image as Pillow
 
     (width, height), (high, wide) = size_wh, image.shape[:2]

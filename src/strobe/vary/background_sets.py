@@ -20,12 +20,15 @@ from strobe.vary.pictures import AnchorImage
 __all__ = ["AnchorObject", "LadderOptions", "LadderPlan", "known_rungs", "ladder_dataset", "ladder_of", "member_index"]
 
 _APART = 1_000_000
-"""Rungs of the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
+"""Frames of the rungs of anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderOptions:
-    """The rungs, contexts and fit, and the origin of boxes and masks (`true`, `estimated:MODEL`, or empty)."""
+    """The settings of a ladder: rungs, contexts and fit, and the origin of boxes and masks.
+
+    The origin is `true`, `estimated:MODEL` or empty.
+    """
 
     rungs: tuple[str, ...] = tuple(RUNGS)
     contexts: tuple[float, ...] = CONTEXTS
@@ -75,7 +78,7 @@ class LadderOptions:
 
 
 def known_rungs(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the rungs of these names, each once, in the ladder's order. UnknownName for any other."""
+    """Return the rungs of these names, each once, in the ladder's order. Raise UnknownName for any other name."""
     for name in names:
         if name not in RUNGS:
             raise UnknownName("rung", name, RUNGS, hint=f"the rungs are {', '.join(RUNGS)}")
@@ -100,13 +103,13 @@ class AnchorObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPlan:
-    """Every anchor by row: its object, and the recipes of its frames by name, empty if it is left out."""
+    """Every anchor by row, with its object and its frames' recipes by name. Skipped anchors have no recipes."""
 
     pictures: Mapping[int, LadderPicture]
     recipes: Mapping[int, Mapping[str, Mapping[str, Any]]]
 
     def files(self) -> dict[int, dict[str, Mapping[str, Any]]]:
-        """Return the recipes of stored members: all but the image itself."""
+        """Return the recipes of the members that are stored as files: all except the image itself."""
         return {
             row: {name: recipe for name, recipe in recipes.items() if name != "usual"}
             for row, recipes in self.recipes.items()
@@ -116,7 +119,7 @@ class LadderPlan:
 def ladder_of(
     source: Dataset, pictures: Mapping[int, AnchorImage], things: Mapping[int, AnchorObject], how: LadderOptions
 ) -> LadderPlan:
-    """Plan which rungs each image gets, with recipes, and why a rung cannot be made."""
+    """Plan which rungs each image gets, with their recipes, and record why other rungs cannot be made."""
     ids, frames = source.frame_ids(), source.frames
     labels = source.labels.by_frame()
     seen: dict[str, str] = {}
@@ -242,7 +245,7 @@ class _Rungs:
 
 
 def member_index(anchor: int, name: str, level: float) -> int:
-    """Return a rung's frame index in its anchor's source, independent of the other requested rungs.
+    """Return a rung's frame index in its anchor's source. It does not depend on which other rungs are requested.
 
     >>> member_index(0, "zoom", 1.0), member_index(12, "crop", 1.25)
     (1000000, 13011250)

@@ -1,4 +1,4 @@
-"""Blur: defocus, frosted glass, motion, zoom. Lengths are in pixels of a 224-pixel image."""
+"""Blur corruptions: defocus, frosted glass, motion and zoom. Lengths are in pixels of a 224-pixel image."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,10 @@ def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pix
 
 
 def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
-    """Blur, repeatedly replace every pixel by a near one, and blur again: (sigma, reach, times).
+    """Blur, repeatedly replace every pixel by a near pixel, and blur again: (sigma, reach, times).
 
-    This is ImageNet-C's version. Its swap of two pixels copies in one direction in NumPy, because both sides are views
-    of one array.
+    This is ImageNet-C's version. Its code means to swap two pixels but only copies one, because both sides are views of
+    one NumPy array.
     """
     sigma, reach, times = how
     scale, (height, width) = scale_of(pixels), pixels.shape[:2]
@@ -43,7 +43,8 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
         place = place[copied_from(rng.integers(-reach, reach, (2, *nominal)), reach)]
     down, across = np.divmod(place.reshape(nominal), nominal[1])
     if nominal != (height, width):
-        # In an image of another size, each pixel of a 224-pixel image is a block, and displacements scale with it.
+        # In an image of another size, a block stands for each pixel of a 224-pixel image, and displacements scale with
+        # it.
         rows = (np.arange(height) * nominal[0] // height)[:, None]
         columns = (np.arange(width) * nominal[1] // width)[None, :]
         moved = scale * (down[rows, columns] - rows), scale * (across[rows, columns] - columns)
@@ -55,8 +56,8 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
 def copied_from(offsets: Ints, reach: int) -> Ints:
     """Return the source pixel of each pixel after one pass of ImageNet-C's shuffle, as flat indices, (H · W,).
 
-    `offsets` (2, H, W) are displacements down and across. The pass runs from the last pixel to the first and copies to
-    each the current pixel at its offset. Pixels within `reach` of the border stay.
+    `offsets` (2, H, W) are displacements down and across. The pass runs from the last pixel to the first. Each pixel
+    gets the current value of the pixel at its offset. Pixels within `reach` of the border stay.
     """
     height, width = offsets.shape[1:]
     own = np.arange(height * width)

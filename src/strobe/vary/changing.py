@@ -35,9 +35,9 @@ STILL = 1e-8
 
 
 def places_of(spec: GeneratorSpec, granularity: str) -> tuple[int, ...]:
-    """Return the layers that a granularity changes together: those of its name, `all` of them, or one (`layer:N`).
+    """Return the layers that a granularity changes together: the layers of that name, `all` layers, or one (`layer:N`).
 
-    Layer 0 is the latent, layer i the output of step i. UnknownName if the generator has no such layer.
+    Layer 0 is the latent, and layer i is the output of step i. Raise UnknownName if the generator has no such layer.
     """
     known: dict[str, tuple[int, ...]] = {
         word: tuple(i for i, (_, its) in enumerate(spec.places) if its == word) for word in GRANULARITIES
@@ -77,9 +77,9 @@ def drawn_latents(spec: GeneratorSpec, seed: int, names: Sequence[str]) -> NDArr
 
 
 def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -> list[NDArray[np.float32]]:
-    """Return each neuron's standard deviation at every layer, over images of all classes in turn.
+    """Return each neuron's standard deviation at every layer, over images of all classes.
 
-    A constant neuron has 0.
+    It is 0 for a constant neuron.
     """
     torch, spec = require("torch", what="a generator", extra="models"), generator.spec
     latents = drawn_latents(spec, seed, [f"scale {number}" for number in range(images)])
@@ -97,7 +97,8 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
                 if not bool(torch.isfinite(activation).all()):
                     raise ModelFailed(f"{name}: {printable(layer)} returned values that are not finite")
                 wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
-                # Deviations from one sample, because a plain sum of squares would lose neurons that vary little.
+                # Sums use differences from one sample. With plain squares, rounding would hide neurons that vary
+                # little.
                 firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
                 wide = wide - firsts[place]
                 sums[place] = sums[place] + wide.sum(0)
@@ -111,7 +112,7 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Base:
-    """Some latents and classes, and the activations at the first changeable layer, before the change."""
+    """A batch of latents and classes, with the activations at the first changeable layer before any change."""
 
     latents: Any
     classes: Any
@@ -122,7 +123,7 @@ class Base:
 
 
 class ChangeableGenerator:
-    """A generator, and its layers that may change together."""
+    """A generator, and the layers that may change together."""
 
     def __init__(
         self, generator: LayeredGenerator, scale: Sequence[NDArray[np.float32]], places: Sequence[int]
@@ -179,7 +180,7 @@ class ChangeableGenerator:
         return change.maximum(-now.clamp(0, 1) / scale).minimum((1 - now.clamp(0, 1)) / scale) * self.moves
 
     def given(self, changes: NDArray[np.float16]) -> tuple[Any, Any]:
-        """Return all rows in order, and their stored changes, for `pixels`."""
+        """Return all rows in order and their stored changes, as arguments for `pixels`."""
         torch = require("torch", what="a generator", extra="models")
         return torch.arange(len(changes), device=self.device), torch.from_numpy(changes).to(self.device).float()
 
@@ -198,7 +199,7 @@ class ChangeableGenerator:
         return found / found.norm(dim=1, keepdim=True).clamp_min(1e-30)
 
     def rms(self, magnitude: float) -> float:
-        """Return a magnitude per neuron."""
+        """Return the magnitude per neuron (root mean square)."""
         return magnitude / math.sqrt(max(1, self.neurons))
 
 

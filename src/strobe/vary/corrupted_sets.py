@@ -19,14 +19,14 @@ from strobe.vary.rendering import corruption_recipe
 __all__ = ["CorruptionPlan", "corrupted_dataset", "member_index"]
 
 _APART = 1_000_000
-"""Members of the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
+"""Members of anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptionPlan:
     """The corruptions and severities, and whether members are stored as files or rendered when read.
 
-    `panes` are the photographs for frost. Each has its file in the new folder and a digest.
+    `panes` are the photographs for frost, each with its file name in the new folder and its digest.
     """
 
     kinds: tuple[str, ...]
@@ -76,7 +76,9 @@ class CorruptionPlan:
 
 
 def member_index(anchor: int, kind: str, severity: int) -> int:
-    """Return a member's frame index in its anchor's source, independent of the other requested corruptions.
+    """Return a member's frame index in its anchor's source.
+
+    It does not depend on which other corruptions are requested.
 
     >>> member_index(0, "gaussian_noise", 1), member_index(12, "fog", 5)
     (1000000, 13000049)

@@ -24,8 +24,8 @@ SEVERITIES = (1, 2, 3, 4, 5)
 class Corruption:
     """A corruption and its five settings from mild to severe.
 
-    `version` increases when the same recipe would give other pixels. `has_pane` marks a corruption that uses a
-    photograph, the last of its settings.
+    `version` increases when the same recipe would give different pixels. `has_pane` marks a corruption that uses a
+    photograph, given as its last setting.
     """
 
     what: str
@@ -70,18 +70,20 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "frost_feathers": Corruption("rendered ice, without a download; harder than frost", weather.frost_feathers, _FROST),
     "fog_bank": Corruption("fog of a smooth spectrum; harder than fog", weather.fog_bank, _FOG),
 }
-"""By name: ImageNet-C's fifteen in its order, two more from the benchmark, and three that are strobe's own."""
+"""Corruptions by name: ImageNet-C's fifteen in its order, two more from the benchmark, and three of strobe's own."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "imagenet-c": tuple(CORRUPTIONS)[:15],
     "papers": ("gaussian_noise", "gaussian_blur", "shot_noise", "contrast", "impulse_noise", "jpeg_compression"),
     "all": tuple(CORRUPTIONS),
 }
-"""Groups: ImageNet-C's fifteen, six that models in the papers on video robustness were trained with, and all."""
+"""Groups of corruptions: ImageNet-C's fifteen, the six used for training in the papers on video robustness, and all."""
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Return the corruptions of these names and groups, each once, in table order. UnknownName for any other.
+    """Return the corruptions of these names and groups, each once, in table order.
+
+    Raise UnknownName for any other name.
 
     >>> chosen(["fog", "papers"])[:2], len(chosen(["imagenet-c"]))
     (['gaussian_noise', 'shot_noise'], 15)
@@ -96,7 +98,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator, *, pane: Image | None = None) -> Image:
-    """Return the image with one corruption, deterministic in the generator. Pixels are 8-bit RGB.
+    """Return the image with one corruption. The generator determines the result. Pixels are 8-bit RGB.
 
     `pane` is the ice photograph for `frost`.
 

@@ -32,8 +32,8 @@ def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator)
 def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     """Distort in small waves, by a few pixels at most, so that content stays in place.
 
-    This follows imagecorruptions. The benchmark's own version also shears the image, by up to 49 of its 224 pixels, and
-    more in mild severities than in severe ones.
+    This follows imagecorruptions. The benchmark's own version also shears the image by up to 49 of its 224 pixels, more
+    at mild severities than at severe ones.
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 
@@ -52,7 +52,7 @@ def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
 def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (no randomness)
     """Reduce the resolution to this share of a 224-pixel image, and show each remaining pixel as a block."""
     scale = scale_of(pixels)
-    # A small image already is coarse: a block grows from one pixel as in a 224-pixel image, times the scale.
+    # A small image is already coarse, so the growth of a block beyond one pixel is multiplied by the scale.
     block = scale / share if scale >= 1 else 1 + (1 / share - 1) * scale
     height, width = pixels.shape[:2]
     few = max(1, int(height / block)), max(1, int(width / block))
@@ -64,7 +64,7 @@ def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # n
     scale = scale_of(pixels)
     if scale <= 1:
         return _through_jpeg(pixels, _finer(quality, scale))
-    # In a large image the blocks grow with it: the effect on a 224-pixel image is enlarged.
+    # For a large image, the effect at 224 pixels is computed and enlarged, so that the blocks grow with the image.
     small = resized(pixels, nominal_hw(pixels), way="box")
     return pixels + resized(_through_jpeg(small, quality) - small, (pixels.shape[0], pixels.shape[1]), way="nearest")
 
@@ -77,7 +77,7 @@ def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
 
 
 def _finer(quality: int, scale: float) -> int:
-    """Return the quality whose quantisation steps are those of `quality` times the scale.
+    """Return the quality whose quantisation steps equal those of `quality` times the scale.
 
     The scale is needed because a block covers a larger part of a small image.
 

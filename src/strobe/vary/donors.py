@@ -11,7 +11,7 @@ __all__ = ["Ground", "donors_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """An image: its row, a name to sort by, its source, its classes, and whether it has a background to lend.
+    """An image: its row, a name to sort by, its source, its classes, and whether its background can be lent.
 
     Images of one source (frames of one video) share a background, so they do not lend to each other.
     """
@@ -26,9 +26,9 @@ class Ground:
 def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int, int]:
     """Return the donor's row for every image that gets one.
 
-    With `shared` the donor shares a class with the image, otherwise it shares none. Images are shuffled and sorted by
+    With `shared`, the donor shares a class with the image. Otherwise it shares none. Images are shuffled and sorted by
     class. Then the next image has the same class, and an image further ahead than the size of the largest class has
-    another class. Both choices are cyclic shifts, so that each image lends once where possible. If that donor does not
+    another class. Both choices are cyclic shifts, so that each image lends once if possible. If that donor does not
     fit, the next suitable image is used. The input order does not matter.
 
     >>> four = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({row // 2})) for row in range(4)]
@@ -54,7 +54,7 @@ def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int
 
 
 def _next(round_trip: Sequence[Ground], takers: Sequence[int], ahead: int, *, shared: bool) -> dict[int, int]:
-    """Return, for the images at these positions, the first suitable one from `ahead` on, in one cycle."""
+    """Return the first suitable donor for each image at these positions, searching cyclically from `ahead` on."""
     fitting: dict[frozenset[int], list[int]] = {}
     donor_of: dict[int, int] = {}
     for place in takers:

@@ -1,4 +1,4 @@
-"""Tools for corruptions: the image's scale, blurring with any kernel, clouds, flakes and streaks."""
+"""Helpers for corruptions: the image's scale, blurring with any kernel, clouds, flakes and streaks."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ LARGEST_PLASMA = 2048
 def scale_of(pixels: Pixels) -> float:
     """Return how many pixels of this image correspond to one pixel of an image with a short side of 224.
 
-    A very narrow image is measured by its long side, as if its aspect ratio were four to one.
+    A very narrow image is measured by a quarter of its long side, as if its aspect ratio were four to one.
 
     >>> scale_of(np.zeros((448, 600, 3), np.float32)), scale_of(np.zeros((1, 896, 3), np.float32))
     (2.0, 1.0)
@@ -79,7 +79,10 @@ def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
 
 
 def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
-    """Return a motion blur kernel: from its centre `length` pixels towards `angle` (radians), with Gaussian decay."""
+    """Return a motion blur kernel.
+
+    It extends `length` pixels from its centre towards `angle` (radians), with Gaussian decay.
+    """
     reach = max(1, int(np.ceil(length)))
     along = np.arange(0, length + 1e-9, 0.25)
     weight = np.exp(-(along**2) / (2 * sigma**2))
@@ -100,8 +103,8 @@ def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
 def plasma(size_hw: tuple[int, int], decay: float, rng: np.random.Generator) -> Pixels:
     """Return a fractal field in 0–1 by the diamond-square algorithm, as ImageNet-C draws its fog.
 
-    Each halving of the grid weakens the random part by `decay`. The field is a square of a power of two that repeats
-    beyond `LARGEST_PLASMA` pixels; the result is its upper left corner.
+    Each halving of the grid weakens the random part by `decay`. The field is a square whose side is a power of two. It
+    repeats beyond `LARGEST_PLASMA` pixels. The result is its upper left corner.
     """
     side = min(LARGEST_PLASMA, 1 << (max(*size_hw, 2) - 1).bit_length())
     field, step, wibble = np.zeros((side, side), dtype=np.float32), side, 100.0
@@ -125,7 +128,7 @@ def plasma(size_hw: tuple[int, int], decay: float, rng: np.random.Generator) -> 
 
 
 def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
-    """Return a fractal field in 0–1: shorter waves are weaker, by `roughness` (3: soft, 2: ragged)."""
+    """Return a fractal field in 0–1. Shorter waves are weaker, depending on `roughness` (3: soft, 2: ragged)."""
     height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # the extremes of the field may be outside the image
     across, down = np.fft.rfftfreq(width), np.fft.fftfreq(height)
     length = np.hypot(across[None, :], down[:, None])

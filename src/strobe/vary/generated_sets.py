@@ -1,4 +1,4 @@
-"""Generated images as a dataset, one source per latent, and the naming of searches in a generator's activations."""
+"""Generated images as a dataset with one source per latent, and the variants of searches in a generator."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ class GeneratorSearchPlan:
     """One variant: the generator layers that change together, the attacked model, the grid and the search settings.
 
     `aim` is `untargeted`, `runner-up` or a class of the generator. `generator` is the digest of its weights. `scale` is
-    the digest of the standard deviations in which M is measured. `strips` is the number of images for which the path to
-    the finding is kept.
+    the digest of the standard deviations in which the magnitude M is measured. `strips` is the number of images for
+    which the path to the finding is kept.
     """
 
     target: Target

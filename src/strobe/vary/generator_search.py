@@ -33,9 +33,9 @@ OCTAVES = 12
 _LR = 3e-3
 _HALVINGS, _TRIES = 8, 8
 _STEP = 0.25
-_INSIDE = 1 - 2**-10  # rounding to half precision must not leave the ball
+_INSIDE = 1 - 2**-10  # leaves room for rounding to half precision inside the ball
 _BETWEEN = 8
-_AROUND = 6  # number of bisections to find where a random direction first errs
+_AROUND = 6  # bisections to find where the model first errs along a random direction
 _STEPS = {"minimal": 120, "reference": 500, "budget": 40}
 
 
@@ -113,10 +113,10 @@ class _Items:
         self.lead = torch.full((n,), -math.inf, device=device)
         self.best = torch.full((n,), -math.inf, device=device)
         self.broken = torch.zeros(n, dtype=torch.bool, device=device)
-        self.held = torch.zeros(n, device=device)  # the last radius tried with all scores finite
+        self.held = torch.zeros(n, device=device)  # the last radius at which all scores were finite
 
     def look(self, rows: Any, point: Any, *, uphill: bool) -> tuple[Any, Any, Any, Any]:
-        """Return each item's lead at this change, its gradient, and change and image as they are stored."""
+        """Return each item's lead at this change, the lead's gradient, and the change and image as they are stored."""
         torch = require("torch", what="a search", extra="models")
         self.looked()
         stored = point.detach().half()
@@ -131,7 +131,7 @@ class _Items:
         return lead.detach(), slope, self.changing.trimmed(self.base, rows, stored.float()).half(), image.detach()
 
     def take(self, rows: Any, hit: Any, lead: Any, stored: Any, image: Any, attempt: int) -> None:
-        """Keep the findings that are smaller than the known ones."""
+        """Keep each new finding that is smaller than the best finding so far."""
         at = hit.nonzero()[:, 0]
         if not len(at):
             return
@@ -205,7 +205,10 @@ class _Adam:
 
 
 def _minimal(items: _Items, names: Sequence[str], cap: float, how: GeneratorSearchOptions) -> None:
-    """Grow until something is found, then bisect. Restarts from random directions can only make the finding smaller."""
+    """Grow the ball until something is found, then bisect.
+
+    Restarts from random directions can only make the finding smaller.
+    """
     torch = require("torch", what="a search", extra="models")
     every = torch.arange(len(names), device=items.changing.device)
     for attempt in range(1 + how.restarts):
@@ -286,13 +289,12 @@ def search_changes(
     levels: Sequence[float], options: GeneratorSearchOptions, strips: Sequence[bool] = (), keep: bool = True,
     tell: Callable[[float], None] = lambda _: None,
 ) -> list[Finding]:  # fmt: skip
-    """Return each image's outcome: the change with the smallest magnitude M at which the model errs, and its companion
-    images.
+    """Return each image's outcome: the smallest change found at which the model errs, and its companion images.
 
-    `right` (N, C) marks the classes whose lead must be overcome. `names` seed the draws. A finding's companions are the
-    same M along a random direction and, if `strips` includes it, the path from zero to it. `keep` stores the change
-    itself. `tell` is called with the completed share of the maximum work. If findings come early, the last share is
-    below 1.
+    `right` (N, C) marks the classes whose lead must be overcome. `names` seed the draws. The companions of a finding
+    with magnitude M are a random change of magnitude M and, if `strips` includes the finding, the path from zero to it.
+    With `keep`, the change itself is stored. `tell` is called with the completed share of the maximum work. If findings
+    come early, the last share is below 1.
     """
     torch = require("torch", what="a search", extra="models")
     marks = torch.from_numpy(np.ascontiguousarray(right)).to(changing.device)
@@ -332,7 +334,7 @@ def search_changes(
 
 
 def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
-    """Return the outcome of a search that met NaN: censored at the last finite radius, or failed without one."""
+    """Return the outcome of a search with NaN scores: censored at the last finite radius, or failed without one."""
     if not held:
         return Finding(status="failed")
     return Finding(status="censored", reach=held, margin=best, facts={**facts, "broken": True})
@@ -340,9 +342,7 @@ def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
 
 @dataclass(slots=True, eq=False)
 class _Chance:
-    """The magnitude at which the model first errs along one random direction, if it errs at all, and whether it errs at
-    the magnitude of the finding.
-    """
+    """Where the model first errs along a random direction, and whether it errs at the finding's magnitude."""
 
     reach: list[float | None]
     fooled: list[bool]

@@ -1,4 +1,4 @@
-"""Files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255), ice photographs."""
+"""Read files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255) and ice photographs."""
 
 import hashlib
 import io
@@ -35,7 +35,7 @@ def mask_bytes(mask: Mask) -> bytes:
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
     """Return the mask in a file of the folder.
 
-    Raises an error if the file is outside the folder, or if its digest is not the recipe's.
+    Raise an error if the file is outside the folder, or if its digest differs from the recipe's.
     """
     return decoded_mask(_content(root, file, sha256, "mask", made="ladder"), root / file, size_wh)
 
@@ -68,9 +68,10 @@ def _content(root: Path, file: Any, sha256: Any, what: str, *, made: str) -> byt
 
 
 def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: frozenset[int] | None = None) -> Mask:
-    """Return a mask file's object pixels: above 127, any palette colour but 0, or those numbered `own`.
+    """Return which pixels of a mask file are the object.
 
-    The size is checked before unpacking.
+    These are values above 127, palette colours other than 0, or the numbers in `own` if given. The size is checked
+    before unpacking.
     """
     from PIL import Image as Pillow
 
@@ -105,7 +106,7 @@ def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
 
 
 def without_specks(mask: Mask) -> Mask:
-    """Return the mask without parts much smaller than its largest one. Such parts are a network's stray pixels."""
+    """Return the mask without parts much smaller than its largest part. Such parts are stray pixels of a network."""
     from scipy.ndimage import label
 
     parts, many = label(mask)

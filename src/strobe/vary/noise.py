@@ -1,7 +1,7 @@
-"""Noise: sensor grain, shot noise, dead pixels, sampled at the grain size of a 224-pixel image.
+"""Noise corruptions: sensor grain, shot noise and dead pixels, sampled at the grain size of a 224-pixel image.
 
-In a larger image the grain is larger, because a model that shrinks the image would not see fine grain. In a smaller
-image the noise is weaker, as in the benchmark's own versions for 64 and 32 pixels.
+In a larger image the grain is larger. Otherwise a model that shrinks the image would not see it. In a smaller image the
+noise is weaker, as in the benchmark's own versions for 64 and 32 pixels.
 """
 
 from collections.abc import Callable

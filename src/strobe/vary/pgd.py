@@ -30,7 +30,7 @@ __all__ = [
 Norm = Literal["linf", "l2"]
 Loss = Literal["margin", "cross-entropy"]
 Scores = Callable[[Any], Any]
-"""Pixels (N, 3, H, W) in [0, 1] to scores (N, C), with gradients."""
+"""Maps pixels (N, 3, H, W) in [0, 1] to scores (N, C), with gradients."""
 
 NORMS: tuple[Norm, ...] = ("linf", "l2")
 LOSSES: tuple[Loss, ...] = ("margin", "cross-entropy")
@@ -64,7 +64,7 @@ class Ball:
         return (pixels + change).clamp(0, 1) - pixels
 
     def uphill(self, slope: Any) -> Any:
-        """Return the steepest change of size 1 along a gradient. Zero if the gradient is zero."""
+        """Return the steepest change of size 1 along a gradient, or zero if the gradient is zero."""
         if self.norm == "linf":
             return slope.sign()
         return slope / self.size(slope).clamp_min(1e-30)[:, None, None, None]
@@ -91,7 +91,7 @@ class Ball:
         return _inside((steps * self._stretch(steps, base, eps * 255)).round(), base) / 255
 
     def _stretch(self, steps: Any, base: Any, radius: Any) -> Any:
-        """Return the largest factor, (N, 1, 1, 1), for steps before rounding that keeps them within the radius."""
+        """Return the largest factor for `steps`, (N, 1, 1, 1), with which the rounded steps stay within the radius."""
         high = (radius + 1) / steps.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-12)
         low = high * 0
         for _ in range(_HALVINGS):
@@ -108,7 +108,7 @@ def _inside(steps: Any, base: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pgd:
-    """Gradient ascent settings. A step is `step` of ε (None: 2.5 / steps, enough to cross the ball).
+    """Gradient ascent settings. The step size is `step` times ε (None: 2.5 / steps, enough to cross the ball).
 
     `loss` names the maximised quantity: the lead of the best wrong class (`margin`), or the cross-entropy. `margin` is
     the required lead, in nats of the score. `rounded` rounds to 8 bits at every step, not only after the last.
@@ -135,24 +135,24 @@ class Pgd:
 
 
 def wrong_by(scores: Any, truth: Any) -> Any:
-    """Return the lead of the best wrong class over the best right one, (N,). `truth` (N, C) marks the right ones.
+    """Return the lead of the best wrong class over the best right class, (N,). `truth` (N, C) marks the right classes.
 
-    Negative if the answer is right, −inf if no other class can be answered.
+    The lead is negative if the answer is right, and −inf if there is no wrong class.
     """
     lowest = float("-inf")
     return scores.masked_fill(truth, lowest).amax(1) - scores.masked_fill(~truth, lowest).amax(1)
 
 
 def cross_entropy(scores: Any, truth: Any) -> Any:
-    """Return the cross-entropy of the right classes together, (N,). `truth` (N, C) marks them."""
+    """Return the cross-entropy of all right classes together, (N,). `truth` (N, C) marks the right classes."""
     return scores.logsumexp(1) - scores.masked_fill(~truth, float("-inf")).logsumexp(1)
 
 
 def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any) -> tuple[Any, Any]:
-    """Return each item's most wrong change over all steps, and its lead, (N,). An item with a sufficient lead stops.
+    """Return each item's change with the largest lead over all steps, and that lead, (N,).
 
-    `eps` is (N,). `start` are changes of size at most 1 (`Ball.noise`), or zeros. A NaN score ends the item with a lead
-    of NaN.
+    An item with a sufficient lead stops. `eps` is (N,). `start` are changes of size at most 1 (`Ball.noise`), or zeros.
+    A NaN score ends the item with a lead of NaN.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
     radius = eps[:, None, None, None]
@@ -194,10 +194,10 @@ def perturbed(
     steps: int = 7,
     generator: Any = None,
 ) -> Any:
-    """Return pixels within ε with higher cross-entropy: the inner loop of adversarial training.
+    """Return pixels within ε that raise the cross-entropy, for adversarial training.
 
-    `labels` (N,) are classes. It starts at random and takes `steps` steps for every item, without rounding. The
-    result is detached.
+    `labels` (N,) are classes. It starts at random and takes `steps` steps for every item, without rounding. The result
+    is detached.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(norm)
     how = Pgd(norm=norm, steps=steps)

@@ -1,4 +1,4 @@
-"""Anchors' images in a folder made from another dataset, and the files rendered from them."""
+"""The images of anchors in a folder made from another dataset, and the files rendered from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ def anchors_of(dataset: Dataset) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreJob:
-    """An image whose members are to be written as files, next to it.
+    """A job that writes an image's members as files next to the image.
 
-    It holds the dataset's folder, the image's own file, the recipe of each member, and the decoder.
+    It has the dataset's folder, the image's own file, the recipe of each member, and the decoder.
     """
 
     root: Path
@@ -65,7 +65,7 @@ class StoreJob:
 
 
 def store_members(job: StoreJob) -> StoreJob:
-    """Render and write the missing members. Returns the job."""
+    """Render and write the missing members. Return the job itself."""
     missing = [name for name in job.wanted if not job.path(name).is_file()]
     if not missing:
         return job

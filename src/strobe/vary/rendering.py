@@ -44,7 +44,7 @@ def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str,
 
 
 class NoSiblings:
-    """The companion files of a single image: no masks and no other images."""
+    """The companion files of a single image outside a dataset folder. There are none."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
         """Raise, because there is none."""
@@ -94,7 +94,7 @@ _KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], SiblingFiles], Image]] 
     "corruption": _corrupted,
     "rung": rung,
 }
-"""The recipe kinds, and the function for each."""
+"""The function that renders each kind of recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,10 @@ class _RenderedRow:
 
 
 class _Rendered:
-    """A FrameSource over another: frames with a recipe are rendered from the other's image at their row.
+    """A FrameSource on top of another source.
 
-    An image is decoded once for all frames rendered from it, if they are read close together.
+    It renders frames with a recipe from the other source's image at the same row. An image is decoded once for all
+    frames rendered from it, if they are read close together.
     """
 
     def __init__(self, inner: FrameSource, recipes: Mapping[int, _RenderedRow], root: Path | None) -> None:
@@ -126,7 +127,7 @@ class _Rendered:
         return rendered(image, recipe_of(cooked.text) or {}, _Folder(self, cooked.donor))
 
     def read_encoded(self, row: int) -> bytes | None:
-        """Return the stored file's bytes. None if the frame is rendered."""
+        """Return the bytes of the stored file, or None if the frame is rendered."""
         return None if row in self._recipes else self._inner.read_encoded(row)
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
@@ -155,7 +156,7 @@ class _Rendered:
         return found
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the cached value of the name, computed if missing."""
+        """Return the cached value of this name. Compute it if it is missing."""
         with self._guard:
             value = self._kept.get(name)
             if value is not None:
@@ -190,12 +191,12 @@ class _Folder:
 
 
 class _SendableRendered(_Rendered):
-    """The same over a source that other processes can read."""
+    """A rendering source on top of a source that other processes can read."""
 
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableRendered":
-        """Return a source of these rows alone, and of the images that their recipes name."""
+        """Return a source of only these rows and the images that their recipes name."""
         recipes = {row: self._recipes[row] for row in rows if row in self._recipes}
         others = [cooked.donor for cooked in recipes.values() if cooked.donor >= 0]
         return _SendableRendered(self._inner.only(list(dict.fromkeys([*rows, *others]))), recipes, self._root)

@@ -1,5 +1,6 @@
-"""An unfinished search: its findings so far are stored inside the target folder, so that a killed process loses only
-one batch.
+"""An unfinished search.
+
+Its findings are stored inside the output folder, so that a killed process loses only one batch.
 """
 
 import hashlib
@@ -25,12 +26,12 @@ from strobe.vary.searched_sets import Finding, Searched, SearchPlan, Stored
 __all__ = ["SearchWork", "npy_bytes"]
 
 VERSION = 1
-"""The search's version. It increases when the same settings would find something else."""
+"""The version of the search. It increases when the same settings would give different findings."""
 
 _WRITERS = 8
 
 _CHANGES = "generator/changes"
-"""The folder of changes that the difference of two images does not show."""
+"""The folder for changes that the difference of two images does not show."""
 
 
 class SearchWork:
@@ -64,7 +65,7 @@ class SearchWork:
             )
 
     def done(self) -> None:
-        """Remove the records, because the dataset holds everything."""
+        """Remove the records after the dataset is complete."""
         shutil.rmtree(self._records, ignore_errors=True)
 
     def store_input(self, anchor: str, pixels: Image) -> Stored:
@@ -73,7 +74,7 @@ class SearchWork:
         return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
 
     def kept(self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
-        """Return a batch's earlier outcome. None if the batch must be searched, or if an image was changed."""
+        """Return a batch's earlier outcome, or None if the batch must be searched or an image was changed."""
         place = self._record(one, names)
         try:
             return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
@@ -105,7 +106,7 @@ class SearchWork:
         self, one: SearchPlan, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
     ) -> list[Searched]:
         """Store a batch's findings, then their record."""
-        with ThreadPoolExecutor(_WRITERS) as pool:  # writing to disk takes longest
+        with ThreadPoolExecutor(_WRITERS) as pool:  # in parallel, because writing to disk takes longest
             pairs = list(pool.map(lambda pair: self._kept(one, *pair), list(zip(findings, pictures, strict=True))))
         write_json(self._record(one, names), [record for _, record in pairs])
         return [done for done, _ in pairs]

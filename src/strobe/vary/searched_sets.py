@@ -1,4 +1,4 @@
-"""The sets of a searched dataset: each anchor as a model's input, and the search's finding near it."""
+"""The sets of a searched dataset: each anchor as a model's input, and the search's finding."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from strobe.core.variants import Variant
 __all__ = ["Finding", "SearchPlan", "Searched", "Stored", "searched_dataset"]
 
 _APART = 1_000_000
-"""Frames made from the anchor at index i are numbered from (i + 1) times this, which avoids the source's frames."""
+"""Frames made from anchor i are numbered from (i + 1) times this number, above the source's own frames."""
 
 _FINDINGS = 1_000
 """The offset of findings within the numbers of an anchor. Smaller numbers are for the inputs of models."""
@@ -28,11 +28,11 @@ _BESIDE, _EACH = 10_000, 64
 class Finding:
     """The outcome for one image.
 
-    `found`: at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`.
+    `found`: a change of size `reach`, at most the level it was found at, gives the wrong answer a lead of `margin`.
     `censored`: nothing was found up to the last level, or up to the level where scores became NaN. `anchor_wrong`: no
     change was needed. `failed`: the scores were NaN from the start. `facts` are plain numbers about the search.
-    `change` is the change itself, if images do not show it. `beside` holds images for comparison, by their variant,
-    each at a distance.
+    `change` is the change itself, if images do not show it. `beside` has companion images for comparison by variant,
+    each with its distance.
     """
 
     status: str
@@ -93,7 +93,7 @@ class Searched:
 
 @dataclass(slots=True)
 class _Anchor:
-    """One anchor of the source while its frames are made: rows of its inputs by their pixels."""
+    """One anchor of the source while its frames are made. It finds the rows of the anchor's inputs by their pixels."""
 
     video: int
     index: int
@@ -102,7 +102,7 @@ class _Anchor:
     inputs: dict[str, int] = field(default_factory=dict)
 
     def input_row(self, grown: DatasetBuilder, picture: Stored) -> int:
-        """Return the frame of this input. Models that see the same pixels share it."""
+        """Return the frame of this input. Models that see the same pixels share the frame."""
         if picture.sha256 not in self.inputs:
             place = len(self.inputs)
             head = "input" if not place else f"input{place + 1}"

@@ -1,4 +1,7 @@
-"""Weather: snow, frost, fog, brightness. Layers are drawn for a 224-pixel image and scaled to the actual one."""
+"""Weather corruptions: snow, frost, fog and brightness.
+
+Layers are drawn for a 224-pixel image and scaled to the actual size.
+"""
 
 import numpy as np
 
@@ -19,12 +22,12 @@ def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:
 
 
 def fog(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Add fog to the image within its own value range: (thickness, decay of its details). ImageNet-C's version."""
+    """Add ImageNet-C's fog to the image within its own value range: (thickness, decay of its details)."""
     return _behind(pixels, plasma(nominal_hw(pixels), how[1], rng), how[0])
 
 
 def fog_bank(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Add fog of a smooth spectrum, with the same settings. Harder than fog."""
+    """Add fog with a smooth spectrum. The settings are the same as for fog, but the result is harder for models."""
     return _behind(pixels, cloud(nominal_hw(pixels), 1.58 + 0.8 * float(np.log2(how[1])), rng), how[0])
 
 

@@ -50,7 +50,7 @@ def stored_anchors(
             digest = hashlib.sha256(content).hexdigest()
             media = f"{_folder(ids[row], digest, version)}/picture{ending}"
             place = destination / media
-            # An existing file is complete, and its folder's name has the digest of its content.
+            # An existing file is complete, and the name of its folder contains the digest of its content.
             if not place.is_file():
                 write_bytes(place, content)
             pictures[row] = AnchorImage(media=media, sha256=digest, size_wh=(image.shape[1], image.shape[0]))

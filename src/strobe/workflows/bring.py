@@ -1,4 +1,4 @@
-"""Import prediction files into a run, where they are treated like any other model."""
+"""Import prediction files into a run. The run then treats them like any other model."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ __all__ = ["READERS", "FileOptions", "bring", "out_of_reach"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Facts that may be missing from prediction files."""
+    """Options that supply facts which prediction files may lack."""
 
     merge: str = "max"
     kind: Kind = "auto"

@@ -40,11 +40,12 @@ __all__ = ["BuildOptions", "Built", "build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` names classes of every video.
+    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` has classes of every video.
 
-    `label_space` is a shipped one, or None for the classes that the labels name. With `label_source` None, it depends
-    on the labels. `unlabelled` allows videos without labels. `strict` writes nothing if a video cannot be used. With
-    `store` None, an existing folder keeps its format, and a new folder gets zstd. `engine` is where videos are decoded.
+    `label_space` is the name of a shipped label space, or None for the classes in the labels. If `label_source` is
+    None, the labels determine it. `unlabelled` allows videos without labels. With `strict`, nothing is written if a
+    video cannot be used. With `store` None, an existing folder keeps its format, and a new folder gets zstd. `engine`
+    is where videos are decoded.
     """
 
     sampling: AnchorOptions = field(default_factory=AnchorOptions)
@@ -80,7 +81,7 @@ class BuildOptions:
 class Built:
     """The result of a build: the dataset, an error for each skipped video, notes, and the number of dropped members.
 
-    `reused` counts videos of an earlier build, `decoded` the frames decoded for the others.
+    `reused` counts videos of an earlier build. `decoded` counts the frames decoded for the other videos.
     """
 
     dataset: Dataset
@@ -164,7 +165,7 @@ def build(
 
 
 def _named(videos: Sequence[Path]) -> dict[str, Path]:
-    """Return videos by name: the file name without suffix. Equal names get the folder or suffix added."""
+    """Return videos by name. The name is the file name without suffix; equal names get the folder or suffix added."""
     expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
     twice = next((path for path, times in Counter(path.absolute() for path in videos).items() if times > 1), None)
     if twice is not None:
@@ -321,7 +322,7 @@ def _job(
     return ExtractJob(
         path=path,
         name=name,
-        # If a name is not valid for a folder, its digest is used there. The frames' keys keep the name.
+        # A folder is named by the digest of a name that is not valid for a folder. The frames' keys keep the name.
         media_folder=name if plain else f"video-{digest}",
         destination=destination,
         sampling=options.sampling,
@@ -337,7 +338,7 @@ def _job(
 
 
 def _each_once(outcomes: Sequence[ExtractOutcome], say: Progress) -> list[ExtractOutcome]:
-    """Return the outcomes without copies of the same file, because they would give the same frames under two names."""
+    """Return the outcomes without copies of a file, because copies would give the same frames under two names."""
     seen: dict[str, str] = {}
     distinct = []
     for outcome in outcomes:
@@ -379,7 +380,8 @@ def _remove_empty(destination: Path) -> None:
 def _outcomes(jobs: Sequence[ExtractJob], workers: int) -> Iterator[ExtractOutcome]:
     """Yield the outcome of every job.
 
-    If a job's process dies, the job is retried alone. If the second process dies, too, the outcome is an error.
+    If a job's process dies, the job is retried in a process of its own. If that process also dies, the outcome is an
+    error.
     """
     if workers == 1:
         yield from map(run_job, jobs)

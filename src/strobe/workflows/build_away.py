@@ -1,4 +1,4 @@
-"""Decode the videos of a build on the actors of a Ray cluster. They send frames, and only the driver writes."""
+"""Decode the videos of a build on the actors of a Ray cluster. Actors send frames; only the driver writes."""
 
 import platform
 import tempfile

@@ -113,7 +113,7 @@ def doubt_lines(scores: Mapping[str, ClassificationScore | DetectionScore]) -> l
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Opened:
-    """Return the dataset and the subset that all runs were scored on. Raise StrobeError if they differ."""
+    """Return the dataset and the subset that all runs were scored on. Raise StrobeError if the runs differ."""
     frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
@@ -165,7 +165,7 @@ def compare_scores(
 ) -> tuple[Comparison, ...]:
     """Compare classifiers with each other and detectors with each other. `pairing` limits the pairs.
 
-    `scores` are those of `scores_of` on the same dataset.
+    `scores` is the result of `scores_of` on the same dataset.
     """
     classifiers = [one for one in scores if isinstance(one, ClassificationScore)]
     detectors = [one for one in scores if isinstance(one, DetectionScore)]

@@ -1,4 +1,4 @@
-"""The demo: the whole workflow on bundled real models, a real clip and real photos."""
+"""The demo: all steps of strobe on bundled real models, a real clip and real photos."""
 
 import csv
 import io

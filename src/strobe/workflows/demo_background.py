@@ -30,7 +30,7 @@ WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale
 """A world in which every class has its own background, as in the training of the shipped classifiers."""
 
 MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
-"""One network architecture, trained with predictive backgrounds, with uninformative backgrounds, and as a detector."""
+"""One architecture, trained with predictive backgrounds, trained with uninformative ones, and as a detector."""
 
 WHO = (
     "strobe-ground was trained on images whose background predicts the class, and strobe-object is the same network "
@@ -43,12 +43,12 @@ PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
 SEGMENTER = "u2netp"
 
 _SEED = 73
-"""A seed whose images differ from those that the classifiers were trained on."""
+"""A seed whose images differ from the training images of the classifiers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundDemo:
-    """The results of both parts. `why` is the reason if the photos are missing."""
+    """The results of both parts. If `photos` is None, `why` is the reason."""
 
     world: Evaluation
     photos: Evaluation | None

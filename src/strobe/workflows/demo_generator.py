@@ -33,7 +33,7 @@ def demo_generator(
     granularity: tuple[str, ...] = (),
     device: str = "auto",
 ) -> Evaluation:
-    """Search the shipped generator against two shipped classifiers, let a third judge the findings, and report.
+    """Search with the shipped generator against two shipped classifiers, let a third judge the findings, and report.
 
     Run it again to resume: finished searches and predictions are kept.
     """

@@ -39,7 +39,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
 
 
 REGISTRIES: tuple[Registry[Any], ...] = (PROVIDERS, IMPORT_FORMATS, EXPORT_FORMATS, GENERATORS, STUDIES)
-"""Every list that packages can add to."""
+"""Every registry that packages can add members to."""
 
 
 def _packages() -> list[tuple[str, str, str]]:
@@ -82,7 +82,7 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 
 
 def _plugins() -> list[dict[str, str]]:
-    """Return the members that installed packages add to strobe's lists, and a line for each that cannot be used."""
+    """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
     found = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]

@@ -37,8 +37,9 @@ def engine_options(
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(model.device != "cpu" for model in models.values())
     fast = waiting and not any(Task(model.spec.task) is Task.DETECTION for model in models.values())
-    # If each thread took several frames, threads would be far apart in the video, and the frames between them would use
-    # memory. Take at most half a batch: detector batches are small, and each frame is sent and stored in full size.
+    # If each thread took several frames of a video, threads would be far apart in it, and the frames between them would
+    # use memory. Otherwise a GPU's threads take at most half a batch: detector batches are small, and each frame is
+    # sent and stored in full size.
     chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
     decode = DecodeOptions(
         threads=waiting or options.workers or max(2, n_cores),

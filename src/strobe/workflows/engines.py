@@ -36,7 +36,7 @@ _KNOCK_S = 10.0
 
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
-"""The start of an HTTP/2 connection, as Ray uses it. Both sides send their settings, even if empty."""
+"""The start of an HTTP/2 connection, as Ray opens it. Both sides send their settings, even if these are empty."""
 
 _STORE_BYTES = 2**28
 """Object store size of a Ray started for one command, which only stores a few shards of answers at a time."""
@@ -46,7 +46,7 @@ _QUIET = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": r"[\s\S]",  # keeps messages on dead workers off stdout
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-"""Environment variables that keep Ray local, unless the user set others. Ray reads some of them on import."""
+"""Environment variables that keep Ray local, unless the user set them. Ray reads some of them on import."""
 
 _SILENT = {"log_to_driver": False, "logging_level": "error"}
 """Options for the connection. They silence Ray, because strobe prints its own messages."""
@@ -107,7 +107,7 @@ class RemoteCluster:
         return self.pool.cores
 
     def tell(self, recipes: Sequence[WorkerSpec]) -> dict[str, DescribedModel | str]:
-        """Return a description of the model of each worker spec, or an error if it cannot run.
+        """Return a description of the model of each worker spec, or an error if the model cannot run.
 
         Actors load the models and keep them.
         """
@@ -129,9 +129,9 @@ class RemoteCluster:
 def away(
     engine: ExecutorOptions, device: str, say: Progress, *, held: Lock | None = None
 ) -> Iterator[RemoteCluster | None]:
-    """Yield the engine's cluster, or None for this machine. `device` is the requested one.
+    """Yield the engine's cluster, or None for this machine.
 
-    `held` is the lock of the output folder.
+    `device` is the requested device. `held` is the lock of the output folder.
     """
     if engine.name == "local":
         yield None
@@ -327,7 +327,7 @@ class _ArrowWorker:
         self.so_far = 0
 
     def open(self, before: object) -> None:
-        """Load everything before the first item, except models that the function `before` has already loaded."""
+        """Load everything before the first item, except models that the previous function `before` has loaded."""
         kept = before.kept if isinstance(before, ModelDescriber) else {}
         self._worker = SpecWorker(self._recipe, tick=self._count, kept=kept)
         self._worker.open()

@@ -81,7 +81,7 @@ def evaluate(
             raise StrobeError(
                 "--compare-review needs every frame, which --stop-early does not predict; remove one of the two options"
             )
-    if not place.exists:  # in an existing run, the report checks the names
+    if not place.exists:  # for an existing run, the report checks the names
         asked_for = [("model to --show", name) for name in show]
         for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
             if name not in (known := [model.name for model in requested]):
@@ -89,7 +89,7 @@ def evaluate(
     files = [model for model in requested if model.is_brought]
     others = [model for model in requested if not model.is_brought]
     if any(not isinstance(model.view, BoxesView) for model in others):
-        frame_source(opened.candidates)  # fails if there are no images, before anything is written
+        frame_source(opened.candidates)  # raises an error before anything is written if there are no images
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [model.name for model in requested]

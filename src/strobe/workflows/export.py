@@ -42,10 +42,10 @@ def export(
     candidates: bool = False,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write the dataset in another format: the sets that review kept, or everything with `candidates`.
+    """Write the dataset in another format: the sets that review kept or, with `candidates`, all sets.
 
     An interrupted export resumes when it is started again, and a finished one stays unchanged. Other files in the
-    folder raise an error, unless a card or croissant.json is written to the dataset's own folder.
+    folder raise an error, except when a card or croissant.json is written to the dataset's own folder.
     """
     chosen = EXPORT_FORMATS[form]
     if media != "none" and chosen.no_media:

@@ -60,7 +60,7 @@ IMPORT_FORMATS = Registry(
         ),
         "objectnet": (
             "strobe.datasets.import_objectnet:FORMAT",
-            "Those ObjectNet images that ILSVRC-2012 models can name, without their red border.",
+            "ObjectNet images of classes in ILSVRC-2012, without their red border.",
         ),
         "mnist": (
             "strobe.datasets.import_mnist:FORMAT",

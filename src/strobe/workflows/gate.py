@@ -73,8 +73,8 @@ class _Entrants:
 def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     """Judge a model of a run by the limits.
 
-    The baseline is a model of the run `against` (the one of the same name, or the only one), or another model of the
-    same run.
+    The baseline is a model of the run `against` (the model of the same name, or the only model), or another model of
+    the same run.
     """
     if not request.limits:
         raise StrobeError("no limit given; use for example --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
@@ -235,9 +235,9 @@ def plan_gate(
 
 
 def _contrasts(dataset: Dataset, model: StoredModel, request: GateOptions) -> tuple[dict[str, Contrast], int]:
-    """Return the model's losses between the variants of the dataset, if there are any and a rule may use them.
+    """Return the model's losses between the variants of the dataset, if it has variants and a rule may use them.
 
-    The second value is the number of their sets without predictions.
+    Also return the number of sets of these variants without predictions.
     """
     answers = model.load() if any(limit.is_contrast for limit in request.limits) else None
     if dataset.variants is None or not isinstance(answers, ClassAnswers):

@@ -118,7 +118,7 @@ def read_record(path: Path) -> list[dict[str, Any]]:
 def made_again(
     path: Path, *, set_ids: Iterable[str] | None = None, generator: str | None = None, load: LoadOptions | None = None
 ) -> dict[str, Image]:
-    """Render found images of a folder again from latent and change, by set.
+    """Render the findings of a folder again from their latents and changes, by set.
 
     `generator` is the path or name of the generator. Other weights raise an error. On the device of the search, the
     result equals the stored images. On another device, a few pixels may differ by one level.

@@ -26,7 +26,7 @@ def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
     Names: `strobe-gan` and `strobe-gan-mnist`, optionally with your own `@weights`; `biggan:NAME` or `biggan:FOLDER`,
     with a truncation after another colon; `py:FILE.py:FACTORY`, with `@weights` for the factory.
     """
-    # The usual messages are about classifiers, so a generator has its own.
+    # The usual messages are about classifiers, so generators have separate messages.
     options = replace(options, device=torch_setup(options).device, settings=None, image_size=None)
     return checked_generator(_GENERATORS.load(text, options))
 

@@ -1,4 +1,4 @@
-"""Decode the frames of videos with the engines of the models' GPU, bit-identical to the CPU."""
+"""Decode videos with the decoding engines of the models' GPU. The frames are bit-identical to the CPU's."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from strobe.core.tasks import Task
 __all__ = ["frames_on_gpu", "say_decoded"]
 
 _SESSIONS = 8
-"""Decoding sessions at once. An H200 has seven engines; opening a session takes long, so there are not many more."""
+"""Decoding sessions at the same time. An H200 has seven engines. More sessions than this would take long to open."""
 
 
 def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
@@ -22,7 +22,7 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
     """
     given = list(models)
     devices = {model.device for model in given}
-    # A detector is slower than one session, and takes frames whole: few of them may wait in the GPU's memory.
+    # A detector is slower than one session and takes frames in full size, so only a few may wait in the GPU's memory.
     whole = any(Task(model.spec.task) is Task.DETECTION for model in given)
     if len(devices) != 1 or not (device := devices.pop()).startswith("cuda") or dataset.frames.as_input.any():
         return source
@@ -36,19 +36,19 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
         engine = NvidiaEngine(device)
         if not has_programs():
             raise StrobeError("this torch cannot compile programs for the GPU; try a newer one")
-    except Exception as error:  # the library raises whatever its check of the driver finds
+    except Exception as error:  # the library may raise any error when it checks the driver
         why = str(error) if isinstance(error, StrobeError) else printable(error, limit=120)
         say.note(f"videos are decoded on the CPU: {why}")
         return source
-    say.note("videos are decoded by the GPU's engines; every frame is checked against the digest of the build")
+    say.note("videos are decoded by the GPU's engines; every frame is checked against its digest from the build")
     return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if whole else _SESSIONS)
 
 
 def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model], say: Progress) -> None:
-    """Print how frames were decoded, if there is something to know, and release the GPU's memory.
+    """Print notes on how frames were decoded, if needed, and release the GPU's memory.
 
-    For videos, the text names those that the CPU decoded instead of the GPU, and why. If the CPU decoded files
-    `exactly` for these models, the text mentions the faster way.
+    One note names the videos that the CPU decoded instead of the GPU, and the reason. If the CPU decoded files
+    `exactly` for some of these models, a note mentions the faster option.
     """
     if any(model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in exactly):
         say.note("frames were decoded exactly on the CPU; --decode device is much faster for JPEG frames")

@@ -89,7 +89,7 @@ def history(
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the name of each step: its run or its model if that is unique, otherwise both.
+    """Return the name of each step: its run or its model if that name is unique, otherwise both.
 
     >>> _names([("a", "net"), ("b", "net")]), _names([("a", "x"), ("a", "y")])
     (['a', 'b'], ['x', 'y'])

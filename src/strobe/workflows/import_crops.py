@@ -49,7 +49,7 @@ FORMAT = ImportFormat(
     --crops.
 
     Each image gives one set: the original is the anchor, the crop the member, and models resize both without cropping.
-    The variant "usual" is the original in each model's own preprocessing. With manifest.json, boxes are imported, too.
+    The variant "usual" is the original with each model's own preprocessing. manifest.json adds the boxes.
     """,
     example="imagenet-a-plus/ data/plus --originals imagenet-a/",
     options=(

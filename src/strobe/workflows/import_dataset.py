@@ -23,7 +23,7 @@ def import_dataset(
     files: Any = None,
     options: Mapping[str, Any] | None = None,
 ) -> ImportedDataset:
-    """Import the source, in the format of this name, into the folder `target`. A format that is downloaded has no
+    """Import the source, which has the format `name`, into the folder `target`. A format that is downloaded has no
     source.
 
     `options` are the options that the format declares. Missing options get their defaults. A format with a record of

@@ -21,7 +21,7 @@ __all__ = ["FORMAT", "FrameFiles", "read_frames"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameFiles:
-    """Files that annotate the frames: a CSV of labels (or classes of every video), boxes, anchors."""
+    """Files that annotate the frames: a CSV of labels (or the classes that every video shows), boxes, anchors."""
 
     labels: Path | None = None
     label: tuple[str, ...] = ()

@@ -15,9 +15,9 @@ __all__ = ["FORMAT", "PhotoFiles", "read_photos"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhotoFiles:
-    """Files that annotate the photos: a CSV of labels (or classes of every photo), boxes.
+    """Files that annotate the photos: a CSV of labels (or the classes of every photo), and boxes.
 
-    Default: the class folders.
+    By default, the class folders give the labels.
     """
 
     labels: Path | None = None

@@ -61,7 +61,7 @@ FORMAT = ImportFormat(
             name="classes",
             kind=several_names,
             default="",
-            help="All classes that people could choose, comma-separated. Default: those of the category column.",
+            help="All classes that people could choose, comma-separated. Default: the classes in the category column.",
         ),
         LABEL_SPACE,
     ),

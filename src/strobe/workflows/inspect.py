@@ -23,7 +23,7 @@ _MOST_LEVELS = 10
 def inspect(path: Path) -> dict[str, Any]:
     """Return the figures of all candidates in a dataset folder.
 
-    Kinds of sources are included only if some sources are not videos. Variants are included only if the dataset has
+    Kinds of sources are included only if not all sources are videos. Variants are included only if the dataset has
     them.
     """
     dataset = folder.read(path)
@@ -106,7 +106,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if not kinds:
         yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
               f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
-    else:  # here members are made from an image and are scored with the label of that image
+    else:  # these members are made from an image and are scored with its label
         yield (
             f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
             if variants

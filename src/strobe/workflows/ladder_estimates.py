@@ -38,9 +38,7 @@ WORK = ".detector"
 
 
 class DetectorBoxes:
-    """The box with a detector's highest score. It may be of any class, so that the crop does not depend on the right
-    answer.
-    """
+    """The box with the detector's highest score. It may be of any class: a crop must not depend on the right answer."""
 
     def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
         wanted = requested_models([text], trust=load.trust)
@@ -60,7 +58,7 @@ class DetectorBoxes:
         )
         if Task(model.spec.task) is not Task.DETECTION:
             raise ModelFailed(f"--detector {printable(text)}: it is a classifier and returns no boxes; use a detector")
-        # Request boxes in the detector's own classes, so that objects of classes outside the dataset count, too.
+        # Request boxes in the detector's own classes, so that objects outside the dataset's classes count, too.
         none = np.zeros(0, dtype=np.int64)
         self._dataset = replace(
             self._dataset, labels=Labels(frame=none, label=none), boxes=None,

@@ -52,7 +52,7 @@ class ObjectBoxes:
 
 
 class BoxSource(Protocol):
-    """Boxes of images: their origin (`true`, `estimated:WHO`), facts that identify them, and the box of each image."""
+    """Boxes of images: their origin (`true`, or `estimated:` and the model), identifying facts, and the boxes."""
 
     @property
     def who(self) -> str:
@@ -177,7 +177,7 @@ class FileBoxes:
         if are_shares(np.array(list(self._boxes.values())), wh).all():
             raise InvalidFile(
                 path,
-                f"all {len(rows)} boxes end within a pixel of the corner, so they look like shares of the image",
+                f"all {len(rows)} boxes end within a pixel of the top left corner; they look like shares of the image",
                 hint="convert them to pixels: multiply x by the width and y by the height",
             )
         self.facts = {"boxes_file": sha256_of_file(path)}
@@ -232,8 +232,8 @@ def own_masks(dataset: Dataset) -> Path | None:
 def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None:
     """Return the numbers of each image's own objects in numbered masks, or None for masks of 0 and 255.
 
-    In a rendered world, an object's number is its track plus one. Under a simulated camera, all objects in the mask
-    are those of the photo.
+    In a rendered world, an object's number is its track plus one. Under a simulated camera, every object in the mask
+    belongs to the photo.
     """
     own = own_masks(dataset)
     if own is None or folder.resolve() != own.resolve():
@@ -270,7 +270,7 @@ def things_of(
                 try:
                     mask, file = _stored(row, picture, destination, masks)
                 except ModelFailed:
-                    raise  # a net that cannot run is not a problem of this image
+                    raise  # if the net cannot run, the error is not about this image
                 except StrobeError as error:
                     why = str(error)
                 advance(1)
@@ -293,7 +293,7 @@ def _floats(box: Sequence[int]) -> Corners:
 
 
 def _stored(row: int, picture: AnchorImage, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
-    """Return the mask, and its file in the folder with its digest. If the file exists, it is read."""
+    """Return the mask, its file in the folder and the file's digest. An existing file is read."""
     name = hashlib.sha256(f"{picture.media} {picture.sha256} {masks.name(row)}".encode()).hexdigest()[:16]
     file = f"masks/{name}.png"
     path = destination / file

@@ -18,7 +18,7 @@ _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 def known_types(run: Run, path: Path | None) -> tuple[Types, Types]:
     """Return every model's type by name: from the shipped testbed, then from the run, then from the user's CSV.
 
-    The second value is stored in the run, so that later scoring needs no CSV.
+    The second value is to be stored in the run, so that later scoring needs no CSV.
     """
     from strobe.models.testbed import entries
 

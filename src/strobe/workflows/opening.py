@@ -13,7 +13,7 @@ from strobe.runs.folder import Run, Subset
 __all__ = ["ALL", "Opened", "kept"]
 
 ALL = Path("all")
-"""Pass this value instead of a subset file to select every video, whatever subset the run was scored on."""
+"""Pass this value instead of a subset file to select every video, even if the run was scored on a subset."""
 
 
 def kept(dataset: Dataset) -> Dataset:
@@ -37,12 +37,10 @@ class Opened:
     def of(
         cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True, run: Run | None = None
     ) -> "Opened":
-        """Open a folder.
+        """Open a folder. The scored sets are those of the videos in the subset file.
 
-        The scored sets are the sets of a subset file's videos. If there are votes, they are limited to the sets that
-        review kept.
-
-        Without a file, the subset of `run` is used. `ALL` instead of a file selects every video.
+        If there are votes, only sets that review kept are scored. Without a file, the subset of `run` is used. `ALL`
+        instead of a file selects every video.
         """
         candidates = dataset = folder.read(path)
         if subset is not None:
@@ -57,9 +55,9 @@ class Opened:
 
     @classmethod
     def of_run(cls, run: Run, *, moved_to: Path | None = None, subset: Path | None = None) -> "Opened":
-        """Open the dataset of a run at the path in run.json or at its new path, and check that it is the run's dataset.
+        """Open the dataset of a run, at the path in run.json or at its new path.
 
-        Without a `subset`, the part that the run was scored on is used.
+        Check that it has the run's frames. Without a `subset`, the part that the run was scored on is used.
         """
         path = moved_to or Path(run.about()["dataset"]["path"])
         if moved_to is None and not folder.is_dataset(path):
@@ -79,7 +77,7 @@ class Opened:
 
 def _remembered(run: Run, candidates: Dataset) -> Subset | None:
     """Return the subset that the run was scored on, checked against the dataset."""
-    if not run.is_on(candidates):  # another check raises the error
+    if not run.is_on(candidates):  # another check raises an error for this case
         return None
     subset = run.subset()
     gone = set() if subset is None else set(subset.videos) - set(candidates.videos.video_id)

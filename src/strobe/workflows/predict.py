@@ -156,8 +156,8 @@ def run_requested(
     """Run these models into the run. If a new run gets no prediction, its folder is removed.
 
     `asked_for` has all models of the command in order, if `models` is only a part. Files are in `stage` until they are
-    committed. Detectors run before models that use their boxes. `scored` is the part that will be scored with this k,
-    None for the sets that review kept. It decides which sets `stop_early` runs.
+    committed. Detectors run before models that use their boxes. `scored` is the part of the dataset that will be scored
+    with this k; None means the sets that review kept. `stop_early` runs only these sets.
     """
     if not models:
         return []
@@ -223,14 +223,14 @@ class _Work:
         self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
     ) -> Iterator[PredictOutcome]:
         """Run models over every frame or its crop. `outside` has the frames that the models do not see."""
-        # With early stopping one at a time, because each model uses the failures of earlier models.
+        # With early stopping, models run one at a time, because each uses the failures of earlier models.
         at_once = 1 if self.stopping else self._options.models_at_once
         away = [one for one in models if self._cluster is not None and one.live is None]
         here = [one for one in models if one not in away]
         for one in here if self._cluster is not None else ():
             self._progress.note(f"{printable(one.name)} was passed by a program and runs in this process, not on Ray")
         for part, cluster in ((away, self._cluster), (here, None)):
-            # A frame is decoded once for all models of a group, so they must share the way of decoding.
+            # A frame is decoded once for all models of a group, so they must use the same decoder.
             for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
                 some = [one for one in part if (one.settings.decode or self._options.decode) == decode]
                 for start in range(0, len(some), at_once):
@@ -358,7 +358,7 @@ class _Work:
                 )
         if not runners or self.source is None:
             return
-        run.record(dataset, path=dataset.root or Path(), changes={})  # so that an interrupted run can be scored
+        run.record(dataset, path=dataset.root or Path(), changes={})  # now, so that an interrupted run can be scored
         if outside is not None:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():

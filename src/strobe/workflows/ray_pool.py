@@ -20,13 +20,13 @@ _IN_FLIGHT = 2
 """Items per actor: one in progress and one waiting."""
 
 _TRIES = 3
-"""How many workers may die while processing one item, or may die in succession before they are ready."""
+"""How many workers may die while they process one item, or in succession before they are ready."""
 
 _PATIENCE_S = 20.0
 """Seconds without any working actor until a note is printed."""
 
 _LOOK_S = 1.0
-"""Seconds between progress requests to actors that send nothing else."""
+"""Seconds to wait for a result before actors are asked for their progress."""
 
 _ASIDE = "aside"
 """The concurrency group of an actor that answers progress requests during the work."""
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """An error that is final: a retry would not help."""
+    """An error that a retry would not fix."""
 
     line: str
 
@@ -55,7 +55,7 @@ class _Actor:
         self._held, self._version = held, version
 
     def take(self, function: Any) -> object:
-        """Release the previous function and prepare this one. Its `open`, if any, receives the previous one."""
+        """Release the previous function and prepare this one. Its `open`, if any, receives the previous function."""
         before, self._function = self._function, function
         getattr(before, "close", bool)()
         return self._said(lambda: self._open(before))
@@ -93,8 +93,8 @@ class _Actor:
 class _PendingItem:
     """An item in progress, and the number of workers that died while processing it.
 
-    A `retried` item was with a worker that died. No second item waits behind it, because that item could be the one
-    that kills workers, and a result that lies in pieces is lost with its worker.
+    A `retried` item was assigned to a worker that died. No other item waits behind it, because the retried item may
+    kill workers. Results that are stored in pieces are lost with their worker.
     """
 
     value: Any
@@ -104,7 +104,7 @@ class _PendingItem:
 
 @dataclass(slots=True, eq=False)
 class _ActorHandle:
-    """An actor. It is ready once it `holds` the function. The first of its items is in progress.
+    """An actor. It is ready once `holds` is the current function. The first of its items is in progress.
 
     `so_far` is the reported progress of that item. `asking` has the item and its pending progress request.
     """
@@ -151,11 +151,12 @@ class RayPool:
         given_up: Callable[[Shard, str], Result] | None = None,
         watch: Callable[[int], None] | None = None,
     ) -> Iterator[Any]:
-        """Yield results as they arrive. A shard is taken from the iterable only when an actor can take it.
+        """Yield results as they arrive. A shard is read from the iterable only when an actor is free for it.
 
-        A result may be in the object store in pieces. `fetched(get)` fetches and joins them before the actor is
-        released. `given_up` makes a result from the reason if workers die repeatedly on a shard. Without it, such a
-        shard ends the work. `watch` receives the progress of the current items, if the function counts it (`so_far`).
+        A result may be in the object store in pieces. Its method `fetched(get)` fetches and joins the pieces before the
+        actor is released. If workers die repeatedly on a shard, `given_up` makes a result from the reason. Without
+        `given_up`, such a shard ends the work. `watch` receives the progress of the current items, if the function
+        counts it (`so_far`).
         """
         if self._sent[0] is not function:
             self._sent = (function, self._ray.put(function))
@@ -244,7 +245,7 @@ class RayPool:
                 if not self._ray.wait([question], timeout=0)[0]:
                     continue
                 actor.asking = None
-                with suppress(self._ray.exceptions.RayError):  # the actor died, which its items report
+                with suppress(self._ray.exceptions.RayError):  # the actor died; its items report this
                     actor.so_far = self._ray.get(question) if asked_about == item else 0
             if item is not None:
                 actor.asking = (item, actor.handle.so_far.options(concurrency_group=_ASIDE).remote())

@@ -27,7 +27,7 @@ __all__ = ["ReportOptions", "read_results", "report_run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """Options of a report: those of the page, and where the data is if it was moved.
+    """Options of a report: the options of the page, and the dataset's folder if it was moved.
 
     `show` names models that figures and gallery show first, and `change` names two models as before and after. Without
     `change`, a task with exactly two models compares them, in the order in which they were requested.
@@ -51,7 +51,7 @@ def report_run(
 
     `opened` is the dataset if it was just scored. Its tables are then already written.
     """
-    Run(run).about()  # fails if there is no run, before a folder is made for the lock
+    Run(run).about()  # raises an error if there is no run, before a folder is made for the lock
     with writing(run):
         return _write(Run(run), request or ReportOptions(), progress or Silent(), opened)
 
@@ -117,7 +117,7 @@ def _change(
 
 
 def _is_own(name: str, stored: Mapping[str, StoredModel], about: Mapping[str, Any]) -> bool:
-    """Return whether a model is the user's own: from a file, not in the testbed, or named in the command."""
+    """Return whether a model is the user's own: it is from a file, not in the testbed, or named in the command."""
     from strobe.models.testbed import tags_of
 
     if name not in stored:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
-"""The length of the shortest accepted token. Shorter ones can be guessed."""
+"""The length of the shortest accepted token. Shorter tokens can be guessed."""
 
 MAX_GUIDELINES = 60_000
 """The length of the longest accepted guidelines. People do not read more before they vote."""
@@ -79,8 +79,8 @@ def serve(
 ) -> None:
     """Serve the review page of a dataset until interrupted. `on_ready` receives the links once the server listens.
 
-    `suggest` names the run or file whose boxes are suggested to people who draw boxes. `guidelines` is your Markdown
-    file for the page, `examples` a file of correct votes to practise on.
+    `suggest` names the run or file whose boxes are suggested to people who draw boxes. `guidelines` is a Markdown file
+    to show on the page. `examples` is a file of correct votes to practise on.
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
@@ -104,7 +104,8 @@ def serve(
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     content = _content(folder)
     with ThreadPoolExecutor(1) as beside:
-        # Run both at the same time: reading waits for the disk and Arrow, importing for the interpreter.
+        # Read the dataset and import the server at the same time: reading waits for the disk and Arrow, importing for
+        # the interpreter.
         reading = beside.submit(_read, folder, people=False)
         from strobe.review.app import Access, make_app
         from strobe.review.people import People
@@ -121,7 +122,7 @@ def serve(
         if suggest is not None:
             _suggest(store, dataset, suggest)
         known = store.is_laid_out(settings, content)
-        # A plan from an earlier start was checked then.
+        # A plan that already exists was checked at an earlier start.
         source = LateSource(dataset) if known else frame_source(dataset)
         store.prepare(dataset if known else _read(folder), settings, content=content)
         port = int(listener.getsockname()[1])
@@ -172,7 +173,7 @@ def _suggest(store: "Store", dataset: Dataset, source: str) -> None:
 
 
 def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[str, Any]:
-    """Return the state of a question, from the store and the answers in the folder."""
+    """Return the state of the review for one question, from the store and the answers in the folder."""
     dataset = _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     return {"dataset": dataset.name, **_question(ask).summarise(dataset, answers, conduct)}

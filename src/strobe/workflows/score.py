@@ -75,7 +75,7 @@ class ScoreRunOptions(FileOptions):
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    if opened.dataset.boxes is None:  # with boxes, detectors can be scored without labels
+    if opened.dataset.boxes is None:  # if there are boxes, detectors can be scored without labels
         opened.dataset.labelled_sets()
     expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
@@ -91,7 +91,7 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
 
 
 def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
-    """Check --baseline and --judge, which apply to searches against models."""
+    """Check --baseline and --judge, which only apply to searches against models."""
     targets = [one.target.name for one in dataset.variants or () if one.target is not None]
     for flag, given in (("--baseline", options.baseline), ("--judge", options.judges)):
         if given and not targets:
@@ -221,7 +221,7 @@ def score_staged(
     new_subset, is_new = run.judge_on(opened.subset), bool(brought_files(stage)) or not run.exists
     if is_new or new_subset or request.types is not None:
         changes = {"model_types": remembered} if remembered else {}
-        if not is_new:  # nothing was predicted, so keep the time and command of the last prediction
+        if not is_new:  # this command predicts nothing, so keep the time and command of the last prediction
             changes |= {key: value for key, value in run.about().items() if key in ("at", "command", "versions")}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage, asked=asked_for)
     for name in tables():

@@ -1,4 +1,4 @@
-"""Run searches with models that this process loads, or with workers elsewhere that load the same models from a spec."""
+"""Run searches in this process, or on workers that load the same models from a spec."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ class SearchSpec:
     """The models of a search as plain data: names, how to load them, and the classes to search in.
 
     The classes are those of a dataset, or of a generator given by its name. A model may have none of a generator's
-    classes, and the caller decides what to do then.
+    classes. The caller handles this case.
     """
 
     models: Mapping[str, str]
@@ -47,7 +47,7 @@ class SearchSpec:
 def bench_for(
     models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: ExecutorOptions, say: Progress
 ) -> Iterator["SearchBench"]:
-    """Return a bench for a search against these models. Prediction files raise an error."""
+    """Yield a SearchBench for searches against these models. A prediction file raises an error."""
     requested = requested_models(models, trust=load.trust)
     for one in requested:
         if one.file is not None:
@@ -126,7 +126,7 @@ class LoadedSearch:
 
     @cached_property
     def victims(self) -> list[TargetModel]:
-        """Return the models in order. Raise an error before any work if a search against one is impossible."""
+        """Return the models in order. Raise an error before any work if a search against one of them is impossible."""
         recipe, about, targets = self._recipe, self._recipe.about, []
         classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
         load = replace(recipe.load, progress=recipe.load.progress or self.say)
@@ -141,9 +141,10 @@ class LoadedSearch:
 
 
 class SearchBench:
-    """Runs jobs in this process, or through an executor. A job is a function of the loaded models and an item.
+    """Runs jobs in this process, or through an executor.
 
-    Jobs and items pickle. Results carry the index of their item and may arrive in any order.
+    A job is a function of the loaded models and an item. Jobs and items must be picklable. Results carry
+    the index of their item and may arrive in any order.
     """
 
     def __init__(self, recipe: SearchSpec, say: Progress, executor: Executor | None = None) -> None:
@@ -178,7 +179,7 @@ class SearchBench:
         return self.once(_known, None)
 
     def generator(self) -> GeneratorSpec:
-        """Return the facts about the generator that has the requested name."""
+        """Return the facts about the generator."""
         return replace(self.once(_generator, None), name=str(self._about))
 
 

@@ -26,7 +26,7 @@ _TOGETHER = 512
 
 Key = tuple[int, int]
 Found = dict[Key, Searched]
-"""The outcome of each anchor (by its row in the source) in each search (by its index)."""
+"""The outcome for each anchor, given by its row in the source, in each search, given by its index."""
 
 One = TypeVar("One", bound=SearchPlan)
 
@@ -63,7 +63,7 @@ class Batch:
 
 
 How = Callable[[LoadedSearch, TargetModel, One, Batch], Sequence[Finding]]
-"""A search of one batch. It must be a module-level function, so that it pickles."""
+"""A search of one batch. It must be a module-level function, so that it can be pickled."""
 
 
 def search_all(
@@ -81,8 +81,8 @@ def search_all(
 ) -> Found:
     """Run the searches batch by batch. Finished batches are stored and reused after an interruption.
 
-    Sets are in the order of `found`. The searches are grouped by model, with equally many for each. Anchors that a
-    model gets wrong are not searched.
+    Sets are in the order of `found`. The searches are grouped by model, with the same number for each model. Anchors
+    that a model gets wrong are not searched.
     """
     sets, per = dataset.sets, len(searches) // len(victims)
     right = np.zeros(len(sets), dtype=bool)
@@ -181,10 +181,10 @@ def read_back(
 ) -> Found:
     """Return the findings. If the target gets the stored image of a finding right, the search is marked as failed.
 
-    A targeted search (`aim` of its facts) also fails if the target's answer is not the class aimed at.
+    A targeted search (`aim` in its facts) also fails if the target's answer is not the class that it aims at.
     """
     sets, out, count = dataset.sets, dict(found), per * len(victims)
-    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # excludes further images of the findings
+    of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without further images of findings
     key_of = dict(zip(of_set, found, strict=True))
     for number in range(len(victims)):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
@@ -206,7 +206,7 @@ class _Labels:
         self.label = np.full(n_frames, -1, dtype=np.int64)
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002 (part of the protocol)
-        """Return that no frame is stored, because a new store is empty."""
+        """Return that no frame has an answer, because a new store is empty."""
         return np.zeros(len(self.label), dtype=bool), 0
 
     def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002 (part of the protocol)
@@ -242,7 +242,7 @@ def _answers(
 
 @dataclass(frozen=True, slots=True)
 class _ShownImages:
-    """Images for a model, by its number: their source, their names and their rows."""
+    """Images for one model, given by its number: their source, their names and their rows."""
 
     number: int
     source: FrameSource
@@ -266,7 +266,7 @@ class _ImageSource:
 
 
 def _answered(loaded: LoadedSearch, shown: _ShownImages) -> NDArray[np.int64]:
-    """Return the model's class of each of these rows."""
+    """Return the class that the model predicts for each of these rows."""
     runner, store = loaded.victims[shown.number].runner, _Labels(len(shown.names))
     if not len(shown.rows):
         return store.label[:0]

@@ -31,7 +31,7 @@ class _Mixed:
 
 
 class LateSource:
-    """Access to a dataset's frames. It opens on first use, so that a start does not read a million names."""
+    """Access to a dataset's frames. It opens on first use, so a command does not read a million names at its start."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset, self._lock = dataset, threading.Lock()

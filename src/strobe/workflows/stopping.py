@@ -1,4 +1,4 @@
-"""--stop-early: run one model after the other, in rounds, and stop each set at its first wrong frame."""
+"""--stop-early: run the models one after the other, in rounds, and stop each set at its first wrong frame."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,7 +23,7 @@ from strobe.runs.shards import ModelShards
 __all__ = ["EarlyStopping", "check_stopping"]
 
 Over = Callable[[NDArray[np.int64], Progress], ModelOutcome]
-"""A function that runs the model over some frames into its store."""
+"""A function that runs the model over some frames and stores its answers."""
 
 
 def check_stopping(dataset: Dataset) -> None:
@@ -63,10 +63,10 @@ class EarlyStopping:
     def run(
         self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
     ) -> tuple[ModelOutcome, StoppedEarly | None]:
-        """Decide every set of the plan with stored answers and as few new ones as possible. Return the effort.
+        """Decide every set of the plan with stored answers and as few new answers as possible. Return the effort.
 
-        A stored answer is used in the round in which it would be requested, so that a resumed run does the same as an
-        uninterrupted one. With `retry`, unreadable frames are tried again.
+        A stored answer is used only in the round that requests it, so that a resumed run does the same work as an
+        uninterrupted run. With `retry`, unreadable frames are tried again.
         """
         kind = "logits" if runner.merge == "sum" else runner.model.spec.kind
         store.stored(retry_errors=retry)

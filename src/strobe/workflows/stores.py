@@ -78,7 +78,7 @@ def store_of(
 
 
 def _was_asked(run: Run, name: str) -> bool:
-    """Return whether a model of the run was itself requested, and not only run for another model."""
+    """Return whether a model of the run was requested, and was not only run for another model."""
     return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
 
 

@@ -54,7 +54,7 @@ class _ClassifierTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Run the whole training: split the data, load the start, prepare pixels, run the steps, write the files."""
+        """Run the training: split the data, load the start weights, prepare pixels, run the steps, write the files."""
         from strobe.models.trainable import backbone_of, start_of
 
         options, dataset = self.options, self.material.dataset
@@ -75,7 +75,7 @@ class _ClassifierTraining(TrainingJob):
                     )
                 trainer, measured = self._trainer(split, start)
                 history = self.steps(folder, split.files(dataset), trainer, measured)
-                predicted = measured.predicted(trainer)  # all processes take part
+                predicted = measured.predicted(trainer)  # all processes take part in this
                 if self.processes.is_first:
                     about = self._about(start, split, measured, predicted)
                     finish(folder, history, about, lambda path, told: self._write(path, told, trainer.result, start))
@@ -83,7 +83,7 @@ class _ClassifierTraining(TrainingJob):
         return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
     def _facts(self, split: "Split", start: "TrainableStart") -> dict[str, Any]:
-        """Return everything that determines the weights."""
+        """Return all facts that determine the weights."""
         return {
             "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
             "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
@@ -101,7 +101,7 @@ class _ClassifierTraining(TrainingJob):
 
     @property
     def _scoring(self) -> str | None:
-        """Return the number type in which the members of a set are ranked, if the recipe ranks them."""
+        """The number type in which the members of a set are ranked; None if the recipe does not rank them."""
         from strobe.train.trainer import quick_precision
 
         if not self.recipe.takes_sets:

@@ -31,11 +31,11 @@ WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
 class About:
     """The content of the card in addition to the weights and the curves.
 
-    `written` is the model string of the trained model, `start` that of the model before training. `names` are the names
-    of the figures on anchors and on worst frames. `scored` has the trained model's figures with their drop, and `notes`
-    the notes on its answers. `knew` is True if the start had these classes, so that its own figures are meaningful.
-    `held_out` has only the evaluated sets, which are part of the training dataset if `is_part`. `trained_on` is a
-    sentence about the training data.
+    `written` is the model string of the trained model. `start` is the model string of the model before training.
+    `names` are the names of the figures on anchors and on worst frames. `scored` has the trained model's figures and
+    their drop. `notes` are notes on its answers. `knew` is True if the model before training had these classes, so that
+    its figures are meaningful. `held_out` has only the evaluated sets, which are part of the training dataset if
+    `is_part`. `trained_on` is a sentence about the training data.
     """
 
     recipe: Recipe

@@ -61,7 +61,7 @@ def train_detector(
 
 @dataclass(frozen=True, slots=True)
 class _DetectorMeasure:
-    """Held-out sets, the source of their frames, and the detector in training in the form that other commands run."""
+    """The held-out sets, the source of their frames, and the detector in training as a model for commands."""
 
     dataset: Dataset
     material: Material
@@ -76,7 +76,7 @@ class _DetectorMeasure:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The names as keys of a record."""
+        """The names of the figures as keys of a record."""
         return self.names
 
     def measure(self, trainer: "Optimisation") -> tuple[float, float]:
@@ -110,13 +110,13 @@ class _DetectorTraining(TrainingJob):
     """One training of a detector. Without material, it renders its own clips."""
 
     def run(self) -> Trained:
-        """Run the whole training: load the data and the start, run the steps, write the files."""
+        """Run the training: load the data and the start weights, run the steps, write the files."""
         from strobe.models.detectors.trainable import detector_start
 
         space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
         loading, seed = self.options.loading(self.say), self.options.seed
         if self.material is None:
-            loading = LoadOptions(device="cpu", pretrained=False)  # from scratch, like the shipped weights
+            loading = LoadOptions(device="cpu", pretrained=False)  # it starts from scratch, as the shipped weights did
         split = self._split()
         start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed))
         if start.is_grid and self.processes.count > 1:

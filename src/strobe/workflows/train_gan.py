@@ -67,7 +67,7 @@ class _GanMeasure:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """The names as keys of a record."""
+        """The names of the figures as keys of a record."""
         return "samples_named", "held_out_named"
 
     def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
@@ -101,7 +101,7 @@ def _parts(count: int, *, size: int = 256) -> list[slice]:
 def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint8]:
     """Return images (N, C, H, W) in 0 … 1, whose classes take turns, as one image with a row per class.
 
-    Small images are doubled in size.
+    Small images are shown at twice their size.
     """
     pixels = (images.clip(0, 1) * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
     pixels = np.repeat(pixels, 3 // pixels.shape[3], axis=3)
@@ -124,7 +124,7 @@ class _GanTraining(TrainingJob):
     material: Material
 
     def run(self) -> Trained:
-        """Run the whole training: split the data, make the networks, prepare pixels, run the steps, write the files."""
+        """Run the training: split the data, make the networks, prepare pixels, run the steps, write the files."""
         dataset, net = self.material.dataset, self._net()
         split = self.sides(dataset, multi_label=False)
         with self.opened(self._facts(net, split)) as (folder, was_there):
@@ -152,7 +152,7 @@ class _GanTraining(TrainingJob):
         return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
 
     def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
-        """Return everything that determines the weights."""
+        """Return all facts that determine the weights."""
         return {
             "model": net.kind, "network": asdict(net), "recipe": self.recipe.settings(), "seed": self.options.seed,
             **self.data_facts(self.material.dataset, split), "preprocessing": plan_of(net.side).to_json(),

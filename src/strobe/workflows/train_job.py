@@ -38,12 +38,13 @@ __all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
 class TrainOptions:
     """Options of a training. Only seed, image size, held share and precision change the weights.
 
-    `precision` auto is bfloat16 on CUDA. Elsewhere it is float32, and the worst member of a set is chosen in bfloat16
-    if the processor supports it. The value float32 uses float32 throughout. `held_share` of the sources is held out if
-    no held-out dataset is given. `from_scratch` starts from random weights. `evaluations` on the held-out data are
-    spread over the training. A checkpoint is written every `checkpoint_s` seconds. A training that takes longer than
-    `minutes` stops and keeps its weights. `cache_gb` limits the prepared frames on disk. `threads` is the number of
-    torch threads on a CPU. `log` names further destinations of the curves: tensorboard[=FOLDER], wandb[=PROJECT].
+    With `precision` auto, CUDA uses bfloat16. Other devices use float32, but choose the worst member of a set in
+    bfloat16 if the processor supports it. With `precision` float32, everything is in float32. `held_share` of the
+    sources is held out if no held-out dataset is given. `from_scratch` starts from random weights. `evaluations` is the
+    number of evaluations on the held-out data, spread over the training. A checkpoint is written every `checkpoint_s`
+    seconds. A training that takes longer than `minutes` stops and keeps its weights. `cache_gb` limits the prepared
+    frames on disk. `threads` is the number of torch threads on a CPU. `log` names further destinations of the curves:
+    tensorboard[=FOLDER], wandb[=PROJECT].
     """
 
     seed: int = 0
@@ -116,7 +117,7 @@ class Trained:
 
 @contextmanager
 def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
-    """Set up the threads and processes of a training: the process that prints, the process group, and the device."""
+    """Set up the threads, the process group, the device and the printing process of a training."""
     torch = require("torch", what="training", extra="models")
     from strobe.train.processes import joined
 
@@ -192,7 +193,7 @@ class TrainingJob:
         self, dataset: Dataset, rows: Ints, read: Callable[[int], Image], *, size_hw: tuple[int, int],
         facts: Mapping[str, Any],
     ) -> "tuple[Pixels, Ints]":  # fmt: skip
-        """Return the frames that `read` returns, read once for all processes, and the index of each frame in them."""
+        """Return the frames that `read` returns, and their indices. They are read once for all processes."""
         from strobe.train.pixels import Pixels, prepared
 
         table = self.processes.first_then_all(
@@ -240,7 +241,7 @@ class TrainingJob:
         return opened_logs(self.options.log, place, self.say)
 
     def trained(self, model: str, k: int, history: "Sequence[Point]", *, was_there: bool) -> Trained:
-        """Return the result under this model name."""
+        """Return the result of the training, with this model name."""
         return Trained(
             model=model, k=k, weights=self.weights, card=self.out / CARD, history=tuple(history),
             seconds=time.monotonic() - self.begin, was_there=was_there,

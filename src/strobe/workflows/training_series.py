@@ -69,9 +69,9 @@ RUNGS = (
         name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"
     ),
 )
-"""All trainings that start from `stills` use the same number of sets.
+"""The trainings of the series. All that start from `stills` use the same number of sets.
 
-A training from scratch uses as many sets as `stills` plus one of these.
+A training from scratch uses as many sets as `stills` and one such training together.
 """
 
 
@@ -170,7 +170,7 @@ class SeriesJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesResult:
-    """A finished training: the shares right on the held-out clips, and its duration."""
+    """A finished training: its accuracies on the held-out clips, and its duration."""
 
     job: SeriesJob
     acc_orig: float
@@ -180,7 +180,7 @@ class SeriesResult:
 
 
 def jobs_of(first: SeriesJob, *, seeds: int, only: Sequence[str] = ()) -> list[SeriesJob]:
-    """Return every training of the series, made from a template.
+    """Return all trainings of the series, each a copy of the template.
 
     `only` selects some trainings, and the trainings that they start from are added.
     """

@@ -56,7 +56,7 @@ class VaryAttackOptions:
     targets: int | None = None
 
     def searches(self) -> list[tuple[tuple[float, ...], AttackOptions]]:
-        """Return the checked grid of each norm and how it is searched."""
+        """Check the options. Return the grid of each norm and how it is searched."""
         if len(set(self.norm)) != len(self.norm):
             raise InvalidValue(f"--norm: expected each norm once, got {', '.join(self.norm)}")
         if self.minimal and self.eps:
@@ -116,11 +116,11 @@ def vary_attack(
     loaded and searched.
     """
     say = progress or Silent()
-    options.searches()  # fails for impossible options, before anything is read
+    options.searches()  # raises an error for impossible options before anything is read
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    frame_source(opened)  # fails if the dataset has no images, before a model is loaded
+    frame_source(opened)  # raises an error if the dataset has no images, before a model is loaded
     with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or ExecutorOptions(), say) as bench:
         return _attacked_on(bench, opened, source, destination, options, say)
 
@@ -193,7 +193,7 @@ def _inputs(
 def _pictures(
     opened: Dataset, source: FrameSource, anchors: Sequence[int], shown: list[int], problems: dict[int, StrobeError]
 ) -> Iterator[tuple[Image, bool]]:
-    """Yield the usable anchors, and for each whether it is already a model's input. `shown` records them."""
+    """Yield the usable anchors, each with whether it is already a model's input. `shown` records the anchors."""
     for row in anchors:
         try:
             if not opened.labels_of(row):
@@ -207,7 +207,7 @@ def _pictures(
 
 
 def _seen(loaded: LoadedSearch, given: tuple[Image, bool]) -> list[Image] | str:
-    """Return an image as the input of every target, or the error."""
+    """Return an image as the input of every target, or the error if this is not possible."""
     image, own = given
     try:
         return [_pixels(victim.model, image, own=own) for victim in loaded.victims]

@@ -117,7 +117,7 @@ def vary_background(
     if options.boxes == "people":
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
-    frame_source(opened)  # fails if the dataset has no images, before any work
+    frame_source(opened)  # raises an error if the dataset has no images, before any work
     boxes, masks = _boxes(opened, options, load, destination, say), _masks(opened, options, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
@@ -160,7 +160,7 @@ def vary_background(
 
 @contextmanager
 def _tidied(boxes: BoxSource | None) -> Iterator[None]:
-    """Remove a detector's run when the command ends or fails. After a kill, it stays for the resumed command."""
+    """Remove a detector's run when the command ends or fails. If it is killed, the run stays for the next command."""
     try:
         yield
     except Exception:
@@ -174,7 +174,7 @@ def _tidied(boxes: BoxSource | None) -> Iterator[None]:
 def _boxes(
     opened: Dataset, options: VaryBackgroundOptions, load: LoadOptions, destination: Path, say: Progress
 ) -> BoxSource | None:
-    """Return the source of boxes, or None to take them from the masks."""
+    """Return the source of boxes, or None to compute them from the masks."""
     if options.detector:
         return DetectorBoxes(options.detector, opened, load, destination)
     if options.boxes not in ("", "truth", "people"):
@@ -185,7 +185,7 @@ def _boxes(
 
 
 def _masks(opened: Dataset, options: VaryBackgroundOptions, load: LoadOptions, say: Progress) -> MaskSource | None:
-    """Return the source of masks: a net, the given folder, or the dataset's own."""
+    """Return the source of masks: a net, the given folder, or the dataset's own masks."""
     if options.segment:
         return NetMasks(options.segment, opened, load, say)
     place = options.masks or own_masks(opened)

@@ -26,7 +26,7 @@ _PANES = "panes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptionOptions:
-    """Corruptions by name or group, severities, whether to store members as files, the number of processes, a name."""
+    """Options: corruptions by name or group, severities, whether to store members as files, processes, and a name."""
 
     kind: tuple[str, ...] = ("imagenet-c",)
     severity: tuple[int, ...] = (1, 2, 3, 4, 5)

@@ -40,7 +40,7 @@ _MOST = 2.0
 """The default limit of a search: two standard deviations per neuron."""
 
 _LARGEST = 1e6
-"""The largest accepted magnitude per neuron. Larger ones are meaningless and soon overflow."""
+"""The largest accepted magnitude per neuron. Larger magnitudes are meaningless and soon overflow."""
 
 _PATIENCE = 20
 """Number of latents to draw for one image that every model gets right, before a class is skipped."""
@@ -51,8 +51,8 @@ class VaryGeneratorOptions:
     """Options of a search. Magnitudes are per neuron (RMS, in standard deviations).
 
     `most` is the limit of a search, and `budget` has the magnitudes of a budget search. An empty `granularity` means
-    all granularities of the generator, and `each` means every layer alone. `aim` is untargeted, runner-up or a class.
-    `scale_images` is the number of images from which the standard deviations are estimated.
+    all granularities of the generator, and `each` means every layer separately. `aim` is untargeted, runner-up or a
+    class. `scale_images` is the number of images from which the standard deviations are estimated.
     """
 
     granularity: tuple[str, ...] = ()
@@ -189,7 +189,9 @@ def _searched_on(
     )
     broken = sum(one.facts.get("broken", False) for one in found.values())
     if broken:
-        say.note(f"{broken} search(es) found scores that are not numbers; each search counts as held up to that point")
+        say.note(
+            f"{broken} search(es) reached scores that are not numbers; each counts as having found nothing up to there"
+        )
     found = read_back(bench, dataset_of(found), victims, len(granularity_names), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
@@ -256,8 +258,7 @@ def _begun(
     """Return scale and latents of the search that was started in this folder. For a new search, draw and store them.
 
     If the folder has the search of another command, an error is raised before anything is drawn. A new search is
-    recorded once there are images. If no image is right for all models, nothing is recorded, so another command can use
-    the folder.
+    recorded only once there are images that every model gets right. Otherwise another command can still use the folder.
     """
     is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
     if is_drawn or is_begun:
@@ -413,7 +414,7 @@ def _search(
 
 
 def _searched(loaded: LoadedSearch, victim: TargetModel, plan: GeneratorSearchPlan, batch: Batch) -> list[Finding]:
-    """Search one batch of latents. Row numbers of the source are those of the latents."""
+    """Search one batch of latents. The rows of its source are the rows of the latents."""
     begun: _SearchContext = loaded.context
     sampled, aim, known = begun.sampled, begun.aim, victim.known
     changing = ChangeableGenerator(loaded.generator, begun.scale, plan.places)

@@ -36,9 +36,9 @@ _AT_ONCE = 4096
 
 
 class Detectors:
-    """The detectors that the views of a command use: among its models, in the run, or run only for the views.
+    """The detectors that a command's views use: models of the command, models in the run, or helpers.
 
-    Files of the same command are in `stage`.
+    Helpers are models that run only for the views. Files of the same command are in `stage`.
     """
 
     def __init__(self, dataset: Dataset, run: Run, models: Sequence[RequestedModel], *, stage: Path | None) -> None:
@@ -55,7 +55,7 @@ class Detectors:
                 continue
             self._name[text] = text
             if text in stored_names and not _is_spec(text):
-                continue  # only the stored answers of a model of an earlier command exist
+                continue  # a model of an earlier command; only its stored answers exist
             if text != "truth":
                 self.helpers.append(RequestedModel(text, text, helper=True))
 
@@ -187,7 +187,7 @@ def crops_of(
         boxes_found = dataset.boxes
     else:
         boxes_found = boxes_held(detectors.held(view), every_box=True)
-        may_lack = boxes_found.scored  # frames that the detector could not read do not count as frames without a box
+        may_lack = boxes_found.scored  # frames that the detector could not read are not frames without a box
     sizes = _sizes(dataset, source, np.intersect1d(rows, boxes_found.frame))
     labels = _right_labels(dataset) if view.picking.pick == "label" else {}
     boxes = picked(boxes_found, view.picking, sizes_wh=sizes, labels=labels)
@@ -210,7 +210,7 @@ def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> ND
         try:
             sizes[row] = source.read(row).shape[1::-1]
         except StrobeError:
-            continue  # the classifier reports that it could not be read
+            continue  # the classifier will report that the frame could not be read
     return sizes
 
 

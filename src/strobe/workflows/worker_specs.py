@@ -28,7 +28,7 @@ from strobe.workflows.sources import frame_source
 __all__ = ["DescribedModel", "ModelDescriber", "SpecWorker", "inputs_of", "load_runner", "source_for", "worker_spec"]
 
 _NOT_SENT = ("label_space", "progress")
-"""Options that are determined again on the machine that loads the model."""
+"""Options that each machine determines for itself when it loads the model."""
 
 
 def worker_spec(
@@ -75,7 +75,7 @@ def load_runner(
     live: Callable[[LoadOptions], Classifier | Detector] | None = None,
     any_classes: bool = False,
 ) -> Runner:
-    """Load a model, by its spec or as a program passed it, with the map to the dataset's classes.
+    """Load a model by its spec, or take the model that a program passed, and add the map to the dataset's classes.
 
     With `any_classes`, the model may have none of these classes.
     """
@@ -87,7 +87,7 @@ def load_runner(
             "preprocessing is "
             "resize, crop and normalise; run this model without --backend"
         )
-    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints its own note
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
     if load.compile and load.progress is not None and not own_words:
         load.progress.note(
             f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
@@ -117,9 +117,9 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
 
 
 class SpecWorker:
-    """A worker that is created on first call and pickles as its spec, for executors in other processes.
+    """A worker that is created on its first call and is pickled as its spec, for executors in other processes.
 
-    Models that were described in that process before are `kept` by name and not loaded again.
+    Models that this process described before are `kept` by name and are not loaded again.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ def _runner_of(recipe: WorkerSpec, name: str) -> Runner:
 
 
 def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
-    """Return the model. Raise an error if the model differs from the one that was first loaded."""
+    """Return the model. Raise an error if the model differs from the model that was loaded first."""
     name, meant, here = runner.name, recipe.specs.get(runner.name), runner.model.spec
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
         what = "weights" if here.weights != meant.weights else "preprocessing"
@@ -224,7 +224,7 @@ class DescribedModel:
 
 
 class ModelDescriber:
-    """Describes the model of a spec. It is loaded in the process that calls this, and `kept` for a worker."""
+    """Describes the model of a spec. The calling process loads the model and keeps it in `kept` for a worker."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Runner] = {}

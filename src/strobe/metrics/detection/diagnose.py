@@ -1,12 +1,12 @@
 """Why a frame's AP is low: the kind of every false positive and missed object, and the AP gained by fixing it.
 
-The overlap of a false positive with the objects of its frame determines its kind. *Enough* is the overlap used for
-scoring, and *some* is at least 0.1. The first kind that fits applies:
+The overlap of a false positive with the objects of its frame determines its kind. *Enough* overlap is the overlap used
+for scoring, and *some* overlap is at least 0.1. The first kind that fits applies:
 
-- duplicate: enough with an object of its class, which another detection found;
-- classification: enough with an object of another class;
-- localization: some with an object of its class;
-- both: some with an object of another class;
+- duplicate: enough overlap with an object of its class that another detection found;
+- classification: enough overlap with an object of another class;
+- localization: some overlap with an object of its class;
+- both: some overlap with an object of another class;
 - background: none of these.
 
 In addition, *missed* is an object that was not found and that no classification or localization error refers to.
@@ -26,7 +26,7 @@ from strobe.metrics.detection.tables import TruthTable
 __all__ = ["KINDS", "SOME_OVERLAP", "Diagnosis", "diagnose"]
 
 KINDS = ("classification", "localization", "both", "missed", "duplicate", "background")
-"""All kinds of error, in the order that resolves equal gains."""
+"""All kinds of error, in the order that breaks ties between gains."""
 
 SOME_OVERLAP = 0.1
 """Below this overlap, a detection refers to no object (as in Bolya et al. 2020)."""
@@ -147,7 +147,7 @@ class _FrameSlice:
         pairs = pairs[np.lexsort((self.overlap[pairs], self.detection[pairs]))]
         n = len(self.rows)
         target, overlap, required = np.zeros(n, dtype=np.int64), np.zeros(n), np.ones(n)
-        # The last write wins, which is the largest overlap.
+        # The last write wins, and it has the largest overlap.
         target[self.detection[pairs]] = self.target[pairs]
         overlap[self.detection[pairs]] = self.overlap[pairs]
         required[self.detection[pairs]] = enough[self.objects[self.target[pairs]]]

@@ -25,7 +25,7 @@ LEAST_OF_CLASS = 5
 FEW_VIDEOS = 50
 """Below this number of videos, the interval is marked, because its coverage is below 95 %."""
 FEW_PER_CLASS = 20
-"""Below this number of videos per class, mAP itself is higher than it would be with many."""
+"""Below this number of videos per class, mAP itself is higher than with many videos."""
 
 NOTHING_THERE = "these frames contain no object to find"
 NO_SPREAD = "no single video changes the value, so its uncertainty is unknown"
@@ -153,6 +153,6 @@ def few_per_class(of_class: Ints) -> str | None:
         return None
     middle = float(np.median(shown))
     return (
-        f"{middle:g} video{'' if middle == 1 else 's'} per class (median): with few videos mAP itself is higher, so "
-        "compare it only with mAP on data of this size; its interval also holds for such data"
+        f"{middle:g} video{'' if middle == 1 else 's'} per class (median): with few videos, mAP itself is higher, so "
+        "compare mAP and its interval only with results on data of this size"
     )

@@ -1,9 +1,9 @@
 """Match detections to objects, once for all frames; every aggregate uses these matches.
 
-The rule is that of pycocotools (`COCOeval.evaluateImg`). Within a frame and class, detections choose in the order of
-their scores. Each detection takes the object with the largest overlap among the free objects that overlap enough. An
-ordinary object takes precedence over an ignored object. Equal overlaps go to the later object. A crowd region can be
-matched any number of times.
+The rule is the same as in pycocotools (`COCOeval.evaluateImg`). Within a frame and class, detections choose in the
+order of their scores. Each detection takes the object with the largest overlap among the free objects that overlap
+enough. An ordinary object takes precedence over an ignored object. Equal overlaps go to the later object. A crowd
+region can be matched any number of times.
 
 This order of choice is the same for every object, so the outcome is the one stable matching. The matching is found for
 all frames at once. Each detection proposes to its best object, and each object keeps the proposal of the first
@@ -231,7 +231,7 @@ def _settle(detection: Ints, target: Ints, crowd: Bools) -> NDArray[np.int64]:
             asking = asking[~free]
         wish = target[asking]
         before = holder[wish]
-        holder[wish[::-1]] = asking[::-1]  # for duplicates the last write wins, which is the first proposal
+        holder[wish[::-1]] = asking[::-1]  # of duplicates, the last write wins: the first proposal
         holder[wish] = np.minimum(before, holder[wish])
         after = holder[wish]
         refused = asking[after != asking]

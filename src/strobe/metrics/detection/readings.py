@@ -28,7 +28,7 @@ _FRAMES = 500
 _LEAST_FRAMES = 5
 _GOOD = 0.5
 _WORSE = 0.6
-"""An overlap below this share of the other reading's overlap is far worse."""
+"""The assumed reading is far worse if its overlap is below this share of the other reading's overlap."""
 _FITS = 0.5
 _OBJECTS = 1000
 _ENOUGH = 20
@@ -141,7 +141,7 @@ def _on(frame: Ints, frames: Ints, score: Floats) -> NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     wanted = np.zeros(int(max(frame.max(), frames.max())) + 2, dtype=bool)
     wanted[frames] = True
-    rows = np.flatnonzero(wanted[frame])  # −1 indexes the last slot, which is never wanted
+    rows = np.flatnonzero(wanted[frame])  # −1 indexes the last slot, which is always False
     return np.asarray(rows[np.lexsort((-score[rows], frame[rows]))])
 
 

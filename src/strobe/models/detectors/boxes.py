@@ -41,7 +41,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPreparation:
-    """`place` as a preparation: every image at one size, with its placement.
+    """Prepares images with `place`: every image gets the input's size and a placement.
 
     With `one_scale`, boxes are mapped back by the intended scale, not by the scales after rounding to whole pixels.
     """
@@ -54,7 +54,7 @@ class PlacementPreparation:
 
     @property
     def n_bytes(self) -> int:
-        """The number of bytes of an image of that size."""
+        """The number of bytes of an image of the input's size."""
         return 3 * self.size_hw[0] * self.size_hw[1]
 
     def prepare(self, image: Image) -> tuple[Image, Placement]:
@@ -66,7 +66,7 @@ class PlacementPreparation:
         return np.ascontiguousarray(pixels[..., ::-1]) if self.bgr else pixels, placement
 
     def prepare_input(self, image: Image) -> tuple[Image, Placement]:
-        """Return an image of that size unchanged. Any other image is resized to fit without cropping."""
+        """Return an image of the input's size unchanged. Any other image is resized to fit, without cropping."""
         return self.prepare(image)
 
 
@@ -113,7 +113,7 @@ def cxcywh_to_xyxy(boxes: NDArray[Any]) -> Floats:
 
 
 def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
-    """Return the boxes to keep, best first: those that no better box overlaps by more than `iou`.
+    """Return the boxes to keep, best first. A kept box overlaps no better kept box by more than `iou`.
 
     Boxes with equal scores keep their order.
     """
@@ -147,7 +147,7 @@ def class_nms(xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, m
 
 
 def detections(xyxy: Floats, label: NDArray[Any], score: Floats, *, placement: Placement | None = None) -> Detections:
-    """Return the record, best first. With a placement, boxes are mapped to the image and must have an area there."""
+    """Return the detections, best first, without empty boxes. With a placement, boxes are first mapped to the image."""
     boxes = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
     score = np.asarray(score, dtype=np.float64)
     if placement is not None:

@@ -29,7 +29,7 @@ _FACTS = (
 class HfDetector(TorchDetector):
     """A model and its own image processor. Every query is kept, because the metric ranks them."""
 
-    preparation = None  # transformers' own code prepares images, and cannot be sent to a bare worker process
+    preparation = None  # transformers' own code prepares images, and a bare worker process cannot load it
 
     def __init__(self, module: Any, processor: Any, spec: ModelSpec, *, device: str) -> None:
         super().__init__(module, spec, device=device)

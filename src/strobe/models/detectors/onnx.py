@@ -31,7 +31,7 @@ from strobe.models.options import LoadOptions, ModelName, file_of
 __all__ = ["OnnxDetector", "is_detector", "load"]
 
 _CORNER = 2.0
-"""Pixel boxes that all end this close to the corner are really normalised boxes (0–1)."""
+"""If all boxes end within this many pixels of the corner, they are normalised boxes (0–1)."""
 
 
 class OnnxDetector:
@@ -54,7 +54,7 @@ class OnnxDetector:
         return self.preparation.prepare(image)
 
     def prepare_input(self, image: Image) -> tuple[Image, Placement]:
-        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
+        """Return the result of `prepare`. It never crops, and does not resize an image of the input's size."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
@@ -95,7 +95,7 @@ class OnnxDetector:
         """Raise ModelFailed if all boxes of several images are in the corner, like normalised boxes read as pixels."""
         if self._sure or not len(found.xyxy):
             return
-        self._sure = not found.xyxy.max() <= _CORNER  # NaN counts as sure too
+        self._sure = not found.xyxy.max() <= _CORNER  # also True if the maximum is NaN
         self._cornered += not self._sure
         if self._cornered > 1:
             raise ModelFailed(
@@ -123,7 +123,7 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
     layout = settings.get("layout") or layouts.guess_layout(outputs)
-    if layout not in list(layouts.LAYOUTS):  # may be any JSON value
+    if layout not in list(layouts.LAYOUTS):  # the setting may be any JSON value
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
             f"{name}: cannot infer the layout from the outputs {printable(described)}; "
@@ -142,7 +142,7 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
 
 
 def _own_labels(session: Any) -> dict[str, list[str]]:
-    """Return the class names in an ultralytics export's metadata, as {0: 'person', …}. Empty otherwise."""
+    """Return the class names in an ultralytics export's metadata, as {0: 'person', …}; empty if there are none."""
     text = session.get_modelmeta().custom_metadata_map.get("names", "")
     try:
         names = ast.literal_eval(text)

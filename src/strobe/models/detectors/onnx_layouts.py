@@ -10,7 +10,7 @@
 | `rtdetr` | logits (B, Q, C) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, RGB / 255 |
 | `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 | stretched |
 
-If a file's boxes use the other unit (TensorFlow exports of YOLOv5 use 0–1), set `box_units`, which any layout accepts.
+If a file's boxes use another unit than its layout, set `box_units` (TensorFlow exports of YOLOv5 use 0–1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,9 @@ def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
 
 
 def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
-    """Return whether outputs of unknown layout look like a detector's: boxes by name or shape, or no score vector.
+    """Return whether outputs of unknown layout look like a detector's.
+
+    They do if some are boxes by name or shape, or if none is a score vector.
 
     >>> has_boxes([("dets", ["n", 5]), ("labels", ["n"])]), has_boxes([("logits", ["batch", 1000])])
     (True, False)
@@ -231,7 +233,7 @@ def facts_of(name: str, layout: str, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOptions) -> list[int]:
-    """Return the input's height and width: the file's own if fixed, else the settings', else --image-size."""
+    """Return the input's height and width: from the file if fixed, else from the settings, else from --image-size."""
     shape = session.get_inputs()[0].shape
     high, wide = (shape[1], shape[2]) if shape[-1] == 3 else (shape[2], shape[3])
     if isinstance(high, int) and isinstance(wide, int):

@@ -29,7 +29,7 @@ Function = Callable[[list[Image]], Sequence[Answer]]
 
 
 class FunctionDetector:
-    """A plain function over images, behind the Detector port."""
+    """A plain function of images, behind the Detector port."""
 
     device, lanes, preparation = "cpu", 1, AsDecoded()
 

@@ -17,10 +17,10 @@ def detector_space(
     background: bool = False,
     dataset: LabelSpace | None = None,
 ) -> LabelSpace:
-    """Return the label space of a detector with labels 0…n_classes−1. With `background`, label 0 is no object.
+    """Return the label space of a detector with labels 0…n_classes−1. With `background`, label 0 means "no object".
 
     COCO's 80 or 91 classes and VOC's 20 are recognised by their names, or by their number if there are no names.
-    Otherwise the model's own names are used. Without names, the dataset's classes are used if there are as many.
+    Otherwise the model's own names are used. Without names, the dataset's classes are used if their number matches.
     """
     if names and not all(name.startswith("LABEL_") or name.isdigit() for name in names):
         return named_space(model, names)
@@ -53,7 +53,10 @@ def named_space(model: str, names: Sequence[str]) -> LabelSpace:
 
 
 def with_background(label_space: LabelSpace) -> LabelSpace:
-    """Return the space with a background class in front. The other ids stay, so they still match the dataset's."""
+    """Return the space with a background class in front.
+
+    The other ids do not change, so they still match the dataset's.
+    """
     return LabelSpace(
         name=f"{label_space.name} after background",
         ids=("background", *label_space.ids),

@@ -29,7 +29,7 @@ _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-box
 
 
 class TinyDetector(TorchDetector):
-    """The network behind the Detector port. Images are centred in a grey square."""
+    """A grid network behind the Detector port. Images are centred in a grey square."""
 
     own_streams = True
 
@@ -89,7 +89,7 @@ def network(name: str, classes: int) -> Any:
 def detector_of(
     module: Any, model: ModelName, *, label_space: LabelSpace, weights: str, device: str, batch_size: int = 16
 ) -> TinyDetector:
-    """Put the network behind the port, with any weights."""
+    """Wrap the network in the Detector port, with any weights."""
     spec = detector_spec(
         model,
         label_space=label_space,

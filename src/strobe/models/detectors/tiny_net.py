@@ -43,8 +43,8 @@ class _TinyBlock(nn.Module):  # type: ignore[misc]  # torch is untyped here
 class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Map images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
 
-    Distances run from a cell's centre to the left, top, right and bottom of its object, in cells, and are always
-    positive.
+    Distances are measured in cells, from a cell's centre to the left, top, right and bottom of its object. They are
+    always positive.
     """
 
     stride, side, scale = STRIDE, INPUT, "x / 127.5 - 1"
@@ -53,7 +53,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         super().__init__()
         self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _TinyBlock(32))
         self.near = nn.Sequential(_conv(32, 64, stride=2), _TinyBlock(64), _TinyBlock(64))
-        # A second pass at half the resolution: classification needs more context than localisation.
+        # A branch at half the resolution, because classification needs more context than localisation.
         self.wide = nn.Sequential(_conv(64, 96, stride=2), _conv(96, 96), nn.Conv2d(96, 64, 1))
         self.joint = _conv(64, 64)
         self.logits = nn.Conv2d(64, classes, 3, padding=1)
@@ -82,7 +82,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
 
 
 class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
-    """strobe-net-small with a grid head in place of its own, so classifier and detector share a backbone.
+    """strobe-net-small with a grid head instead of its own head, so that classifier and detector share a backbone.
 
     Maps images (N, 3, 64, 64) in [−2, 2], as in the classifier, to logits (N, classes, 8, 8) and distances.
     """
@@ -118,7 +118,7 @@ class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
 def _begin_empty(logits: nn.Conv2d, distances: nn.Conv2d) -> None:
     """Initialise the bias to "empty".
 
-    Almost every cell is empty, and background would otherwise dominate the first steps.
+    Almost every cell is empty, and empty cells would otherwise dominate the first training steps.
     """
     nn.init.constant_(logits.bias, -4.0)
     nn.init.constant_(distances.bias, 1.0)

@@ -22,8 +22,8 @@ class TorchDetector:
     """A module and its spec. An adapter adds `_same_size` and its preparation.
 
     `cuda_lanes` forwards run concurrently on a CUDA device. A detector often waits for the device, for example to count
-    boxes, and another batch can run meanwhile. Each lane has its own stream if the module keeps no state between calls,
-    apart from what it creates at the first call.
+    boxes, and another batch can run meanwhile. Each lane has its own stream if the module changes no state after its
+    first call.
     """
 
     cuda_lanes, own_streams = 2, False
@@ -42,7 +42,7 @@ class TorchDetector:
         return self._module
 
     def prepare(self, image: Image) -> Any:
-        """Return the image prepared by the preparation."""
+        """Return the image as the model's preparation returns it."""
         return image if self.preparation is None else self.preparation.prepare(image)
 
     def prepare_on_device(self, frames: Any) -> list[Any] | None:
@@ -54,7 +54,7 @@ class TorchDetector:
         return list(frames)
 
     def prepare_input(self, image: Image) -> Any:
-        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
+        """Return the result of `prepare`. It never crops, and does not resize an image of the input's size."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
@@ -70,7 +70,7 @@ class TorchDetector:
 
         shapes = [tuple((one[0] if isinstance(one, tuple) else one).shape) for one in prepared]
         detections_of: dict[int, Detections] = {}
-        # One image size at a time: in a mixed batch the smaller images are padded, and padding changes boxes.
+        # Run one image size at a time. In a mixed batch the smaller images are padded, and padding changes boxes.
         for shape in dict.fromkeys(shapes):
             places = [place for place, one in enumerate(shapes) if one == shape]
             with torch.inference_mode(), self._stream():
@@ -85,7 +85,7 @@ class TorchDetector:
         """Return images of one size on the device, (N, height, width, 3), 8 bits."""
         import torch
 
-        if any(isinstance(image, torch.Tensor) for image in images):  # some may come from the CPU
+        if any(isinstance(image, torch.Tensor) for image in images):  # some images may come from the CPU
             return torch.stack([torch.as_tensor(image, device=self.device) for image in images])
         batch = torch.empty((len(images), *images[0].shape), dtype=torch.uint8, pin_memory=self._cuda)
         np.stack(images, out=batch.numpy())
@@ -100,7 +100,7 @@ class TorchDetector:
         if not hasattr(self._streams, "stream"):
             self._streams.stream = torch.cuda.Stream(device=self.device)
         stream = self._streams.stream
-        stream.wait_stream(torch.cuda.current_stream(self.device))  # training may just have changed the weights there
+        stream.wait_stream(torch.cuda.current_stream(self.device))  # training may have changed weights there
         return torch.cuda.stream(stream)
 
 

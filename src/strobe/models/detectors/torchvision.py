@@ -22,7 +22,7 @@ __all__ = ["TorchvisionDetector", "detector_of", "has_background", "load", "size
 
 
 class TorchvisionDetector(TorchDetector):
-    """A torchvision detector. It resizes, normalises, suppresses and scales boxes back itself."""
+    """A torchvision detector. The module itself resizes, normalises, suppresses boxes and scales them back."""
 
     cuda_lanes, own_streams = 3, True
 
@@ -30,7 +30,7 @@ class TorchvisionDetector(TorchDetector):
         import torch
 
         found = self._module(list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255))
-        # One table and one transfer, because each transfer waits for the device.
+        # Transfer everything as one table, because each transfer waits for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
         table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])
         for rows in np.split(table, ends[:-1]):
@@ -69,7 +69,7 @@ def has_background(architecture: str) -> bool:
 
 
 def detector_of(module: Any, model: ModelName, *, label_space: LabelSpace, options: LoadOptions) -> TorchvisionDetector:
-    """Put the module behind the port, with any weights."""
+    """Wrap the module in the Detector port, with any weights."""
     device, transform = torch_setup(options).device, module.transform
     heads = getattr(module, "roi_heads", module)
     spec = detector_spec(

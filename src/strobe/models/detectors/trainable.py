@@ -1,4 +1,4 @@
-"""A detector to train: its network for the dataset's classes, its form behind the port, and its weights file."""
+"""A detector to train: its network for the dataset's classes, its wrapper in the port, and its weights file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ __all__ = ["DetectorStart", "detector_start", "grid_start", "torchvision_start"]
 class DetectorStart:
     """A detector before training. `first_label` is the label number of the dataset's first class.
 
-    `is_grid`: a grid network like strobe-tiny's. `behind_port` wraps the network so that every other command can run
-    it.
+    `is_grid` means a grid network like strobe-tiny's. `behind_port` wraps the network so that every other command can
+    run it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class DetectorStart:
 
 
 def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> DetectorStart:
-    """Build a detector's network. Tensors that fit its classes are kept, the others are initialised from the seed."""
+    """Build a detector's network. Tensors that fit its classes are kept. The others are initialised from the seed."""
     torch = require("torch", what="training a detector", extra="models")
     model = parse(text)
     loaded = None
@@ -69,7 +69,7 @@ def _untrainable(model: ModelName) -> ModelFailed:
 
 
 def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:  # noqa: ARG001 (every start's signature)
-    """Return the start of a grid network."""
+    """Return a grid network to train."""
     from strobe.models.detectors.tiny_net import save
 
     if model.plain not in tiny.NETWORKS:
@@ -91,7 +91,7 @@ def grid_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, 
 
 
 def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
-    """Return the start of a detector of torchvision."""
+    """Return a torchvision detector to train."""
     models = require("torchvision.models", what=model.plain, extra="models")
     detection = require("torchvision.models.detection", what=model.plain, extra="models")
     architecture = model.name.partition("/")[0]
@@ -116,7 +116,7 @@ def torchvision_start(model: ModelName, label_space: LabelSpace, options: LoadOp
 
 
 def _kept(module: Any, loaded: Any, space: LabelSpace, classes: LabelSpace) -> bool:
-    """Copy the fitting tensors of a loaded detector into the network. Returns whether its head is new."""
+    """Copy the tensors of a loaded detector that fit the network. Returns whether the network's head is new."""
     if loaded is None:
         return True
     own, given = module.state_dict(), loaded.module.state_dict()

@@ -24,7 +24,7 @@ _LOW_SCORE, _NMS_IOU, _MOST, _SIZE = 0.001, 0.7, 300, 640
 
 
 class UltralyticsDetector:
-    """A YOLO model. The library letterboxes, suppresses and scales boxes back."""
+    """A YOLO model. The library letterboxes images, suppresses boxes and scales them back."""
 
     lanes, preparation = 1, AsDecoded(bgr=True)  # the library expects BGR
 
@@ -32,7 +32,7 @@ class UltralyticsDetector:
         torch = require("torch", what=spec.name, extra="ultralytics")
         self._model, self.spec, self.device = model, spec, device
         self._alone = threading.Lock()  # the library keeps per-call state in the model
-        # For a device given as text, the library would set CUDA_VISIBLE_DEVICES, too late to have an effect.
+        # If the device is given as text, the library sets CUDA_VISIBLE_DEVICES, too late to have an effect.
         where = torch.device(device)
         self._call = {"imgsz": size, "conf": _LOW_SCORE, "iou": _NMS_IOU, "max_det": _MOST, "device": where}
 
@@ -41,7 +41,7 @@ class UltralyticsDetector:
         return self.preparation.prepare(image)
 
     def prepare_input(self, image: Image) -> Image:
-        """Return the same as `prepare`: a detector sees the whole image, and an image of its size is not resized."""
+        """Return the result of `prepare`. It never crops, and does not resize an image of the input's size."""
         return self.prepare(image)
 
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:

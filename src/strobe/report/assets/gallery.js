@@ -12,7 +12,7 @@ const startGallery = () => {
     if (other === "*") return set.m.some((view, place) => place !== model && view.s === "holds");
     return other === "" || (Number(other) !== model && set.m[Number(other)].s === "holds");
   };
-  // Newly broken: before holds, after does not. The model that fails is shown.
+  // Newly broken: the model before holds, the model after does not. The model that fails is shown.
   const changed = () => (filters.change ? filters.change.value : "");
   const failing = () => data.change[changed() === "broken" ? 1 : 0];
   const suitsChange = (set) => {
@@ -23,12 +23,12 @@ const startGallery = () => {
   const modelFor = (set) => {
     if (changed() && filters.model.value === "" && suits(set, failing())) return failing();
     if (filters.model.value !== "") return suits(set, Number(filters.model.value)) ? Number(filters.model.value) : -1;
-    // Of two models side by side, show the one that fails.
+    // If one of two models fails, show that model.
     const fails = (data.change || []).find((model) => suits(set, model) && ["breaks", "wrong"].includes(set.m[model].s));
     return fails ?? data.models.findIndex((_, model) => suits(set, model));
   };
 
-  // The open set stays open while it passes the filters; `chosen` is set once the reader selects one.
+  // The open set stays open while it passes the filters. `chosen` is set once the reader selects a set.
   let chosen = false;
   const current = () => (shown.list.length ? shown.list[shown.place].set.id : "");
   const filter = () => {
@@ -72,7 +72,7 @@ const startGallery = () => {
       }
       const marks = make("span", "line2 marks");
       set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", SIGN[state(view, index)])));
-      // The line above already names a rung that broke it.
+      // The line above already names the rung that broke the set.
       card.append(two, line1, make("span", "line2", set.k === undefined || (set.o && view.b !== null) ? data.models[model] : `${data.models[model]} · ${set.k}`));
       if (!lone(set)) card.append(marks);
       else if (set.n) card.append(make("span", "line2", set.n));
@@ -116,13 +116,13 @@ const startGallery = () => {
     $("v-seek").max = String(set.f.length - 1);
     fillShot($("shot-anchor"), set, view, set.a, lone(set) ? "" : ANCHOR);
     show(view.b ?? set.a);
-    // The focused element may just have been replaced; keys must keep working.
+    // The focused element may just have been replaced, but keys must keep working.
     if (inside && !$("viewer").contains(document.activeElement)) $("viewer").focus({ preventScroll: true });
   };
   const choose = (place) => { stop(); chosen = true; open(place); };
   const turn = (by) => { const n = shown.list.length; choose((shown.place + by + n) % n); };
 
-  // A link to a set, #set=NAME, opens it regardless of the filters: those that hide it are cleared.
+  // A link to a set, #set=NAME, always opens it. Filters that hide the set are cleared.
   const address = (id) => `#set=${encodeURIComponent(id)}`;
   const asked = () => {
     const found = /^#set=(.+)$/.exec(location.hash);
@@ -156,8 +156,8 @@ const startGallery = () => {
     });
   }
 
-  // Keys need no click first. Keys for a field or for the focused element are left to it. Keys that only affect the
-  // viewer have no effect until it is on the screen.
+  // Keys work without a click first, except while a field or another focused element uses them. Keys that only affect
+  // the viewer have no effect until it is on the screen.
   const onScreen = () => { const box = $("viewer").getBoundingClientRect(); return box.bottom > 80 && box.top < window.innerHeight - 80; };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !shown.list.length) return;
@@ -178,7 +178,7 @@ const startGallery = () => {
     if (!onScreen()) $("viewer").scrollIntoView({ block: "nearest" });
   });
 
-  // A change filter is used alone: the other lists would hide half of the result.
+  // A change filter clears the other filters, which would hide half of the result.
   const askChange = (value) => { for (const name of ["model", "status", "while"]) filters[name].value = ""; filters.change.value = value; filter(); };
   if (filters.change) filters.change.addEventListener("change", () => { if (changed()) askChange(changed()); });
   for (const link of document.querySelectorAll("a[data-change]")) link.addEventListener("click", () => askChange(link.dataset.change));

@@ -1,5 +1,6 @@
 "use strict";
-// Shared by the whole page: helpers; sorting, searching and collapsing tables; choosing and saving figures; printing.
+// Code for the whole page: helpers, sorting, searching and collapsing tables, choosing and saving figures, and
+// printing.
 const $ = (id) => document.getElementById(id);
 const make = (tag, className, text) => {
   const node = document.createElement(tag);
@@ -14,7 +15,7 @@ const draw = (tag, attributes, text) => {
   return node;
 };
 
-// A long table shows its first rows in any sort order; a field finds rows by name, a button shows all.
+// A long table shows its first rows in any sort order. A field finds rows by name, and a button shows all rows.
 const SHOWN_ROWS = 25;
 const LONG_TABLE = 40;
 const shorten = (table) => {
@@ -55,7 +56,7 @@ const shorten = (table) => {
   return fold;
 };
 
-// Tables sort by a click on a column's name; a missing number always goes last.
+// A click on a column's name sorts the table. A missing number always goes last.
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
   const fold = shorten(table);
@@ -63,7 +64,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     if (!head.dataset.sort) return;
     const button = make("button", "", head.textContent);
     button.type = "button";
-    head.dataset.name = button.textContent; // on paper, where a button in a repeated head is blank
+    head.dataset.name = button.textContent; // for printing, where a button in a repeated table head is blank
     head.textContent = "";
     head.append(button);
     button.addEventListener("click", () => {
@@ -92,7 +93,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   table.classList.add("stacks");
 }
 
-// Figures made once per model: one is shown, and a list selects which.
+// If there is a figure for each model, one is shown, and a list selects which one.
 for (const pick of document.querySelectorAll("select[data-picks]")) {
   const charts = [...document.querySelector(`[data-group="${pick.dataset.picks}"]`).children];
   const show = () => charts.forEach((chart, place) => { chart.hidden = place !== pick.selectedIndex; });
@@ -100,7 +101,7 @@ for (const pick of document.querySelectorAll("select[data-picks]")) {
   show();
 }
 
-// Named points show their name under the mouse, and when a finger touches near one.
+// A named point shows its name under the mouse, or when a finger touches near it.
 const NEAR = 22;
 const tip = make("div", "tip");
 tip.setAttribute("role", "status");
@@ -110,7 +111,7 @@ for (const drawing of document.querySelectorAll(".drawing")) {
   const points = [...drawing.querySelectorAll(".named")].map((node) => {
     const title = node.querySelector("title");
     const name = title.textContent;
-    title.remove(); // or the browser's own bubble would come on top
+    title.remove(); // otherwise the browser would also show its own tooltip
     return { node, name };
   });
   if (!points.length) continue;
@@ -142,7 +143,7 @@ for (const drawing of document.querySelectorAll(".drawing")) {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") light(null); });
 }
 
-// A figure is saved from the page itself, in the light colours, because the file may have been mailed alone.
+// Figures are saved from the page itself, because the run folder may be missing. They use the light colours.
 const LIGHT = JSON.parse($("light-colours").textContent);
 const standAlone = (svg) => {
   const copy = svg.cloneNode(true);
@@ -175,7 +176,7 @@ for (const button of document.querySelectorAll("button[data-save]")) {
   });
 }
 
-// On paper nothing can be opened, so collapsed parts are printed, except for raw settings.
+// Collapsed parts cannot be opened on paper, so they are printed open, except for raw settings.
 let unfolded = [];
 window.addEventListener("beforeprint", () => {
   unfolded = [...document.querySelectorAll("details:not([open], .stored)")];

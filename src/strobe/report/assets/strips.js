@@ -1,5 +1,5 @@
 "use strict";
-// Strips of a generator's searches: one slider from the original image to the finding, for all granularities.
+// Strips of a generator's searches. One slider moves all granularities from the original image to the finding.
 (() => {
   const holder = document.getElementById("strips");
   if (!holder) return;

@@ -13,9 +13,9 @@ if (varied) WORDS.wrong = "wrong on the original";
 
 const detects = (model) => data.detectors[model];
 const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
-// The preposition: on a rung of a ladder, at a frame or a level.
+// The preposition is "on" for a rung of a ladder, and "at" for a frame or a level.
 const at = (set, index) => (set.o ? `on “${offset(set.f[index])}”` : `at ${offset(set.f[index])}`);
-// If some frames were skipped, the wrong frame need not be the first one that broke.
+// If some frames were skipped, the wrong frame is not necessarily the first that broke the set.
 const broken = (view) => (view.r.includes(null) ? "wrong" : words(view));
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
 // For still or changed images, a set of a single image has no filmstrip.
@@ -50,8 +50,8 @@ const thumb = (set, model, index, kind) => {
   return wrap;
 };
 
-// The boxes of a frame above the chosen score. On the frame that broke it, the most confident false box is always
-// included; otherwise the text could describe a flicker that is not visible.
+// The boxes of a frame above the chosen score. On the frame that broke the set, the most confident false box is always
+// included. Otherwise the text could describe a flicker that is not visible.
 const boxesOf = (view, index) => {
   const least = Number($("v-score").value);
   const seen = view.x[index].filter((box) => box[5] >= least);
@@ -65,7 +65,7 @@ const fillBoxes = (layer, set, view, index, named) => {
   const [width, height] = frame.wh || [1, 1];
   layer.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const nodes = [];
-  // In pixels of the frame, so that names have the same size on any screen.
+  // The font size is in pixels of the frame, so that names have the same size on any screen.
   const size = 11.5 / (Math.min(layer.clientWidth / width, layer.clientHeight / height) || 480 / width);
   const add = ([x0, y0, x1, y1], kind, text) => {
     nodes.push(draw("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, class: kind }));

@@ -45,7 +45,7 @@ MOST_PAIRS = 6
 """The largest number of model pairs with their own figure. tables/contrasts.csv has all pairs."""
 
 _DETECTOR = "boxes"
-"""Specs with this prefix are detectors whose boxes were converted to answers."""
+"""Model strings with this prefix are detectors whose boxes were converted to classes."""
 
 
 def _estimated(found: LadderView) -> str:

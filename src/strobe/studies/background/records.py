@@ -62,7 +62,7 @@ class ClassRungs:
 class Sensitivity:
     """The shares of right whole images that become wrong if their background or their object is missing.
 
-    Only the background is greyed, or only the object is removed.
+    In the first case, the background is greyed; in the second, the object is removed.
 
     `relative` compares the two, from −1 (only the background counts) to 1 (only the object counts).
     """
@@ -91,8 +91,8 @@ class BackgroundScore:
     """One model's results on a ladder of backgrounds, in addition to its figures by variant and its contrasts.
 
     `covered` is the share of answers that name a class, for a model that may name none. `zoom` is the result of the
-    best crop of each image, over all images. `zoom_wrong` is the same over the images that are wrong as whole images.
-    `reasons` explains empty parts.
+    best crop of each image, over all images. `zoom_wrong` is the same result over the images that are wrong as whole
+    images. `reasons` explains empty parts.
     """
 
     covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)

@@ -1,4 +1,4 @@
-"""A ladder of backgrounds under one model.
+"""One model's results on a ladder of backgrounds.
 
 This module compares the rungs of every image. It measures the effects that two rungs isolate, in total and by object
 size and class. It measures how much the object and the background contribute. It also tests whether the best of many
@@ -50,7 +50,7 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bg-gap": (("same",), ("other",)),
     "fit": (("usual",), (ANCHOR,)),
 }
-"""The pairs of rungs (a, b) whose difference a − b isolates an effect; of several, the first in the ladder."""
+"""The rungs a and b whose difference a − b isolates an effect; of several rungs, the first in the ladder is used."""
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
@@ -59,10 +59,10 @@ CROPS = ("zoom", "random", "crop")
 """The rungs that show an enlarged part of the image and nothing else: the candidates of the zoom study."""
 
 MOST_BINS, IN_A_BIN = 10, 20
-"""The number of bins of object area, and of images per bin; with fewer images there are fewer bins."""
+"""The largest number of bins of object area, and the smallest number of images per bin."""
 
 SMALL = 10
-"""A class with fewer images is flagged."""
+"""Classes with fewer images than this are flagged."""
 
 
 def is_ladder(variants: Variants | None) -> bool:
@@ -81,7 +81,7 @@ class LadderRung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungPair:
-    """Two rungs, compared on the images that have both: whether each image is right on each, and one set per image."""
+    """Two rungs on the images that have both: whether each image is right on each rung, and one set per image."""
 
     a: LadderRung
     b: LadderRung
@@ -103,7 +103,7 @@ class LadderScorer:
         sets = dataset.sets
         groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
         self.sets: Ints = first
-        """One set of each image, which has the image's source."""
+        """One set of each image; all sets of an image have the same source."""
         self.cluster: Ints = plan.cluster[first]
         self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
         self.rungs: list[LadderRung] = [LadderRung(rung=ANCHOR, variant=ANCHOR, level=None)]
@@ -118,7 +118,7 @@ class LadderScorer:
                 self.rungs.append(LadderRung(rung=rung, variant=variant.variant, level=level))
         self._row: NDArray[np.int64] = np.stack(columns, axis=1)
 
-    # -- which are right -----------------------------------------------------------------------------------------
+    # -- right answers -------------------------------------------------------------------------------------------
 
     def right(self, marks: Marks) -> tuple[Bools, Bools]:
         """Return whether each image is right on each rung, and whether it has an answer there.
@@ -144,7 +144,7 @@ class LadderScorer:
         return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
 
     def against_whole(self, marks: Marks) -> Iterator[RungPair]:
-        """Return the whole image and every rung, at every level."""
+        """Return the comparison of the whole image with every rung, at every level."""
         return (self._pair(marks, 0, place) for place in range(1, len(self.rungs)))
 
     def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> RungPair:
@@ -282,7 +282,7 @@ class LadderScorer:
         Here a_b is accuracy without background, a_f is accuracy without object, and ā is their mean.
         """
         if grey is None or gone is None:
-            return nothing("it needs a rung without the background and one without the object")
+            return nothing("it needs a rung without the background and a rung without the object")
         use = known[:, grey] & known[:, gone]
         if not use.any():
             return nothing("no image has both rungs")
@@ -290,7 +290,7 @@ class LadderScorer:
         b, f = right[use, grey].astype(np.float64), right[use, gone].astype(np.float64)
         value = _balance(np.array(b.mean()), np.array(f.mean()))
         if not np.isfinite(value):
-            return nothing("without one of the parts, it is always right or always wrong")
+            return nothing("with either part missing, the model is always right or always wrong")
         if draws.replicates == 0 or draws.n_clusters == 1:
             return draws.estimate(float(value), np.empty(0), n=n)
         one = np.ones(n)

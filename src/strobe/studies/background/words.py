@@ -1,4 +1,4 @@
-"""The text and tables of a ladder of backgrounds: the rungs by name, the isolated effects, and the findings."""
+"""The text and tables of a ladder of backgrounds: the rungs by name, the isolated effects, and sentences on them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -203,7 +203,7 @@ def _parts(found: LadderView, model: str) -> list[str]:
         shown = [one for one in _WHEN if (model, one) in found.contrasts and is_real(found.contrasts[model, one])]
         if is_real(row) or not shown:
             parts.append(_ground(who, row, when))
-        else:  # another contrast is significant: the table has its star, and the sentence must agree
+        else:  # another contrast is significant, and the text must agree with the star in the table
             other = shown[0]
             parts.append(_ground(who, found.contrasts[model, other], _WHEN[other] + _guessed(found, other)))
             parts.append(_chance(row, when))
@@ -285,8 +285,8 @@ def zoom_text(found: LadderView) -> str:
         one = found.models[name]
         best = one.background.zoom if one.background is not None else None
         if isinstance(best, BestOf):
-            text = f"{printable(name)} is right on {percent(one.acc_orig)} of the whole images. For"
-            text += f" {percent(best.best)}, at least one of {best.tries} crops is right"
+            text = f"{printable(name)} is right on {percent(one.acc_orig)} of the whole images. On"
+            text += f" {percent(best.best)} of the images, it is right on at least one of {best.tries} crops"
             parts.append(f"{text}; chance alone would give {percent(best.chance)}.")
     return " ".join(parts)
 
@@ -421,7 +421,7 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
     sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
     small = sum(row.small for row, _ in rows)
     if small == len(rows):
-        return f"{who}: every class has fewer than ten images, too few to tell which depend on the background."
+        return f"{who}: every class has fewer than ten images, too few to tell which classes depend on the background."
     text = f"{who}: the interval of “{what}” is above zero in {len(sure)} of {len(rows)} classes"
     if sure:
         text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"

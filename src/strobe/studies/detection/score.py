@@ -93,8 +93,7 @@ class DetectionScore(DetectionResult):
     """A detector's result and the data for comparing it with others, small enough to keep for many detectors.
 
     `without` (2, G) is mAP with each video left out, on the anchors and on the worst frames at k. `first_wrong` is the
-    smallest |distance| at which each set of the chosen frames fails: 0 if nothing is right on the anchor, NaN if the
-    set holds.
+    smallest |distance| at which each set fails: 0 if nothing is right on the anchor, NaN if the set holds.
     """
 
     model: str = field(metadata=UNWRITTEN)
@@ -232,7 +231,7 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     if len(bad):
         key, box = dataset.frames.key[boxes.frame[bad[0]]], boxes.xyxy[bad[0]].tolist()
         raise StrobeError(
-            where + f"{len(bad)} box(es) without a positive width and height, first {box} on {printable(key)}; "
+            where + f"{len(bad)} box(es) have no positive width and height; the first is {box} on {printable(key)}; "
             "boxes are x0, y0, x1, y1"
         )
     wh = np.stack([dataset.frames.width[boxes.frame], dataset.frames.height[boxes.frame]], axis=1).astype(np.float64)

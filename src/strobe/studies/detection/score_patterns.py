@@ -80,7 +80,7 @@ def _against_others(
     if len(sizes) < 2 or 2 * sizes.max() > plan.n_sets:
         return {}
     partner = np.empty(plan.n_sets, dtype=np.int64)
-    partner[order] = anchor[np.roll(order, -int(sizes.max()))]  # no video has more sets: another video
+    partner[order] = anchor[np.roll(order, -int(sizes.max()))]  # the shift leads to another video
     other = frame_ap(_moved(plan, found, anchor, partner))[anchor]
     known = ~(np.isnan(own) | np.isnan(other))
     own, other, place = own[known], other[known], place[known]
@@ -139,6 +139,6 @@ def _misread(plan: Plan, boxes: Boxes, found: BoxAnswers) -> tuple[str, ...]:
         return ()
     calls = [f"{printable(names[said])} for {printable(names[true])}" for said, true in order.means if said != true]
     return (
-        f"its boxes match {order.n} of the examined objects, but only {order.right:.0%} of these have the object's "
-        f"class ({', '.join(calls[:3])}); are its classes in another order, or counted from 1?",
+        f"its boxes match {order.n} of the examined objects, but only {order.right:.0%} of these boxes have the "
+        f"object's class ({', '.join(calls[:3])}); are its classes in another order, or counted from 1?",
     )

@@ -96,7 +96,7 @@ class DetectorScores(Collector):
         return Ceilings(self._dataset)
 
     def excludes(self, model: ScorableModel) -> str | None:
-        """Return why detection cannot be scored; the run may have boxes only for the models boxes: and crop:."""
+        """Return why detection cannot be scored; a run may have boxes only because of boxes: or crop: models."""
         if has_boxes(self._dataset):
             return None
         name = printable(self._dataset.name)

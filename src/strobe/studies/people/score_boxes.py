@@ -25,7 +25,7 @@ __all__ = ["BoxPair", "BoxPerson", "DrawnResults", "drawn_results"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPerson:
-    """One person: the images answered, their outcome, and the median overlap of own and other people's boxes."""
+    """One person: the images answered, their outcome, and the median overlap with other people's boxes."""
 
     person: str
     n_pictures: Count

@@ -30,7 +30,7 @@ class Preserved:
 
 
 def preserved_sets(dataset: Dataset) -> Preserved:
-    """Return the sets in whose members people still see the anchor's class: the rule for "preserved items only".
+    """Return the sets whose members people still name as the anchor's class: the "preserved items".
 
     A set is asked about if somebody named one of its members. The set is kept if, for each of these members, more than
     half of the answers give a class of the anchor ("none of these", "cannot tell" and "too late" give none). Controls

@@ -104,7 +104,7 @@ def before_after(view: View) -> Answer:
     )
 
 
-@question("before_after_curve", "At which distance from the anchor does it help?")
+@question("before_after_curve", "At which distance from the anchor does the second model gain?")
 def before_after_curve(view: View) -> Answer:
     """Show the curves of the two models in a figure of their own if the page's other curves show more models."""
     found = find_change(view)

@@ -236,7 +236,7 @@ def smoothing(view: View) -> Answer:
 
 
 def _how(methods: Sequence[str], words: Subject) -> str:
-    """Return the noun for the smoothed answers: probabilities, or votes if a model gave only labels."""
+    """Return how answers are smoothed: by probabilities, or by votes if a model gave only labels."""
     votes = any("vote" in method for method in methods)
     averages = any("vote" not in method and method != "none" for method in methods)
     what = "Probabilities are averaged" if averages else "Votes are counted"
@@ -247,7 +247,7 @@ def _how(methods: Sequence[str], words: Subject) -> str:
         text += "; for models that gave only labels, votes are counted"
     return (
         f"{text}. A window that looks ahead must wait for future frames. The other methods use only past frames. Their "
-        "delay is the mean age of these frames: half the window for a causal window."
+        "delay is the mean age of these frames; for a causal window, it is half the window."
     )
 
 

@@ -43,7 +43,7 @@ def trend(view: View) -> Answer:
         ends = [end for one in shown.values() for found in one.headline[:2] for end in (found.low, found.high)
                 if end is not None]  # fmt: skip
         low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
-        low = low or -0.015  # a model at zero keeps its whole marker
+        low = low or -0.015  # leaves room for the whole marker of a model at zero
         high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
@@ -80,7 +80,7 @@ def trend(view: View) -> Answer:
             )  # fmt: skip
             if not is_narrow and named:
                 right = value_of(x) > (low + high) / 2  # names near the right edge go to the left of their point
-                above = value_of(y) < low + 0.08 * (high - low)  # and near the lower edge above it
+                above = value_of(y) < low + 0.08 * (high - low)  # names near the lower edge go above it
                 axes.annotate(
                     short(printable(model), 22), xy=(x.value, y.value), textcoords="offset points", color=colour,
                     xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
@@ -99,15 +99,15 @@ def trend(view: View) -> Answer:
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
     ends = " with its 95 % intervals" if any(one.acc_pmk.low is not None for one in models.values()) else ""
-    # On a phone the legend is below. The figure grows with its entries, otherwise the plot would shrink.
+    # On a phone, the legend is below the plot. The figure grows with the legend, so that the plot does not shrink.
     return FigureContent(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
-        how=f"Each coloured point is a model of this run{ends}. The distance below the dashed line is its drop."
+        how=f"Each coloured point is a model of this run{ends}. Its distance below the dashed line is its drop."
         + (
             ""
             if view.variants
             else " Grey points are published models with k = 10, for orientation. They are never pooled with yours. "
-            "Point at one, or tap it, to see its name."
+            "Point at a grey point, or tap it, to see its name."
         )
         + ("" if theirs is None else " The grey line is fitted to the published models, not to yours."),
         paint=paint,

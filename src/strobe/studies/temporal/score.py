@@ -38,11 +38,11 @@ from strobe.studies.temporal.score_time import TimePlan, time_plan
 __all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "too_narrow", "whole"]
 
 SMALL_CLASS = 10
-"""Classes with fewer sets are flagged."""
+"""Classes with fewer sets than this are flagged."""
 SEVERAL_SETS, FEW_DECIDE = 3, 3.0
-"""Thresholds of a coverage caution: sets per video, and videos' worth of the rarer outcome.
+"""Thresholds of a caution about intervals: sets per video, and the share of the rarer outcome times the videos.
 
-If the first is reached and the second is not exceeded, intervals of shares within 10 % of 0 or 1 cover only 90–94 %
+If the first is reached and the second is not exceeded, intervals of shares within 0.1 of 0 or 1 cover only 90–94 %
 (docs/methods.md, benchmarks/coverage.py).
 """
 
@@ -270,7 +270,10 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
 
 
 def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
-    """Only anchors and `settled` sets count, because earlier models determine which members are skipped."""
+    """Return a digest of the answers; with skipped members, only of the anchors and the `settled` sets.
+
+    Earlier models determine which members are skipped, so the other answers are not comparable.
+    """
     used = plan.frames_used if settled is None else np.unique(plan.frame[plan.is_anchor])
     hasher = hashlib.sha256()
     for part in blocks(len(used)):
@@ -347,7 +350,7 @@ def _mean(plan: Plan, values: NDArray[np.float64], use: Bools) -> Estimate:
 
 
 def _first_failure(plan: Plan, wrong: Bools, orig: Bools) -> Survival:
-    """Kaplan–Meier over right-anchor sets.
+    """Kaplan–Meier curve over the sets with a right anchor.
 
     A set fails at the smallest |distance| of a wrong frame, or is censored at the largest |distance| seen.
     """

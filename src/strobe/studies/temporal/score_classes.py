@@ -1,4 +1,4 @@
-"""Accuracy among all of a model's classes and among the dataset's subset, such as ImageNet-A's 200 of 1,000 classes."""
+"""Accuracy among all classes of a model, and among the dataset's classes only (ImageNet-A: 200 of 1,000)."""
 
 from collections.abc import Iterator
 
@@ -21,8 +21,8 @@ def all_classes(
 ) -> AllClasses | None:
     """Return both accuracies on the original images and on each variant at its highest level.
 
-    The result is None if the dataset's classes are not a subset of the model's own (`source`), or if the model's
-    overall best class is unknown.
+    The result is None if the dataset's classes are not a subset of the model's own (`source`), or if the best of all
+    the model's classes is unknown.
     """
     own = dataset.info.label_space
     if answers.own_label is None or not (found := projection_between(source, own)).is_choice:
@@ -44,7 +44,7 @@ def all_classes(
 
 
 def _pictures(dataset: Dataset) -> Iterator[tuple[str, float | None, Bools]]:
-    """Yield each condition, its level, and the set rows that show the condition; each image occurs once."""
+    """Yield the anchors and each variant at its highest level: name, level and set rows; each image occurs once."""
     sets = dataset.sets
     first = np.zeros(len(sets.set), dtype=bool)
     anchors = np.flatnonzero(sets.is_anchor)

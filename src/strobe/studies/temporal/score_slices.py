@@ -19,7 +19,7 @@ FPS_EDGES = (20.0, 27.0, 40.0)
 """Bin edges that separate film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60)."""
 
 MOST_ROWS = 1_000_000
-"""Up to this number of set rows random deletions are sampled, one matrix row each; above it they are computed."""
+"""Up to this number of set rows, random deletions are sampled; above it, their effect is computed."""
 
 FrameType = Literal["none", "I", "P", "B"]
 TYPES: tuple[FrameType, ...] = ("I", "P", "B")
@@ -123,7 +123,7 @@ class SlicePlan:
         """
         plan, seeds = self.plan, self.plan.options.control_seeds
         place = np.arange(len(plan.frame)) - plan.start[plan.set_row]
-        keys = np.full((plan.n_sets, int(place.max()) + 1), np.inf)  # a row for each set; inf where it has no member
+        keys = np.full((plan.n_sets, int(place.max()) + 1), np.inf)  # a row for each set; inf for no member
         cell, low, anchors = (
             plan.set_row * np.intp(keys.shape[1]) + place,
             2.0 * plan.set_row,
@@ -140,7 +140,7 @@ class SlicePlan:
             ordered = np.sort(keys, axis=1)
             if (
                 (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] < np.inf)
-            ).any():  # of equal keys the first counts
+            ).any():  # of equal keys, the first counts
                 order = np.argsort(keys, axis=1, kind="stable")
                 np.put_along_axis(ordered, order, np.arange(keys.shape[1])[None] * 1.0, axis=1)
                 key, ordered = ordered.take(cell), np.sort(ordered, axis=1)
@@ -266,7 +266,7 @@ class OffsetPool:
         self.n_models += 1
 
     def estimates(self) -> tuple[OffsetError, ...]:
-        """Return the mean errors by ascending offset; n counts members, intervals come from resampled videos."""
+        """Return the mean errors by ascending offset; n counts members, and intervals come from resampled videos."""
         plan = self._plan
         use = self._common[plan.set_row]
         if self.n_models == 0 or not use.any():

@@ -16,7 +16,7 @@ from strobe.metrics.smoothing import Method, complete_windows, delay, settled_wi
 __all__ = ["smoothed"]
 
 _CELLS, _VALUES = 2**15, 3 * 2**16
-"""The numbers of frames and of probabilities held at once: sets are smoothed in blocks, so memory does not grow."""
+"""The most frames and probabilities in one block; sets are smoothed in blocks, so that memory does not grow."""
 
 
 def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
@@ -83,7 +83,7 @@ class _StripBlock:
         """Yield the smoothed classes of the needed windows that `main` does not certainly win.
 
         `owner` (R,) is the strip of each needed window, and `place` is the window's index in this strip. The windows
-        that `main` may not win are processed in blocks. Each block yields their variants, rows and classes, with −1 for
+        that `main` might lose are processed in blocks. Each block yields their variants, rows and classes, with −1 for
         a class outside the dataset.
         """
         cell = place * np.intp(len(self.main)) + owner

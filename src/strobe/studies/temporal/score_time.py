@@ -21,7 +21,7 @@ _SAFE = 2**62 // 4000
 
 
 def millisecond_levels(dataset: Dataset) -> Ints:
-    """Return the smallest whole t in ms at which each set row counts.
+    """Return, for each set row, the smallest whole t in ms at which the row counts.
 
     A row counts if |Δ| ≤ t + 0.5 ms; the result is −1 if times are unknown.
 
@@ -33,7 +33,7 @@ def millisecond_levels(dataset: Dataset) -> Ints:
     found = [
         narrow(_levels(dataset, num, den, anchors[sets.set[rows]], sets.frame[rows])) for rows in blocks(len(sets.set))
     ]
-    return np.concatenate(found)  # the wider of the two types
+    return np.concatenate(found)  # of different integer types, the widest applies to all
 
 
 def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -> NDArray[np.int64]:
@@ -90,8 +90,8 @@ class TimePlan:
 def time_plan(plan: Plan) -> TimePlan | Missing:
     """Return the cohort and points of the curve against time, or the reason why there is none.
 
-    A set's reach is the largest |Δ| of its members. The limit t_max is the 5th percentile of the reach (rounded down to
-    a set's reach). The sets that reach t_max are the cohort for every t.
+    A set's reach is the largest |Δ| of its members. The limit t_max is the 5th percentile of the reaches, rounded down
+    to the reach of a set. The sets that reach t_max are the cohort for every t.
     """
     if not plan.is_video:
         return Missing("the axis is not frame-offset")

@@ -47,7 +47,7 @@ SLICES = (figures_slices.frame_types, figures_slices.by_fps, figures_slices.by_h
 CHANGE = (change.before_after, change.before_after_curve)
 
 ALONE = {"trend": "How does it compare with published models?"}
-"""Questions about several models, reworded for one."""
+"""Questions about several models, reworded for a single model."""
 
 
 class Temporal(Study):

@@ -130,7 +130,7 @@ def _ticks(axes: Any, facts: VariantFacts) -> None:
         axes.xaxis.set_major_locator(FixedLocator(at))
         axes.xaxis.set_minor_locator(NullLocator())
     texts = [level_number(facts, level) for level in at]
-    if any("/" in text for text in texts):  # of 255: the axis label gives it
+    if any("/" in text for text in texts):  # the axis label gives the unit, 255ths
         texts = [text.removesuffix("/255") for text in texts]
     kept = range(len(at)) if sum(map(len, texts)) <= 16 else sorted({0, len(at) // 2, len(at) - 1})
     axes.set_xticks([at[place] for place in kept], [texts[place] for place in kept])

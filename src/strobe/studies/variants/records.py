@@ -150,10 +150,10 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillFound:
-    """Counts for one variant of the searches, findings and preserved findings, on images with a judged finding.
+    """The preserved findings of one variant, on the images with a judged finding.
 
-    The record counts the searches with a finding, the judged findings, and the preserved findings (`kept`), which are
-    also given as a share of the searches.
+    The record counts the searches, the searches with a finding (`found`), the judged findings (`asked`) and the
+    preserved findings (`kept`). `still` is `kept` as a share of the searches.
     """
 
     variant: str

@@ -157,8 +157,8 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: LadderScorer |
     """Return all contrasts of the dataset, with p-values corrected by Holm's method over the contrasts of one kind.
 
     If variants are reported separately, every plain variant is compared with the anchors and with every other variant,
-    at the highest level both have. Every pair of models is compared on every plain variant, at its highest level. Every
-    pair of searches that differ only in their target is compared by the ratio of the distances they needed. The
+    at the highest level that both have. Every pair of models is compared on every plain variant, at its highest level.
+    Every pair of searches that differ only in their target is compared by the ratio of the distances they needed. The
     baseline is always in the denominator.
 
     A ladder of backgrounds has three kinds of contrasts, at every level. The first are the pairs of rungs that differ
@@ -342,7 +342,7 @@ def _difference(
     level: float | None,
     isolates: Isolates | None = None,
 ) -> tuple[Contrast, Gap | None]:
-    """The contrast and its gaps.
+    """Return the contrast without its interval, and the paired differences.
 
     The interval belongs to the corrected test, which needs all contrasts of the same kind.
     """

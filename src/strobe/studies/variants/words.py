@@ -30,7 +30,7 @@ def scale(one: VariantFacts | MeanScore) -> str:
 
 
 def level_text(one: VariantFacts | Variant, level: float) -> str:
-    """Return a level in words. A single unordered level stands for the variant itself.
+    """Return a level in words. A single unordered level is described by its axis only.
 
     >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
     >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
