@@ -21,6 +21,7 @@ from strobe.studies.people.records import PeopleResults
 from strobe.studies.people.score_boxes import DrawnResults
 from strobe.studies.temporal.score_trend import Trend
 from strobe.studies.trainings.score import Trainings
+from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
 __all__ = ["SCHEMA", "DatasetFacts", "Results", "Settings", "dataset_facts", "results_schema"]
@@ -110,8 +111,8 @@ class Results:
     Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if people
     named findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings`
-    is present if models are called NAME~SEED. `studies` holds the records of studies that installed packages add, by
-    name.
+    is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if none has one, there
+    may be no model. `studies` holds the records of studies that installed packages add, by name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -130,6 +131,7 @@ class Results:
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
+    flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
 

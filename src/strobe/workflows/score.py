@@ -11,7 +11,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.scoring import ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
@@ -75,8 +75,9 @@ class ScoreRunOptions(FileOptions):
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    if opened.dataset.boxes is None:  # if there are boxes, detectors can be scored without labels
-        opened.dataset.labelled_sets()
+    whole = opened.dataset
+    if whole.boxes is None and (whole.variants is not None or whole.info.axis != "frame-offset"):
+        whole.labelled_sets()  # without labels, only detectors (with boxes) and flicker (of videos) can be scored
     expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
@@ -259,12 +260,13 @@ def score_models(
     results: dict[str, ModelResult] = {}
     left_out: list[str] = []
     for task in Task:
-        held, scorer = [model for model in models if model.task is task], scorers[task]
-        if skip_detectors and results:
+        held, scorer = [model for model in models if model.task is task], scorers.get(task)
+        if skip_detectors and results and scorer is not None:
             reasons = [scorer.excludes(model) for model in held]
             left_out += [reason for reason in reasons if reason is not None]
             held = [model for model, reason in zip(held, reasons, strict=True) if reason is None]
-        with progress.task(scorer.doing, len(held)) if held else nullcontext(lambda _: None) as advance:
+        doing = Collector.doing if scorer is None else scorer.doing
+        with progress.task(doing, len(held)) if held else nullcontext(lambda _: None) as advance:
             for model in held:
                 try:
                     answers = model.load()
@@ -274,7 +276,7 @@ def score_models(
                     left_out.append(str(error))
                     continue
                 result: ModelResult | None = None
-                for collector in (scorer, *(one for one in collectors if one is not scorer)):
+                for collector in sorted(collectors, key=lambda one: one is not scorer):
                     result = collector.add(result, model, answers)
                 if result is not None:
                     results[model.name] = result
@@ -285,7 +287,7 @@ def score_models(
     k = None if results else overall(opened.dataset).info.k
     found = Results(
         strobe=installed_version(),
-        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results),
+        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results and bool(opened.dataset.labelled.any())),
         settings=request.settings(subset),
         models=results,
     )

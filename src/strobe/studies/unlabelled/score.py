@@ -51,8 +51,8 @@ class FlickerOptions:
         expect(0 <= self.sure <= 1, "sure", "a confidence from 0 to 1", self.sure)
 
 
-def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset, int]:
-    """Return the dataset without sets that a scene cut divides, and the number of these sets."""
+def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset | None, int]:
+    """Return the dataset without sets that a scene cut divides, and their number. None means that no set is left."""
     if dataset.hints is None:
         return dataset, 0
     far = dataset.row_levels() > (dataset.info.k if k is None else k)
@@ -60,7 +60,7 @@ def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset, int]:
     cut[dataset.sets.set[(dataset.hints.cut >= CUT) & ~far]] = True
     if not cut.any():
         return dataset, 0
-    return dataset.keep_rows(~cut[dataset.sets.set]), int(cut.sum())
+    return None if cut.all() else dataset.keep_rows(~cut[dataset.sets.set]), int(cut.sum())
 
 
 class FlickerPlan:
