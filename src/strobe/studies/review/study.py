@@ -38,6 +38,8 @@ class Review(Study):
         """Return the effect of review on classifiers."""
         if not view.is_temporal or (view.detectors and not view.classifiers) or view.only_people:
             return ()
+        if not view.results.models:
+            return ()
         return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
 
 

@@ -85,7 +85,7 @@ class Temporal(Study):
         if not view.is_temporal:
             compare = COMPARE if len(view.classifiers) > 1 else ()
             return [*out, SectionFigures(section="compare", figures=compare)]
-        if (view.detectors and not view.classifiers) or view.only_people:
+        if not view.classifiers and (view.detectors or view.only_people or view.results.flicker):
             return out
         alone = len(view.results.models) == 1
         main: Sequence[FigureSpec] = (

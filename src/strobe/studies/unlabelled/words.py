@@ -48,7 +48,9 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     if len(models) > 1:
         last, worst = list(models.items())[-1]
         head += (
-            f" Of {len(models)} models, it flickers least; {printable(last)} flickers most: {percent(worst.flicker)}."
+            f" Of {len(models)} models, it flickers least; {printable(last)} flickers most ({percent(worst.flicker)})."
+            if worst.flicker.value != best.flicker.value
+            else f" So does each of the {len(models)} models."
         )
     return head, lede
 
@@ -128,5 +130,6 @@ def spell_text(model: FlickerScore) -> str:
     frames = found.median_frames.value or 0
     return (
         f"The model leaves an answer and returns to it {plain_number(found.n)} times. The other answer lasts "
-        f"{frames:g} frame{'' if frames == 1 else 's'}{ms} in the median, and one frame in {percent(found.one_frame)}."
+        f"{frames:g} frame{'' if frames == 1 else 's'}{ms} in the median, and a single frame in "
+        f"{percent(found.one_frame)} of these cases."
     )
