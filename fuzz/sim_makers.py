@@ -176,7 +176,7 @@ def break_command(
     shutil.rmtree(reference_folder, ignore_errors=True)
     reference(reference_folder)
     unbroken = hand.run(command.words, reference_folder)
-    if unbroken["code"] == 2 and any(why in unbroken["stderr"] for why in ("to export yet", "reject every set")):
+    if _is_too_early(unbroken):
         return f"{name}: too early"
     if unbroken["code"] != 0:
         raise Broken(f"{name}, uninterrupted: {unbroken}")
@@ -212,7 +212,11 @@ def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> s
     shutil.rmtree(place / "both", ignore_errors=True)
     expected = []
     for one in pair:
-        hands[0].run(one.words, place)
+        alone = hands[0].run(one.words, place)
+        if _is_too_early(alone):
+            return f"{event}: too early"
+        if alone["code"] != 0:
+            raise Broken(f"{event}, one alone: {alone}")
         expected.append(_files(one, place))
         shutil.rmtree(place / "both")
     for hand, one in zip(hands, pair, strict=True):
@@ -225,6 +229,11 @@ def run_twice(*, hands: tuple[Hand, Hand], place: Path, rng: random.Random) -> s
         raise Broken(f"{event}: the temporary file {left[0]} remains")
     _expect_same(event, _files(pair[0], place), [one for one, code in zip(expected, codes, strict=True) if code == 0])
     return event
+
+
+def _is_too_early(done: dict[str, Any]) -> bool:
+    """Return whether the command rightly refused, because there are no votes yet or they keep no set."""
+    return done["code"] == 2 and any(why in done["stderr"] for why in ("to export yet", "reject every set"))
 
 
 def _files(command: Killed, place: Path) -> dict[str, str]:

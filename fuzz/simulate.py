@@ -236,6 +236,8 @@ class _Story:
                 name, self.machine.ask, hand=self.lane.hands[0], place=self.place, work=self.work, rng=self.rng,
                 reference=self._laid_out,
             )  # fmt: skip
+            if name == "export":  # it changes the dataset, so the command refuses the folder of an earlier table
+                shutil.rmtree(self.place / "table", ignore_errors=True)
         self.ended.trace.append(event)
 
     def _laid_out(self, place: Path) -> None:

@@ -54,6 +54,15 @@ def test_a_seed_is_the_same_story_every_time() -> None:
     assert len(first) > 100
 
 
+def test_tables_are_exported_again_after_the_answers() -> None:
+    said = simulate("--seed", "381")
+    assert re.search(r"^tables with .*^export with .*^tables with ", said, re.DOTALL | re.MULTILINE)
+
+
+def test_two_commands_are_not_tried_if_the_votes_reject_every_set() -> None:
+    assert re.search(r"^two at once: score .*: too early$", simulate("--seed", "619"), re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("fault", "finding"),
     [(UNSYNCED, "lost|cannot log in|is refused"), (UNBOUND, "which only others were given")],

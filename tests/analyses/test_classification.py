@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from plain_score import PlainData, plain_score
 from strobe.analyses.comparison import compare
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts, results_schema
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate, Missing
-from strobe.studies.temporal.score import ClassificationScore, Prepared, ScoreOptions, score
+from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
@@ -432,3 +434,11 @@ def test_errors_by_offset_over_models_count_the_members_there_are() -> None:
         assert (found.offset, found.error.n) == (offset, n)
         assert found.error.value == pytest.approx(np.mean([one.per_offset[place].error.value for one in scores]))
         assert found.error.low <= found.error.value <= found.error.high
+
+
+def test_a_pool_without_models_has_a_reason_at_every_offset() -> None:
+    dataset = dataset_of(vid_world(np.random.default_rng(0), n_sets=6, k=2, n_classes=3, n_frames=None))
+    plan = Prepared(dataset, ScoreOptions()).plan
+    found = OffsetPool(plan).estimates()
+    assert [one.offset for one in found] == plan.offsets.tolist()
+    assert {one.error.reason for one in found} == {"no set is scored by every model"}

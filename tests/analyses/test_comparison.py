@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.analyses.comparison import Comparison, change, compare, named
+from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.metrics.paired import holm, mcnemar, paired_difference
-from strobe.studies.temporal.score import ClassificationScore, ScoreOptions, score
+from strobe.metrics.power import pair_spread
+from strobe.studies.temporal.score import score
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())
@@ -216,3 +219,31 @@ def test_sets_that_one_model_alone_holds_are_named_flickering_ones_first() -> No
         assert len(listed) == min(len(ids), 20)
         assert {one for one in ids if any(one.endswith(name) for name in listed)} <= ids
         assert all(any(one.endswith(name) for one in ids) for name in listed)
+
+
+def test_a_change_lists_the_sets_of_both_models_and_exists_for_whole_sets_alone() -> None:
+    dataset, scores = models([0.99, 0.9], seed=3)
+    found = compare(dataset, scores)
+    pmk = of(found, "m0", "m1", "acc_pmk")
+    assert pmk.sets_only_a
+    assert pmk.sets_only_b
+    forward, back = change(pmk), change(pmk, before="m1")
+    assert (forward.broken, forward.held) == (back.held, back.broken) == (pmk.sets_only_a, pmk.sets_only_b)
+    assert change(of(found, "m0", "m1", "acc_orig")) is None
+    unchanged = replace(forward, newly_held=0, newly_broken=0)
+    assert unchanged.sentence() == "From m0 to m1: no set newly held or newly broken, of 200."
+    assert "0 sets newly held, 1 set newly broken" in replace(unchanged, newly_broken=1).sentence()
+    assert "1 set newly held, 0 sets newly broken" in replace(unchanged, newly_held=1).sentence()
+
+
+def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:
+    dataset, (new, old) = models([0.99, 0.9], seed=3)
+    found = loss_spreads(dataset, new, old)
+    values = [{"acc_orig": s.right_at(0).astype(int), "acc_pmk": s.right_at(3).astype(int)} for s in (new, old)]
+    for value in values:
+        value["drop"] = value["acc_orig"] - value["acc_pmk"]
+    assert list(found) == ["acc_orig", "acc_pmk", "drop"]
+    for metric, spread in found.items():
+        assert spread == pair_spread(values[0][metric] - values[1][metric], dataset.video_of_set)
+    unscored = replace(old, first_wrong=np.full(200, -1, dtype=np.int32))
+    assert loss_spreads(dataset, new, unscored) == {}

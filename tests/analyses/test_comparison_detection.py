@@ -11,10 +11,11 @@ from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.per_set import box_sets, set_facts
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
-from strobe.metrics.detection.jackknife import ap_of_class, drop_between
+from strobe.metrics.detection.jackknife import NO_SPREAD, ap_of_class, drop_between
 from strobe.metrics.intervals import nothing
-from strobe.studies.detection.score import DetectionOptions, has_boxes, score
-from strobe.studies.detection.score_parts import Curves, class_figures
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes, score
+from strobe.studies.detection.score_parts import Curves, class_figures, map_figures
 
 OPTIONS = DetectionOptions(bootstrap=False)
 AREAS = DetectionOptions(bootstrap=False, interpolation="voc-all-points")
@@ -162,3 +163,27 @@ def test_the_drop_of_a_class_joins_its_ends_at_the_first_and_the_last_level() ->
     assert before == ap_of_class(0.6, without[0, 0], videos=30, n=30)
     assert after == ap_of_class(0.4, without[2, 0], videos=30, n=29)
     assert drop == drop_between(before, after, without[0, 0], without[2, 0], n=30)
+
+
+def test_a_detector_without_map_is_not_compared_on_either_side(pair) -> None:
+    dataset, _, (one, two) = pair
+    unknown = replace(two, map_orig=nothing("no object"))
+    for scores in ([one, unknown], [unknown, one]):
+        assert compare_detectors(dataset, scores)[0].n_sets == 0
+
+
+def test_two_equal_detectors_have_no_spread(pair) -> None:
+    dataset, _, (one, _) = pair
+    for found in compare_detectors(dataset, [one, replace(one, model="again")]):
+        assert (found.difference.value, found.difference.low, found.difference.reason) == (0.0, None, NO_SPREAD)
+
+
+def test_map_at_k_is_the_last_point_of_the_curve() -> None:
+    rng = np.random.default_rng(0)
+    ap, videos = np.array([[0.9, 0.7, 0.6, 0.4], [0.8, 0.7, 0.5, 0.1]]), np.full((2, 4), 30)
+    without = ap.T[:, :, None] + 0.01 * rng.standard_normal((4, 2, 30))
+    curves = Curves(ap=ap, without=without, videos=videos, effective=30.0, effective_of_class=np.full((2, 4), 30.0))
+    found = map_figures(curves, n=60)
+    assert [point.map.value for point in found.curve] == pytest.approx([0.85, 0.7, 0.55, 0.25])
+    assert (found.map_orig, found.map_pmk) == (found.curve[0].map, found.curve[-1].map)
+    assert found.drop.value == pytest.approx(0.6)

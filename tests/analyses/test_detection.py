@@ -10,7 +10,8 @@ from strobe.core.answers import State
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError
 from strobe.metrics.detection.match import COCO_IOUS
-from strobe.studies.detection.score import DetectionOptions, score
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import score
 
 # With k = 2 and five frames a video, frame 5·v + 2 is the anchor of video v.
 
@@ -266,3 +267,82 @@ def test_a_detector_without_a_complete_set_is_refused_by_its_name(zoo):
     table = zoo.table(dataset, {})
     with pytest.raises(StrobeError, match="my-net: none of the"):
         score(dataset, replace(table, state=np.full_like(table.state, State.MISSING)), model="my-net")
+
+
+def relabelled(dataset, changes):
+    """The dataset with other classes on some frames; a frame with class −1 has no object."""
+    label = dataset.boxes.label.copy()
+    for frame, one in changes.items():
+        label[frame] = one
+    columns = {name: getattr(dataset.boxes, name) for name in dataset.boxes.__slots__} | {"label": label}
+    kept = label >= 0
+    return replace(dataset, boxes=type(dataset.boxes)(**{name: part[kept] for name, part in columns.items()}))
+
+
+def test_errors_are_found_under_the_rule_for_small_objects(zoo):
+    dataset = zoo.dataset()
+    answers = zoo.perfect(dataset)
+    answers[3] = [(1, answers[3][0][1], 0.9)]
+    found = score(dataset, zoo.table(dataset, answers), model="m", options=DetectionOptions(iou="ilsvrc-vid"))
+    assert found.errors.classification == found.errors.failing == 1
+
+
+def test_classes_of_only_the_anchors_or_only_the_worst_frames_have_a_row(zoo):
+    dataset = zoo.dataset(n_videos=1)
+    # Frame 2 is the anchor. A missed object of another class is one frame, or two frames, away.
+    for changes, wanted in (
+        ({1: 1, 3: 1, 0: 1, 4: 1}, {"fox", "sheep"}),
+        ({0: 2, 4: 2}, {"fox", "bird"}),
+    ):
+        answers = zoo.perfect(dataset)
+        for frame in changes:
+            answers[frame] = []
+        found = score(relabelled(dataset, changes), zoo.table(dataset, answers), model="m")
+        assert {row.name for row in found.per_class} == wanted
+
+
+def test_a_set_with_an_object_at_the_largest_distance_is_not_empty(zoo):
+    dataset = zoo.dataset(n_videos=12)
+    found = zoo.table(dataset, zoo.perfect(dataset))
+    part = score(relabelled(dataset, {1: -1, 2: -1, 3: -1}), found, model="m")
+    assert part.unscored.undefined_sets == 0
+    assert "no object" not in str(part.notes)
+
+
+def test_the_note_on_few_videos_counts_the_videos_of_the_anchors(zoo):
+    dataset = zoo.dataset(n_videos=60)
+    answers = zoo.perfect(dataset)
+    # All anchors show 20 videos of each class. One frame later, all show a missed fox.
+    members = {5 * video + 3: 0 for video in range(60)}
+    answers |= {frame: [] for frame in members}
+    changed = relabelled(dataset, members | {5 * video + 2: 0 for video in range(3, 60)})
+    found = score(changed, zoo.table(dataset, answers), model="m")
+    assert any(note.startswith("1 video per class (median)") for note in found.notes)
+
+
+def test_means_along_tracks_count_tracks_and_not_sets(zoo):
+    dataset = zoo.dataset(n_videos=2)
+    boxes, n = dataset.boxes, len(dataset.frames)
+    second = (120.0, 10.0, 160.0, 60.0)
+    both = type(boxes)(
+        frame=np.tile(boxes.frame, 2),
+        label=np.tile(boxes.label, 2),
+        xyxy=np.concatenate([boxes.xyxy, np.tile(second, (n, 1))]),
+        track=np.repeat([0, 1], n),
+        crowd=np.zeros(2 * n, dtype=bool),
+    )
+    answers = zoo.perfect(dataset)
+    for frame, found in answers.items():
+        found.append((found[0][0], second, 0.7 if frame == 3 else 0.9))
+    swing = score(replace(dataset, boxes=both), zoo.table(dataset, answers), model="m").temporal.score_swing
+    assert (swing.value, swing.n) == (pytest.approx(0.2 / 4), 4)
+
+
+def test_only_detectors_with_boxes_have_a_digest(zoo):
+    dataset = zoo.dataset()
+    assert score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="m").exact
+    assert score(dataset, zoo.table(dataset, {frame: [] for frame in range(20)}), model="m").exact == ""
+
+
+def test_settings_record_the_interval():
+    assert DetectionOptions(interval="clopper-pearson").settings(k=2).interval == "clopper-pearson"

@@ -6,7 +6,8 @@ import pytest
 
 from strobe.core.codec import decode, encode
 from strobe.core.people import BoxAnswer
-from strobe.studies.people.score_boxes import DrawnResults, drawn_results
+from strobe.studies.people.records import DrawnResults
+from strobe.studies.people.score_boxes import drawn_results
 
 
 def word(

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from strobe.analyses.comparison import MOST_NAMED, change, compare
 from strobe.analyses.per_set import class_sets, set_facts
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.studies.temporal.score import ScoreOptions, score
+from strobe.studies.temporal.score import score
 from vid_shaped import dataset_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.analyses.plan import Plan
+from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers
-from strobe.studies.temporal.score import ScoreOptions, score
+from strobe.studies.temporal.score import score
 from strobe.studies.temporal.score_slices import SlicePlan
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.derivation import reviewed
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
-from strobe.studies.temporal.score import ScoreOptions, score
+from strobe.studies.temporal.score import score
 
 
 def strip(*, missing: tuple[int, ...] = ()) -> Dataset:

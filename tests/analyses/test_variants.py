@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import plain_variants as plain
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
@@ -16,7 +17,7 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
 from strobe.datasets import folder
 from strobe.metrics.intervals import proportion
-from strobe.studies.temporal.score import ScoreOptions, score
+from strobe.studies.temporal.score import score
 from strobe.studies.variants.score import VariantPlan
 from strobe.studies.variants.score_contrasts import contrasts
 

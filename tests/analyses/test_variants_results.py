@@ -9,6 +9,7 @@ import pytest
 
 import plain_variants as plain
 import strobe
+from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, results_schema
 from strobe.analyses.variants_view import WORST, overall
 from strobe.core.answers import BoxAnswers, ClassAnswers
@@ -19,9 +20,9 @@ from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.core.tables import texts
-from strobe.studies.detection.score import DetectionOptions
+from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.temporal.score import ScoreOptions, score
+from strobe.studies.temporal.score import score
 from strobe.studies.variants.score import VariantPlan
 
 

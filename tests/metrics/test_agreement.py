@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.errors import InvalidValue
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
 
 M = -1
@@ -137,3 +138,23 @@ def test_the_same_seed_draws_the_same_interval_and_without_draws_there_is_none()
         assert (first.low, first.high) != (other.low, other.high)
         none = measure(counts, cluster=cluster, draws=0)
         assert (none.value, none.low, none.method) == (first.value, None, first.method)
+
+
+def test_an_estimate_without_an_interval_has_its_method_and_a_reason():
+    counts = rating_counts(np.array([[0, 1], [1, 1], [0, 0]]), n_classes=2)
+    assert raw_agreement(counts, cluster=np.zeros(3, int)).method == "cluster-bootstrap"
+    # One draw of two items: if one of the items is drawn twice, the draw has a single class and no kappa.
+    found = [cohen_kappa(np.array([0, 1]), np.array([0, 1]), n_classes=2, seed=seed, draws=1) for seed in range(8)]
+    none = [one for one in found if one.low is None]
+    assert 0 < len(none) < 8
+    assert {one.reason for one in none} == {"too few differing ratings"}
+
+
+def test_ratings_of_another_shape_or_class_are_refused():
+    with pytest.raises(InvalidValue, match="two rows of one length"):
+        cohen_kappa(np.zeros(3, int), np.zeros(4, int), n_classes=2)
+    with pytest.raises(InvalidValue, match="two rows of one length"):
+        cohen_kappa(np.zeros((2, 2), int), np.zeros((2, 2), int), n_classes=2)
+    for wrong in (-2, 2):
+        with pytest.raises(InvalidValue, match="-1 to 1"):
+            rating_counts(np.array([[0, wrong]]), n_classes=2)

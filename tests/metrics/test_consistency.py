@@ -195,3 +195,15 @@ def test_a_constant_rater_is_named_whichever_comes_first():
         assert (found.value, found.reason) == (0.0, ONE_CONSTANT)
     never = error_consistency(np.ones((3, 2), dtype=int), [(0, 1)], Bootstrap(np.arange(3))).estimates()[0]
     assert never.method == METHOD
+
+
+def test_times_of_another_shape_are_refused_and_none_at_all_has_the_method() -> None:
+    draws = Bootstrap(np.arange(3), replicates=10)
+    for values, use in ((np.ones(3), np.ones(3, dtype=bool)), (np.ones((3, 2)), np.ones((3, 1), dtype=bool))):
+        with pytest.raises(InvalidValue, match="like use"):
+            quartiles(values, use, draws)
+    none, low, high = quartiles(np.ones((3, 2)), np.zeros((3, 2), dtype=bool), draws)
+    assert (none.value, none.method, low, high) == (None, METHOD, None, None)
+    for share in (0.0, 1.0):
+        with pytest.raises(InvalidValue, match="above 0 and below 1"):
+            weighted_quantile(np.ones(2), np.ones((1, 2)), share)

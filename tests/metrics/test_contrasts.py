@@ -95,3 +95,11 @@ def test_the_ends_of_a_ratio_are_quantiles_of_the_draws_medians(rows) -> None:
     ]
     assert one.low == pytest.approx(np.quantile(medians, 0.025, method="lower"))
     assert one.high == pytest.approx(np.quantile(medians, 0.975, method="higher"))
+
+
+def test_bounds_apart_by_more_than_the_slack_have_no_value() -> None:
+    draws = Bootstrap(np.arange(3), replicates=0)
+    least, most = np.ones(3), np.full(3, 1.5)
+    assert paired_ratio(least, most, draws).value is None
+    assert paired_ratio(least, most, draws, slack=0.4).value is None
+    assert paired_ratio(least, most, draws, slack=0.5).value == pytest.approx(1.5**0.5)

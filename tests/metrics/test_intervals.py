@@ -13,6 +13,7 @@ from strobe.metrics.intervals import (
     Grouping,
     clopper_pearson,
     clopper_pearson_bounds,
+    mean_bounds,
     mean_share,
     proportion,
 )
@@ -245,3 +246,12 @@ def test_numbers_that_differ_by_rounding_alone_have_the_bounds_of_equal_ones() -
     for off in (7e-17, -1e-16, 3e-15):
         assert mean_share(np.array([0.04, 0.04, 0.04, 0.04 + off]), size) == pytest.approx(equal, abs=1e-9)
     assert equal[1] > 0.5
+
+
+def test_bounds_of_means_of_many_samples_are_those_of_each():
+    rng = np.random.default_rng(0)
+    size = rng.integers(1, 9, (3, 12)).astype(float)
+    total = size * rng.random((3, 12)) * np.array([[0.1], [0.5], [1.0]])
+    low, high = mean_bounds(total, size)
+    for place in range(3):
+        assert mean_share(total[place], size[place]) == pytest.approx((low[place], high[place]))

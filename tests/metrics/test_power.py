@@ -88,3 +88,9 @@ def test_a_margin_of_nothing_cannot_be_planned_and_no_more_than_every_set_change
     with pytest.raises(InvalidValue, match="above 0"):
         videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.0, ends=0)
     assert PairSpread(churn=0.9, size=1).at(0.5) == pytest.approx((1 - 0.25) ** 0.5)
+
+
+def test_two_videos_are_enough_to_see_that_their_sets_agree() -> None:
+    assert pair_spread(np.repeat([1, -1], 5), np.repeat([0, 1], 5)).size == pytest.approx(2)
+    with pytest.raises(InvalidValue, match="at least one set, got 0"):
+        pair_spread(np.zeros(0, dtype=int), np.zeros(0, dtype=int))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue
 from strobe.metrics.intervals import proportion
-from strobe.metrics.survival import alive_at, median_of
+from strobe.metrics.survival import INVERTED, alive_at, median_of
 from strobe.metrics.temporal import kaplan_meier
 
 ends = st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.integers(0, 6)), min_size=1, max_size=25)
@@ -67,3 +67,9 @@ def test_nothing_and_too_far() -> None:
     )
     one = kaplan_meier(np.array([1.0, 2.0]), np.array([True, True]), np.zeros(2, dtype=int))
     assert "one video" in median_of(one).reason
+
+
+def test_a_median_without_an_interval_has_its_method() -> None:
+    few = kaplan_meier(np.full(30, 2.0), np.arange(30) < 5, np.arange(30))
+    most = kaplan_meier(np.full(10, 2.0), np.arange(10) < 6, np.arange(10))
+    assert {median_of(curve).method for curve in (few, most)} == {INVERTED}

@@ -2,25 +2,14 @@
 
 from typing import Any
 
-from strobe.analyses.model_results import (
-    AsClassifier,
-    ClassificationResult,
-    ClassMedians,
-    CurvePoint,
-    DetectionResult,
-    DetectionSettings,
-    DetectionUnscored,
-    ErrorCounts,
-    GivenRightAnchor,
-    MapFigures,
-    Smoothed,
-    Unscored,
-)
+from strobe.analyses.model_results import ClassificationResult, DetectionResult, DetectionUnscored, Unscored
 from strobe.analyses.results import DatasetFacts, Results
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.temporal import AtRisk, Survival
 from strobe.report.drawing import Figure, FigureSpec
 from strobe.report.view import View
+from strobe.studies.detection.records import AsClassifier, DetectionSettings, ErrorCounts, MapFigures
+from strobe.studies.temporal.records import ClassMedians, CurvePoint, GivenRightAnchor, Smoothed
 
 
 def share(value: float | None, low: float | None = None, high: float | None = None, **more: Any) -> Estimate:

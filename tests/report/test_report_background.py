@@ -13,17 +13,17 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.ladders import CALLED
 from strobe.core.tasks import Task
-from strobe.report.explain import glossary
 from strobe.report.gallery import level_words
 from strobe.report.headline import headline
-from strobe.report.story import lead
+from strobe.report.story import glossary, lead
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import fields_of, join
 from strobe.studies.background import figures as figures_background
 from strobe.studies.background.chapter import KINDS, ladder_strips
 from strobe.studies.background.words import by_class, intro, ladder, verdict
-from strobe.studies.variants.words import sided, study
+from strobe.studies.variants.tables import study
+from strobe.studies.variants.words import sided
 
 N = 80
 

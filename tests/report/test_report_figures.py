@@ -8,7 +8,8 @@ import pytest
 from made_results import NONE, detected, figure, results_of, scored, share, smoothed
 from matplotlib.figure import Figure
 
-from strobe.analyses.model_results import ClassAp, ClassScore, Control, OffsetError, TypeSlice
+from strobe.analyses.model_results import ClassAp, ClassScore
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
@@ -23,7 +24,7 @@ from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices, figures_trend
-from strobe.studies.temporal.score import ScoreOptions
+from strobe.studies.temporal.records import Control, OffsetError, TypeSlice
 
 
 def test_the_curve_sentence_gives_both_ends(painted):

@@ -16,9 +16,8 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.report.drawing import FigureContent, FigureSpec
-from strobe.report.explain import explained, glossary
 from strobe.report.page import PageOptions, write_report
-from strobe.report.story import lead
+from strobe.report.story import explained, glossary, lead
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View

@@ -22,10 +22,10 @@ from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.datasets import folder
 from strobe.report import story
-from strobe.report.explain import explained, glossary
 from strobe.report.gallery import build, level_words
 from strobe.report.headline import headline
 from strobe.report.page import PageOptions, write_report
+from strobe.report.story import explained, glossary
 from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines

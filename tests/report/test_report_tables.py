@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from made_results import detected, results_of, scored, share, view_of
 
-from strobe.analyses.model_results import Bounds, Impact, Stage, Unscored
+from strobe.analyses.model_results import Impact, Stage, Unscored
 from strobe.report import studies as study_list
 from strobe.report.rows import as_csv
 from strobe.report.studies import studies, tables
@@ -16,6 +16,7 @@ from strobe.report.study import Study
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines, print_headline
 from strobe.report.view import View
+from strobe.studies.temporal.records import Bounds
 
 
 def test_headline_rows_carry_value_interval_n_and_count(painted):

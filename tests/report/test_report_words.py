@@ -14,7 +14,6 @@ from made_results import NONE, curve, figure, results_of, scored, share, smoothe
 import strobe
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.gallery import Classified, choose
-from strobe.analyses.model_results import CurvePoint, HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
@@ -32,6 +31,7 @@ from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices, figures_trend
 from strobe.studies.temporal.figures_slices import bin_names, measure_of
+from strobe.studies.temporal.records import CurvePoint, HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 
 
 def words_of(path):

@@ -162,7 +162,7 @@ def test_a_constant_model_beside_a_good_one(folder: Path, capsys: pytest.Capture
     assert "good gets " in page
     assert "This model is excluded from this summary." in page
     compared = _strobe(capsys, "compare", run)
-    assert "Of m: it answers “" in compared
+    assert " m: it answers “" in compared
     gated = _strobe(capsys, "gate", run, "-m", "m", "--baseline", "good", "--max-loss", "drop=5", "--unsure", "pass")
     assert "m: it answers “" in gated
     assert "m: it answers “" in (run / "gate/gate.md").read_text(encoding="utf-8")

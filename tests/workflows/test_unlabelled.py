@@ -126,7 +126,8 @@ def test_no_label_at_all_is_refused_before_a_model_runs(six: Dataset, tmp_path: 
 
 
 def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
-    from strobe.studies.temporal.score import Prepared, ScoreOptions
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.studies.temporal.score import Prepared
 
     with pytest.raises(InvalidValue, match="a label on every scored set"):
         Prepared(without_labels(six, [5]), ScoreOptions())

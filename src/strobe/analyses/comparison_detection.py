@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, Pairing, every_pair, named, names_each, said
+from strobe.analyses.model_results import DetectionScore
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
@@ -14,7 +15,6 @@ from strobe.core.names import short_names
 from strobe.metrics.detection.jackknife import LEAST_VIDEOS, METHOD, NO_SPREAD, ONE_DECIDES, standard_error
 from strobe.metrics.intervals import LEAST_FREEDOM, effective_videos, nothing
 from strobe.metrics.paired import LEVEL, holm
-from strobe.studies.detection.score import DetectionScore
 
 __all__ = ["compare_detectors"]
 

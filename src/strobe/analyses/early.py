@@ -31,7 +31,7 @@ __all__ = [
 STOPPED = "it needs every frame, but the run stopped early"
 """The reason for an omitted figure."""
 WEIGHT = 1.0
-"""The weight of the prior by distance, in numbers of observed models."""
+"""The weight of the prior by distance; a weight of 1 counts like one observed model."""
 SINGLES = 6
 """The number of first rounds, which predict one frame of each set.
 

@@ -140,7 +140,7 @@ class Classified:
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
         self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
-        if dataset.info.k == 0:  # no set can break, so confident wrong answers count
+        if dataset.info.k == 0:  # no set can break, so confident wrong answers rank first
             self.score = np.where(self.status == "wrong", sure[sets.is_anchor], 0.0)
 
     def view(self, set_row: int) -> ModelView:

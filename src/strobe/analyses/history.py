@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strobe.analyses.comparison import WHOLE_SETS, Comparison
-from strobe.analyses.model_results import ModelResult
+from strobe.analyses.model_results import ClassificationScore, DetectionScore, ModelResult
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.paired import LEVEL
-from strobe.studies.detection.score import DetectionScore
-from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["Earlier", "History", "HistoryStep", "earlier_of", "lines_of", "step_of", "tests_of", "with_earlier"]
 

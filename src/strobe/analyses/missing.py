@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
-from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["Extremes", "MissingSets", "completed", "extreme_comparisons", "extremes"]
 

@@ -89,8 +89,8 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
 
     It counts anchors and sets for which the model can give no right answer.
 
-    `childless` are the dataset's classes without a class of `source`; those that occur in the dataset's sets are
-    listed. A set is out of reach if its anchor or any member is out of reach.
+    `childless` are the classes of the dataset for which `source` has no class; those that occur in the dataset's sets
+    are listed. A set is out of reach if its anchor or any member is out of reach.
     """
     reachable = np.ones(len(dataset.info.label_space), dtype=bool)
     reachable[list(childless)] = False

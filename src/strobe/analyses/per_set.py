@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.early import is_stopped, settled_sets
+from strobe.analyses.model_results import DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.names import short_names
 from strobe.core.tables import texts
-from strobe.studies.detection.score import DetectionScore
 
 __all__ = ["ModelSets", "SetFacts", "box_sets", "class_sets", "set_facts"]
 

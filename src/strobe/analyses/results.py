@@ -11,16 +11,15 @@ import numpy as np
 
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.model_results import ModelResult, OffsetError
+from strobe.analyses.model_results import ModelResult
 from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
-from strobe.studies.people.records import PeopleResults
-from strobe.studies.people.score_boxes import DrawnResults
-from strobe.studies.temporal.score_trend import Trend
-from strobe.studies.trainings.score import Trainings
+from strobe.studies.people.records import DrawnResults, PeopleResults
+from strobe.studies.temporal.records import OffsetError, Trend
+from strobe.studies.trainings.records import Trainings
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 

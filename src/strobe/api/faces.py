@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.early import STOPPED
 from strobe.analyses.measures import figures_of
+from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import DatasetFacts, Results
 from strobe.core.codec import UNWRITTEN
@@ -21,8 +22,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
-from strobe.studies.detection.score import DetectionScore
-from strobe.studies.temporal.score import ClassificationScore
 
 __all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown", "warn_of"]
 

@@ -26,7 +26,7 @@ from strobe.core.labels import LabelSpace
 if TYPE_CHECKING:
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
-    from strobe.studies.detection.score import DetectionOptions
+    from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.bring import FileOptions
     from strobe.workflows.score import ScoredRun
 
@@ -84,7 +84,7 @@ def score(
         k: The largest distance from the anchor. Default: the dataset's k.
         interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
         seed: Seed of the bootstrap.
-        detection: Overlaps and other options of mAP (`strobe.studies.detection.score.DetectionOptions`).
+        detection: Overlaps and other options of mAP (`strobe.studies.detection.records.DetectionOptions`).
 
     Returns:
         The figures as Estimates. `to_frame()` and `plot()` show them.
@@ -209,11 +209,11 @@ def compare(
     """
     from strobe.analyses.comparison import compare as compare_classifiers
     from strobe.analyses.comparison_detection import compare_detectors
+    from strobe.analyses.model_results import ClassificationScore
     from strobe.analyses.plan import ScoreOptions
     from strobe.analyses.variants_view import overall
     from strobe.api.faces import Comparisons
     from strobe.core.ports import Silent
-    from strobe.studies.temporal.score import ClassificationScore
     from strobe.workflows.compare import compare_runs, in_words
 
     runs = [Path(one) for one in models if isinstance(one, str | Path)]
@@ -373,7 +373,7 @@ def _scored(
 ) -> "ScoredRun":
     """Score the models with the command line's workflow. The dataset in memory also serves as its own candidates."""
     from strobe.core.ports import Silent
-    from strobe.studies.detection.score import DetectionOptions
+    from strobe.studies.detection.records import DetectionOptions
     from strobe.workflows.opening import Opened
     from strobe.workflows.score import ScoreRunOptions, check_request, score_models
 

@@ -221,8 +221,8 @@ def _label_names(
     folder = Path(name).parent.name
     if not folder:
         raise StrobeError(
-            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give the parent "
-            "folder of one folder per class"
+            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give a folder "
+            "that has one subfolder per class"
         )
     return [folder]
 

@@ -113,7 +113,8 @@ def command(
 
 def _show(evaluation: "Evaluation") -> None:
     """Print the headline figures and the path of the report."""
-    from strobe.report.terminal import print_headline, training_lines
+    from strobe.report.terminal import print_headline
+    from strobe.studies.trainings.tables import training_lines
 
     print_headline(evaluation.results, sys.stdout)
     for line in training_lines(evaluation.results):

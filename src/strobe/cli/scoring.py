@@ -11,7 +11,7 @@ from strobe.cli.common import options, seed_option, subset_option
 from strobe.cli.predicting import merge_option
 
 if TYPE_CHECKING:
-    from strobe.studies.detection.score import DetectionOptions
+    from strobe.studies.detection.records import DetectionOptions
 
 __all__ = ["scoring_options"]
 
@@ -62,6 +62,11 @@ _GROUPS = (
                           "generator's first target."),
         click.option("--compare-review", is_flag=True,
                      help="Also score without review, and report the effect of review."),
+        click.option("--sure", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+                     help="Without labels: a flip is sure if the confidences of both frames reach this value."),
+        click.option("--coarser", type=_FILE,
+                     help="Without labels: CSV class,group. Flicker is also given for the groups. Default for "
+                     "ImageNet's classes: three levels of WordNet."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
                      help="Bootstrap draws of videos for means and differences, at least 100, or 0 for none. Not used "
                      "for mAP."),
@@ -91,7 +96,7 @@ _GROUPS = (
         common=("kind", "space"),
     ),
     options(
-        "detection", "Detection", "strobe.studies.detection.score:DetectionOptions",
+        "detection", "Detection", "strobe.studies.detection.records:DetectionOptions",
         click.option(
             "--iou", default="0.5", show_default=True, callback=lambda _context, _option, text: _overlaps(text),
             help="IoU thresholds, e.g. 0.5 or 0.5,0.75. 0.5:0.95 means COCO's ten thresholds; ilsvrc-vid means "

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from strobe.core.errors import expect
 from strobe.core.variants import ANCHOR
 
-__all__ = ["CALLED", "CONTEXTS", "CONTROLS", "LADDER", "NEEDS_BOX", "NEEDS_MASK", "RUNGS", "LadderPicture"]
-
 RUNGS: Mapping[str, str] = {
     "zoom": "centre, as large as the box",
     "random": "random place, as large as the box",
@@ -75,3 +73,7 @@ class LadderPicture:
     def is_left_out(self) -> bool:
         """Whether the image has no rung at all."""
         return LADDER in self.absent
+
+
+KIND = "background"
+"""The kind of variants that are rungs of a ladder."""

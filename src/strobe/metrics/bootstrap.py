@@ -38,7 +38,7 @@ With ten thousand independent bags, the interval is as good, and the matrix of d
 """
 
 FEW_VIDEOS = 10
-"""Below this number of videos, a percentile bootstrap covers too little, and estimates are marked."""
+"""Below this number of videos, the coverage of a percentile bootstrap is too low, and estimates are marked."""
 
 _BLOCK = 2**20
 _DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary()
@@ -101,8 +101,8 @@ class Bootstrap:
     def stretch(self) -> float:
         """The factor by which an interval is widened if videos have unequal numbers of observations; otherwise 1.
 
-        It is the ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to Student's t on the degrees
-        of freedom of all videos.
+        It is the ratio of two values of Student's t: on the effective degrees of freedom, (Σm)²/Σm² − 1, and on the
+        degrees of freedom of all videos.
         """
         if self._stretch is None:
             sizes = np.bincount(self.place, minlength=self.n_clusters)

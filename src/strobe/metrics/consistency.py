@@ -24,7 +24,7 @@ NEVER_DIFFER = (
 ONE_CONSTANT = "one of the two is right on every image, or wrong on every image, so the value is always zero"
 
 FEW_PICTURES = 50
-"""Below this number of images, the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py).
+"""Below this number of images, the percentile interval of a kappa is too narrow (benchmarks/people_coverage.py).
 """
 
 _CHUNK = 256

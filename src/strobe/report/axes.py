@@ -10,8 +10,6 @@ from strobe.report.drawing import Series, band, names_on_y, per_cent, shares, wh
 from strobe.report.style import MUTED, colour_of, look, marker_of
 from strobe.report.wording import is_known, short
 
-__all__ = ["lines_on", "rows_on"]
-
 
 def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str) -> Any:
     """Plot one model's estimates against a number, with their intervals as a band. Each further call uses the next

@@ -4,41 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from strobe.analyses.model_results import OffsetError
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, draw, marker_of
 from strobe.report.subject import Subject
 from strobe.report.view import View
 from strobe.report.wording import is_known, short, value_of
-
-__all__ = [
-    "MOST_BANDS",
-    "Answer",
-    "Figure",
-    "FigureContent",
-    "FigureSpec",
-    "Paint",
-    "Series",
-    "band",
-    "bands_text",
-    "end_labels",
-    "in_points",
-    "legend_below",
-    "line_chart",
-    "lines_of",
-    "names_below",
-    "names_on_y",
-    "offset_chart",
-    "offset_lines",
-    "per_cent",
-    "question",
-    "series_lines",
-    "shares",
-    "whisker",
-    "whole_numbers",
-    "why_none",
-]  # fmt: skip
+from strobe.studies.temporal.records import OffsetError
 
 T = TypeVar("T")
 Paint = Callable[[Any, bool], None]

@@ -14,8 +14,6 @@ from strobe.report.wording import is_known, percent, points, value_of
 MOST_CLASSES = 40
 """The largest number of classes in one figure. If there are more, the figure shows the classes that lose most."""
 
-__all__ = ["MOST_CLASSES", "class_accuracy", "detection_class", "dumbbell", "per_class"]
-
 Row = ClassScore | ClassAp
 R = TypeVar("R", ClassScore, ClassAp, ClassScore | ClassAp)
 

@@ -20,10 +20,7 @@ from strobe.analyses.gallery_detection import truth_boxes
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
-from strobe.report.wording import ESTIMATED, called, cause_text
-from strobe.studies.variants.words import level_text
-
-__all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
+from strobe.report.wording import ESTIMATED, called, cause_text, level_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

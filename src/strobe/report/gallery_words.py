@@ -11,8 +11,6 @@ from strobe.report.gallery import Gallery
 from strobe.report.view import View
 from strobe.report.wording import cause_text, counted, join, percent, plain_number
 
-__all__ = ["example", "gallery_words"]
-
 
 def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View, *, limit: int) -> dict[str, object]:
     """Return the texts of the gallery for the template. `limit` is the largest number of sets in the gallery."""

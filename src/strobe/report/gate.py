@@ -12,8 +12,6 @@ from strobe.report.naming import in_names
 from strobe.report.subject import sources
 from strobe.report.wording import counted, in_subset, join, with_interval
 
-__all__ = ["as_junit", "as_markdown", "changes_of", "figure_of", "gate_lines", "in_short", "plan_lines"]
-
 MOST_NAMED = 10
 
 

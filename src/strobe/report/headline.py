@@ -14,10 +14,8 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.published import printed_on
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
-from strobe.studies.variants.words import level_text, top_mean
-
-__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "out_of_reach", "stopped"]
+from strobe.report.wording import counted, is_known, level_text, percent, plain_number, some, with_interval
+from strobe.studies.variants.records import MeanScore
 
 SUSPECT = (
     "If a model is never right, its classes are usually in another order than the dataset's, or its preprocessing "
@@ -221,3 +219,9 @@ def _ceiling(top: Ceiling, view: View) -> str:
             f"{percent(top.acc_pmk)}."
         )
     return f"{printable(top.source)} has no class for {classes}: {lost} of {n} {most}"
+
+
+def top_mean(model: ClassificationResult) -> MeanScore | None:
+    """Return the mean over variants at the highest level, if the variants share a scale."""
+    means = [one for one in model.means or () if is_known(one.at)]
+    return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None

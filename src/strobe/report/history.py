@@ -13,8 +13,6 @@ from strobe.report.rows import spread
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
 from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
 
-__all__ = ["as_csv", "history_drawing", "history_lines", "history_notes", "history_rows", "paint_history"]
-
 MOST_LABELS = 24
 """The largest number of step names below the figure. With more steps, only every second or third step is named."""
 

@@ -11,8 +11,6 @@ from strobe.core.names import shown_models
 from strobe.core.tasks import Task
 from strobe.report.rows import Cell, as_csv, spread
 
-__all__ = ["LeaderboardRun", "leaderboard_csv", "leaderboard_json"]
-
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk", "drop"), Task.DETECTION: ("map_orig", "map_pmk", "drop")}
 
 

@@ -15,8 +15,6 @@ from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.late import require
 from strobe.core.ports import MetricLog, Progress
 
-__all__ = ["LOGGERS", "LogPlace", "check_logs", "log_results", "opened_logs"]
-
 LOGGERS = {"tensorboard": "a folder", "wandb": "a project"}
 """The supported targets, and the meaning of the value after the equals sign."""
 

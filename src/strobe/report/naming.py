@@ -8,8 +8,6 @@ from strobe.analyses.results import Results
 from strobe.core.codec import decode, encode
 from strobe.core.names import shown_models
 
-__all__ = ["in_names", "in_short_names", "shorter"]
-
 
 def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
     """Return the results with short names of models, and the short name of each renamed model.

@@ -22,20 +22,17 @@ from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.tasks import Task
 from strobe.report import story
 from strobe.report.drawing import Figure
-from strobe.report.explain import explained, glossary
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
 from strobe.report.naming import in_short_names
-from strobe.report.studies import STUDIES, decided, studies
+from strobe.report.story import explained, glossary
+from strobe.report.studies import STUDIES, applying, decided, studies
 from strobe.report.study import PageInput
 from strobe.report.style import LIGHT
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
-from strobe.report.wording import p_text, plain_number, spread_text
-from strobe.studies.people.words import people_text
-
-__all__ = ["PageOptions", "gallery_models", "section_figures", "write_report"]
+from strobe.report.wording import p_text, plain_number
 
 FEW_FAILURES = 3
 """The largest number of failed models in an open list. A longer list is collapsed."""
@@ -132,7 +129,7 @@ def write_report(
     page = PageInput(
         view=view, dataset=dataset, all_sets=all_sets or dataset, source=source, answers=answers, figures=figures
     )
-    chapters = [made for study in studies() if (made := study.chapter(page)) is not None]
+    chapters = [made for study in applying(view) if (made := study.chapter(page)) is not None]
     dataset = dataset.scored_sets()
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
     gallery = build(
@@ -183,7 +180,7 @@ def section_figures(view: View) -> dict[str, list[list[Figure]]]:
     Each entry is a list with one figure, or with an alternative for each model.
     """
     out: dict[str, list[list[Figure]]] = {}
-    for study in studies():
+    for study in applying(view):
         for part in study.figures(view):
             found = [one.figures(view) for one in part.figures]
             kept = [one for one in found if part.lists_missing or one[0].drawing is not None]
@@ -218,9 +215,9 @@ def _context(
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
     pairs, left_out = story.comparisons(view)
-    subtitle = decided(lambda study: study.question(view))
+    subtitle = decided(view, lambda study: study.question(view))
     info = replace(view.results.dataset, name=printable(view.results.dataset.name or dataset.name))
-    shared = {name: value for study in studies() for name, value in study.content(view).items()}
+    shared = {name: value for study in applying(view) for name, value in study.content(view).items()}
     return shared | {
         "title": f"{info.name}: {subtitle} · strobe",
         "css": _asset("report.css"),
@@ -239,7 +236,6 @@ def _context(
         "explained": explained(view),
         "glossary": glossary(view),
         "varied": bool(view.variants),
-        "people_text": people_text,
         "n_models": len(view.results.models),
         "n_flicker": 0 if view.results.flicker is None else len(view.results.flicker.models),
         "headlines": [headline(view, task) for task in Task if view.of(task)],
@@ -252,7 +248,6 @@ def _context(
         "gallery": gallery_words(choice, gallery, dataset, view, limit=options.gallery_sets),
         "gallery_json": as_script(gallery.data),
         "comparison": pairs,
-        "spread_text": spread_text,
         "as_script": as_script,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,

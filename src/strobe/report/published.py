@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from strobe.analyses.published import PublishedTable, rows_of, tables
 
-__all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_line", "printed_on", "references_for"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:

@@ -15,8 +15,6 @@ from strobe.core.estimate import Estimate
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Cell", "Row", "Table", "as_csv", "as_row", "cell", "each", "spread"]
-
 M = TypeVar("M", bound=ModelResult)
 Cell = str | float | bool | None
 Row = dict[str, Cell]

@@ -6,29 +6,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
+from strobe.analyses.model_results import ModelResult
 from strobe.core.codec import encode
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate, Missing
 from strobe.report.headline import SUSPECT
 from strobe.report.studies import decided
 from strobe.report.view import View
-from strobe.report.wording import better_first, counted, is_known, is_sure, measured, plain_number, value_of
-from strobe.studies.temporal.score_trend import ModelTrend
-
-__all__ = [
-    "MOST_PAIRS",
-    "compared",
-    "comparisons",
-    "detection_lead",
-    "facts",
-    "failures",
-    "lead",
-    "off_the_line",
-    "run_details",
-    "still_lead",
-    "temporal_lead",
-]
+from strobe.report.wording import better_first, counted, is_known, is_sure
 
 M = TypeVar("M", bound=ModelResult)
 
@@ -48,39 +32,10 @@ def lead(view: View) -> tuple[str, str]:
     if not scored and (doubted := _doubted(detectors)):
         return _beside_doubted(detectors, doubted, "boxes that ignore the image", view)
     every: dict[str, ModelResult] = {**scored, **detectors}
-    found = decided(lambda study: study.lead(view, every))
+    found = decided(view, lambda study: study.lead(view, every))
     if found is not None:
         return found
     return "Nothing was scored.", "No model has a score in these results. The section “Method” lists the settings."
-
-
-def temporal_lead(view: View, scored: Mapping[str, ClassificationResult]) -> tuple[str, str]:
-    """Return how often the most robust classifier is right on anchors, and on whole sets."""
-    words, (first, best) = view.words, next(iter(scored.items()))
-    sets = f"the {counted(best.acc_pmk.n, 'set')} from {view.sources}"
-    head = (
-        f"{printable(first)} gets {measured(best.acc_orig)} of the anchors right. In {measured(best.acc_pmk)} of "
-        f"{sets}, it is also right on all {words.around}."
-        if value_of(best.acc_orig) > value_of(best.acc_pmk)
-        else f"{printable(first)} does not flicker on this data. It is right on {measured(best.acc_orig)} of the "
-        f"anchors, and holds on the same share of {sets}."
-    )
-    return head, _lede(scored, view)
-
-
-def detection_lead(view: View, scored: Mapping[str, DetectionResult]) -> tuple[str, str]:
-    """Return mAP of the most robust detector on anchors and on the worst frames."""
-    words, (name, one) = view.words, next(iter(scored.items()))
-    if words.is_still:
-        return (
-            f"{printable(name)} reaches {measured(one.map_orig)} mAP on {view.sources}.",
-            f"mAP uses {_overlap(one)}.",
-        )
-    head = (
-        f"{printable(name)} reaches {measured(one.map_orig)} mAP on the anchors of {view.sources}. On the worst of "
-        f"the {words.around}, it reaches {measured(one.map_pmk)}."
-    )
-    return head, f"mAP uses {_overlap(one)}. The worst {words.frames} are chosen {words.within}."
 
 
 def _doubted(models: Mapping[str, ModelResult]) -> dict[str, str]:
@@ -122,68 +77,12 @@ def _scored(models: Mapping[str, M]) -> dict[str, M]:
     return {name: one for name, one in models.items() if is_known(*one.headline[:2])}
 
 
-def still_lead(view: View, accuracy: Mapping[str, Estimate]) -> tuple[str, str]:
-    """Return the lead for sets of a single image. It gives accuracy with its interval and does not mention change."""
-    best = max(accuracy, key=lambda name: value_of(accuracy[name]))
-    head = f"{printable(best)} gets {measured(accuracy[best])} of {view.pictures(accuracy[best].n)} right."
-    if len(accuracy) == 1:
-        return head, "Every image is its own set and is scored once."
-    rest = [measured(one) for name, one in sorted(accuracy.items(), key=lambda one: -value_of(one[1])) if name != best]
-    others = f"the other gets {rest[0]}" if len(rest) == 1 else f"the others get {rest[-1]} to {rest[0]}"
-    if len(rest) > 1 and rest[0] == rest[-1]:
-        others = f"the others get {rest[0]} each"
-    most = (
-        "None of the {} models is right more often"
-        if rest[0] == measured(accuracy[best])
-        else "Of the {} models, it is right most often"
-    )
-    return head, f"{most.format(len(accuracy))}; {others}."
-
-
 def _all_wrong(names: list[str], view: View) -> tuple[str, str]:
     """Return the lead for a run in which no anchor is right, most likely because of a mistake in the setup."""
     who = f"{printable(names[0])} is" if len(names) == 1 else f"All {len(names)} models are"
     if view.variants or view.words.is_still:
         return f"{who} wrong on every image.", SUSPECT
     return f"{who} wrong on every anchor.", f"Flicker cannot be measured without right answers. {SUSPECT}"
-
-
-def _overlap(model: DetectionResult) -> str:
-    """Return in words the overlap that a box needs to count."""
-    iou = model.settings.iou
-    if isinstance(iou, str):
-        return "the ILSVRC-VID overlap"
-    ends = f"{min(iou):g} to {max(iou):g}" if len(iou) > 1 else f"{iou[0]:g}"
-    return f"an overlap (IoU) of {ends}"
-
-
-def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
-    words = view.words
-    if len(models) == 1:
-        (one,) = models.values()
-        right, lost = one.acc_orig.count, one.drop.count
-        if not right or lost is None:
-            return f"The drop {words.within} is {measured(one.drop, 'points')}. It is the cost of flicker."
-        broken = "no set breaks" if not lost else "1 set breaks" if lost == 1 else f"{plain_number(lost)} sets break"
-        cost = f"a drop of {measured(one.drop, 'points')}"
-        return f"Of {counted(right, 'set')} with a right anchor, {broken} {words.within}: {cost}."
-    drops = {name: one.drop for name, one in models.items() if is_known(one.drop)}
-    # Not "the most robust": the model that holds most sets may also be the one that loses most.
-    text = f"None of the other {len(models) - 1} models holds on more sets. "
-    if len(models) == 2:
-        text = "The other model does not hold on more sets. "
-    if not drops:
-        return text.rstrip()
-    worst, least = (pick(drops, key=lambda name: value_of(drops[name])) for pick in (max, min))
-    if drops[worst].value == drops[least].value:
-        same = (
-            f"The drop of each model is {measured(drops[worst], 'points')}"
-            if drops[worst].value
-            else "No set breaks for any model"
-        )
-        return text + f"{same} {words.within}."
-    low, high = (f"{measured(drops[name], 'points')} ({printable(name)})" for name in (least, worst))
-    return text + f"Drops {words.within} range from {low} to {high}."
 
 
 def comparisons(view: View) -> tuple[list[Comparison], int]:
@@ -215,14 +114,6 @@ def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
         for name, one in (models.items() if isinstance(models, Mapping) else ())
         if isinstance(one, Mapping) and one.get("status") == "failed" and name not in known
     ]
-
-
-def off_the_line(view: View) -> list[ModelTrend]:
-    """Return the effective robustness of every model, highest first, if a line could be fitted."""
-    found = view.results.trend
-    models = () if isinstance(found, Missing) or view.words.is_still else found.models
-    rows = [one for one in models if is_known(one.effective_robustness.linear, one.effective_robustness.logit)]
-    return sorted(rows, key=lambda one: -value_of(one.effective_robustness.linear))
 
 
 _LABELS = {"frame": "each frame has its own labels", "anchor": "each frame has the labels of its anchor"}
@@ -283,3 +174,34 @@ def run_details(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
 
 def _pretty(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)[:20_000]
+
+
+def explained(view: View) -> tuple[str, list[str]] | None:
+    """Return the title and the paragraphs that explain the measurement, or None if the page explains pm-k."""
+    return decided(view, lambda study: study.explanation(view))
+
+
+def glossary(view: View) -> list[tuple[str, str]]:
+    """Return the terms of the page with their meaning, for this kind of data."""
+    return decided(view, lambda study: study.terms(view)) or []
+
+
+_INTERVAL = (
+    "95 %: if the study were repeated on other {source}s, about 95 of 100 intervals would contain the true value. "
+    "{how}Means use the bootstrap over {source}s, and differences between models use the corrected test."
+)
+
+
+def _how_of_pictures(source: str) -> str:
+    """Return a sentence on the intervals of shares.
+
+    A photo is its own source, while a video may have several images.
+    """
+    if source in ("video", "source"):
+        return f"Shares use Clopper–Pearson if every {source} has one image, else Korn–Graubard. "
+    return "Shares use Clopper–Pearson. "
+
+
+def interval_term(view: View) -> tuple[str, str]:
+    """Return the term “interval” for data in which single images are scored."""
+    return "interval", _INTERVAL.format(source=view.words.source, how=_how_of_pictures(view.words.source))

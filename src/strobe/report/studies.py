@@ -9,8 +9,6 @@ from strobe.report.rows import Table
 from strobe.report.study import Study
 from strobe.report.view import View
 
-__all__ = ["STUDIES", "decided", "studies", "tables"]
-
 T = TypeVar("T")
 
 STUDIES: Registry[Study] = Registry(
@@ -39,9 +37,14 @@ def studies() -> tuple[Study, ...]:
     return tuple(STUDIES.working().values())
 
 
-def decided(ask: Callable[[Study], T | None]) -> T | None:
-    """Return the first answer that is not None, starting with the study of the highest precedence."""
-    ordered = sorted(studies(), key=lambda study: -study.decides)
+def applying(view: View) -> list[Study]:
+    """Return the studies that apply to these results."""
+    return [study for study in studies() if study.applies(view)]
+
+
+def decided(view: View, ask: Callable[[Study], T | None]) -> T | None:
+    """Return the first answer that is not None, starting with the applying study of the highest precedence."""
+    ordered = sorted(applying(view), key=lambda study: -study.decides)
     return next((found for study in ordered if (found := ask(study)) is not None), None)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from strobe.report.drawing import Figure, FigureSpec
     from strobe.report.rows import Table
 
-__all__ = ["Chapter", "PageInput", "SectionFigures", "Study"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageInput:
@@ -79,12 +77,20 @@ class Study:
     drawings: "ClassVar[Sequence[FigureSpec]]" = ()
     """All figures that the study can draw. Files of figures that a later report does not draw are removed."""
 
+    def applies(self, view: View) -> bool:
+        """Return whether the study has anything to show for these results. If not, no other method gets the view."""
+        return True
+
     def collector(self, scoring: "Scoring") -> "Collector | None":
         """Return the object that collects the study's results during scoring, or None if the study does not apply."""
         return None
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return the study's terminal tables."""
+        return ()
+
+    def notes(self, view: View, task: Task) -> Sequence[str]:
+        """Return notes below a task's headline table in the terminal."""
         return ()
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:

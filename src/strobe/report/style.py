@@ -14,11 +14,6 @@ from typing import Any
 
 from strobe.core.late import require
 
-__all__ = [
-    "GREY", "GRID", "INK", "LIGHT", "MARKERS", "MUTED", "PAPER", "RIGHT", "SERIES", "WRONG", "Drawing", "colour_of",
-    "draw", "look", "marker_of", "name_points", "themed",
-]  # fmt: skip
-
 INK, MUTED, GRID, GREY, PAPER = "#1d2126", "#5c6570", "#e3e5e8", "#a3a9b1", "#fefefe"
 SERIES = ("#0b62b5", "#c8501e", "#0c7d5e", "#8a4a9e", "#a87400", "#2a8fbd", "#b03060", "#5b6d18")
 """Okabe and Ito's order of hues, darkened until text in them is readable on white."""

@@ -9,8 +9,6 @@ from strobe.core.errors import printable
 from strobe.core.tables import SOURCES
 from strobe.report.wording import counted, join
 
-__all__ = ["Subject", "count_sources", "kinds_of", "sources"]
-
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 
@@ -18,9 +16,8 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 class Subject:
     """The terms for one dataset. `reviewed` is the dataset's own value: none, release or votes.
 
-    `kinds` are the kinds of its sources if not all are videos. `varied` is set if images were changed, `doubted` if
-    there
-    are problems with the votes.
+    `kinds` are the kinds of its sources if not all are videos. `varied` is set if images were changed, and `doubted` is
+    set if there are problems with the votes.
     """
 
     axis: str = "frame-offset"

@@ -5,10 +5,8 @@ from pathlib import Path
 from strobe.analyses.results import Results
 from strobe.core.files import write_text
 from strobe.report.rows import Table, as_csv
-from strobe.report.studies import tables
+from strobe.report.studies import applying, tables
 from strobe.report.view import View
-
-__all__ = ["write_tables"]
 
 
 def _with_unscored(results: Results, rows: Table) -> Table:
@@ -34,8 +32,9 @@ def _with_unscored(results: Results, rows: Table) -> Table:
 def write_tables(run: Path, results: Results) -> list[Path]:
     """Write every table that has rows to `run/tables/NAME.csv`, remove tables without rows, and return the paths."""
     written, view = [], View(results=results)
+    used = {name for study in applying(view) for name in study.tables}
     for name, make in tables().items():
-        rows = _with_unscored(results, make(view))
+        rows = _with_unscored(results, make(view)) if name in used else []
         path = run / "tables" / f"{name}.csv"
         if rows:
             write_text(path, as_csv(rows))

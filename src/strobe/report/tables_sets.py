@@ -14,8 +14,6 @@ from strobe.core.files import replacing
 from strobe.core.tables import texts
 from strobe.report.rows import Cell, cell
 
-__all__ = ["MOST_CSV", "write_sets"]
-
 MOST_CSV = 1_000_000
 """The most rows that a spreadsheet opens."""
 

@@ -7,19 +7,17 @@ from strobe.analyses.answer_patterns import note_lines
 from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.comparison import Change
 from strobe.analyses.measures import Measure
-from strobe.analyses.model_results import Bounds, ClassificationResult, Impact, ModelResult
+from strobe.analyses.model_results import ClassificationResult, ModelResult
 from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.report.headline import few_videos, measures, out_of_reach, stopped
 from strobe.report.naming import in_short_names
-from strobe.report.studies import studies
+from strobe.report.studies import applying
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, in_subset, some, spread_text, with_interval
-from strobe.studies.variants.words import survives
-
-__all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
+from strobe.report.wording import counted, in_subset, some, with_interval
+from strobe.studies.temporal.records import Bounds
 
 MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
 """The largest numbers of model pairs with named sets, of pairs with counts, and of names in one line."""
@@ -70,24 +68,6 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
                     yield f"  {what}: {', '.join([*shown, *rest])}"
     if len(changes) > MOST_PAIRS:
         yield f"{len(changes) - MOST_PAIRS} more pairs; tables/sets of a scored run lists every model on every set."
-
-
-def training_lines(results: Results) -> list[str]:
-    """Return a line for each recipe with several trainings: mean, interval over clips, lowest and highest seed."""
-    rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
-    for one in results.trainings or ():
-        cells = [
-            f"{with_interval(found)}; {spread_text(spread)}"
-            for found, spread in (
-                (one.acc_orig, one.acc_orig_spread), (one.acc_pmk, one.acc_pmk_spread), (one.drop, one.drop_spread)
-            )
-        ]  # fmt: skip
-        rows.append((printable(one.name), cells[0], cells[1], cells[2]))
-    if len(rows) == 1:
-        return []
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return ["", *lines, "means over trainings [95 % interval over clips]; lowest – highest training"]
 
 
 _BRIEF = 3
@@ -142,10 +122,9 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
         notes += list(dict.fromkeys(_ceiling(model.ceiling, data.k) for model in known.values() if model.ceiling))
         notes += out_of_reach(models)
-        notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
-        notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
+        notes += [note for study in applying(view) for note in study.notes(view, task)]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *(lines for study in studies() for lines in study.lines(view))]
+    return [*out, *(lines for study in applying(view) for lines in study.lines(view))]
 
 
 def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
@@ -172,14 +151,6 @@ def _ceiling(top: Ceiling, k: int) -> str:
         f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
         f"{counted(top.anchors_out_of_reach, 'anchor')} cannot be right, so acc_orig is at most "
         f"{100 * top.acc_orig:.1f} and acc_pmk at most {100 * top.acc_pmk:.1f}"
-    )
-
-
-def _review(name: str, impact: Impact) -> str:
-    """Return the effect of review: the drop before and after, and the difference."""
-    return (
-        f"{printable(name)}: drop {with_interval(impact.a.drop)} before review, {with_interval(impact.c.drop)} after "
-        f"review; difference {with_interval(impact.drop_difference)}"
     )
 
 

@@ -13,8 +13,6 @@ from strobe.report.subject import Subject, sources
 from strobe.report.wording import counted, plain_number
 from strobe.studies.variants.records import VariantFacts
 
-__all__ = ["MOST_SHOWN", "Lines", "View"]
-
 M = TypeVar("M", bound=ModelResult)
 Lines = tuple[str, list[str], list[list[str]], list[str]]
 """A table of plain text: title, column names, rows, and notes below."""

@@ -7,17 +7,9 @@ from dataclasses import replace
 from strobe.analyses.comparison import Comparison
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.core.ladders import CALLED
+from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import Variant
-from strobe.studies.background.score import KIND
-from strobe.studies.trainings.score import Spread
-from strobe.studies.variants.records import VariantFacts
-
-__all__ = [
-    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "fields_of", "in_subset", "is_known",
-    "is_sure", "join", "measured", "p_text", "percent", "plain_number", "points", "short", "some", "spread_text",
-    "value_of", "with_interval",
-]  # fmt: skip
+from strobe.studies.variants.records import Contrast, MeanScore, VariantFacts
 
 NONE = "—"
 
@@ -211,8 +203,8 @@ def p_text(p: float | None, *, level: float = 0.05) -> str:
     return next((t for n in range(3, 12) if (float(t := f"{p:.{n}f}") < level) == (p < level)), f"{p:.3f}")
 
 
-def is_sure(row: Comparison) -> bool:
-    """Return whether the models of a comparison differ significantly, by the corrected p-value if there is one."""
+def is_sure(row: Comparison | Contrast) -> bool:
+    """Return whether a difference is significant, by the corrected p-value if there is one."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
 
@@ -229,10 +221,43 @@ def better_first(row: Comparison) -> Comparison:
     )  # fmt: skip
 
 
-def spread_text(spread: Spread) -> str:
-    """Return the lowest and the highest training, in per cent.
+_AXES = {"epsilon": "ε"}
 
-    >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
-    '70.5 – 73.0'
+
+def scale(one: VariantFacts | MeanScore) -> str:
+    """Return the axis of a variant in words, with its unit: `severity`, `magnitude (std)`."""
+    name = _AXES.get(one.axis, one.axis.replace("-", " "))
+    return f"{name} ({one.unit})" if one.unit else name
+
+
+def level_text(one: VariantFacts | Variant, level: float) -> str:
+    """Return a level in words. A single unordered level is described by its axis only.
+
+    >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
+    >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
+    >>> level_text(fog, 2.0)
+    'severity 2'
     """
-    return f"{100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−")
+    name = _AXES.get(one.axis, one.axis.replace("-", " "))
+    if not one.ordered:
+        return name if len(one.levels) == 1 else f"{level:g} ×" if one.unit == "x" else f"no. {level:g}"
+    number = level_number(one, level)
+    return f"{name} {number}{f' {one.unit}' if one.unit and '/' not in number else ''}"
+
+
+def level_number(one: VariantFacts | Variant, level: float) -> str:
+    """Return a level as a number. Except for l2, an ε of the unit range is written in 255ths, as is usual.
+
+    >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
+    '8/255'
+    """
+    steps, is_l2 = level * 255, one.fields.get("norm") == "l2"
+    if (
+        one.axis == "epsilon"
+        and not is_l2
+        and max(one.levels) <= 1
+        and abs(steps - round(steps)) < 1e-3
+        and round(steps)
+    ):
+        return f"{round(steps)}/255"
+    return f"{level:.3g}"

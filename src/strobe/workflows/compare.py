@@ -10,6 +10,7 @@ from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.model_classes import Ceilings
+from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers
@@ -21,9 +22,10 @@ from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
 from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Run, StoredModel, Subset
-from strobe.studies.detection.score import DetectionOptions, DetectionScore, has_boxes
+from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
-from strobe.studies.temporal.score import ClassificationScore, Prepared, score
+from strobe.studies.temporal.score import Prepared, score
 from strobe.workflows.opening import Opened
 
 __all__ = ["compare_runs", "compare_scores", "doubt_lines", "in_words", "of_one_dataset", "scores_of"]

@@ -9,6 +9,7 @@ from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
+from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
@@ -25,8 +26,6 @@ from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Run, StoredModel
-from strobe.studies.detection.score import DetectionScore
-from strobe.studies.temporal.score import ClassificationScore
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.compare import compare_scores, doubt_lines, of_one_dataset, scores_of

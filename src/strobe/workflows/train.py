@@ -195,8 +195,9 @@ class _ClassifierTraining(TrainingJob):
         write_weights(path, state, label_space=space, plan=start.plan, training=facts)
 
     def _about(self, start: "TrainableStart", split: "Split", measured: "ClassifierMeasure", predicted: Ints) -> About:
+        from strobe.analyses.plan import ScoreOptions
         from strobe.analyses.variants_view import overall
-        from strobe.studies.temporal.score import ScoreOptions, score
+        from strobe.studies.temporal.score import score
 
         held, dataset = measured.held, self.material.dataset
         label = np.full(len(held.dataset.frames), -1, dtype=np.int64)

@@ -172,3 +172,12 @@ def test_tracks_against_a_plain_loop(seed):
     assert len(figures.set) == len(expected)
     for mine, theirs in zip(got, zip(*expected, strict=True), strict=False):
         np.testing.assert_allclose(np.asarray(mine, dtype=float), np.array(theirs, dtype=float), atol=1e-12)
+
+
+def test_an_overlap_of_exactly_a_tenth_is_some_overlap():
+    zero = np.zeros(1, int)
+    truth = TruthTable.of(zero, zero, np.array([[0.0, 0.0, 11.0, 1.0]]), n_frames=1, n_classes=1)
+    box = np.array([[9.0, 0.0, 20.0, 1.0]])  # two of twenty pixels are shared
+    found = BoxAnswers.of(zero, zero, box, np.ones(1), n_frames=1, n_classes=1)
+    result = diagnose(truth, found, match(truth, found)[0], zero, enough=np.full(1, 0.5))
+    assert KINDS[result.main[0]] == "localization"

@@ -116,3 +116,16 @@ def test_marks_of_few_videos_and_reasons_of_drops():
     few, whole = ap_of_class(0.5, x, videos=4, n=4), ap_of_class(0.5, x, videos=40, n=40)
     assert drop_between(few, whole, x, x, n=40).reason == few.reason
     assert "1 video per class" in few_per_class(np.array([1, 1, 0]))
+
+
+def test_a_class_of_few_videos_in_all_has_no_interval_and_a_drop_keeps_its_caution():
+    without = 0.5 + 0.01 * np.random.default_rng(0).standard_normal(30)
+    few = ap_of_class(0.5, without[:9], videos=9, n=9)
+    assert (few.low, few.reason) == (None, "only 9 videos: an interval of AP needs at least ten")
+    marked = ap_of_class(0.5, without, videos=9, n=30)
+    sound = ap_of_class(0.6, without, videos=30, n=30)
+    assert sound.reason is None
+    for ends in ((marked, sound), (sound, marked)):
+        drop = drop_between(*ends, without, without[::-1], n=30)
+        assert drop.low < drop.value < drop.high
+        assert drop.reason == marked.reason

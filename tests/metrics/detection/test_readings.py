@@ -96,3 +96,8 @@ def test_an_order_taken_for_another_is_seen_and_confusion_is_not():
     wrong = (true + rng.integers(1, 6, 200)) % 6
     assert class_order(wrong, wrong, true).is_none
     assert not class_order(moved[:10], moved[:10], true[:10]).is_other, "ten objects are too few"
+
+
+def test_no_answer_is_no_order_of_classes():
+    none = class_order(*np.zeros((3, 0), dtype=int))
+    assert (none.n, none.right, none.renamed, none.means) == (0, 0.0, 0.0, ())

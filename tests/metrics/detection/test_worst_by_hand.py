@@ -275,3 +275,38 @@ def test_videos_of_a_class_and_the_curve_without_each_video():
             one = class_ap(truth, found, matches, kept, interpolation="voc-all-points")[:, 0]
             assert without[k, :, left_out] == pytest.approx(one, nan_ok=True)
     assert not np.allclose(without[1, 0], without[2, 0])
+
+
+def test_many_detections_of_one_frame_keep_their_order():
+    """Hits and misses of two classes alternate, so an unstable sort by class would change the ranks."""
+    truth = truth_of([(0, place % 2, (20.0 * place, 0.0, 20.0 * place + 10, 10.0)) for place in range(40)], n_frames=1)
+    rows = [
+        (0, place % 2, (20.0 * place, 0.0 if place % 3 else 500.0, 20.0 * place + 10, 10.0 if place % 3 else 510.0))
+        for place in range(40)
+    ]
+    found = found_of([(*row, 1 - place / 100) for place, row in enumerate(rows)], n_frames=1)
+    expected = []
+    for label in (0, 1):
+        hits = [place % 3 > 0 for place in range(label, 40, 2)]
+        ranks = [rank for rank, hit in enumerate(hits, start=1) if hit]
+        precision = [n / rank for n, rank in enumerate(ranks, start=1)]
+        expected.append(sum(max(precision[place:]) for place in range(len(precision))) / 20)
+    ap = frame_class_ap(truth, found, match(truth, found, max_dets=100), interpolation="voc-all-points")
+    assert ap.tolist() == [pytest.approx(np.mean(expected))]
+
+
+def test_blocks_of_videos_give_the_same_values(monkeypatch):
+    rows = [(frame, frame % 2, A) for frame in range(7)]
+    truth = truth_of(rows, n_frames=7)
+    found = found_of(
+        [(frame, label, A if frame % 3 else FAR, 0.9 - frame / 20) for frame, label, _ in rows], n_frames=7
+    )
+    arguments = (truth, found, match(truth, found), np.arange(7)[:, None], np.arange(7))
+    whole = class_ap_without(*arguments)
+    monkeypatch.setattr("strobe.metrics.detection.worst._VIDEOS_AT_ONCE", 3)
+    np.testing.assert_array_equal(class_ap_without(*arguments), whole)
+
+
+def test_the_number_of_rows_is_reported_if_there_is_no_set():
+    with pytest.raises(InvalidValue, match="at least one row, got 0"):
+        worst_frames(np.zeros(1), np.zeros(0, int), np.zeros(0, int), np.zeros(0), ks=(0,))

@@ -34,7 +34,7 @@ SOME_OVERLAP = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The errors of some frames. `gain` (N, 6) is the rise of each frame's AP when one kind is fixed."""
+    """The errors of some frames. `gain` (N, 6) is the rise of each frame's AP if one kind of error is fixed."""
 
     gain: Floats
 

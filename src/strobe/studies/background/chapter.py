@@ -26,8 +26,6 @@ from strobe.studies.background.words import (
     zoom_text,
 )
 
-__all__ = ["MOST_OF_A_KIND", "AnswerView", "Card", "Strip", "background_chapter", "ladder_strips"]
-
 MOST_OF_A_KIND = 3
 """The most images of each kind on the page."""
 

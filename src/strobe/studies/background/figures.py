@@ -20,7 +20,7 @@ from strobe.report.drawing import (
 )
 from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, is_known, measured, percent, points, short, value_of
+from strobe.report.wording import ESTIMATED, is_known, is_sure, measured, percent, points, short, value_of
 from strobe.studies.background.records import AreaBin
 from strobe.studies.background.words import (
     ISOLATED,
@@ -33,11 +33,6 @@ from strobe.studies.background.words import (
     verdict,
 )
 from strobe.studies.variants.records import Contrast
-from strobe.studies.variants.words import is_real
-
-__all__ = [
-    "background_area", "background_context", "background_contrasts", "background_models", "background_rungs",
-]  # fmt: skip
 
 _NONE = "this data has no ladder of backgrounds."
 
@@ -169,7 +164,7 @@ def background_contrasts(view: View) -> Answer:
                 if row.value.low is not None:
                     axes.plot([row.value.low, row.value.high], [at, at], color=colour, linewidth=1.4, alpha=0.55)
                 axes.plot([row.value.value], [at], linestyle="none", marker=marker_of(place), color=colour,
-                          markersize=6, markeredgecolor=colour, markerfacecolor=colour if is_real(row) else PAPER,
+                          markersize=6, markeredgecolor=colour, markerfacecolor=colour if is_sure(row) else PAPER,
                           zorder=3)  # fmt: skip
                 if model not in named:
                     named.add(model)
@@ -377,7 +372,7 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
         axes = figure.subplots()
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
         for y, (_, row) in enumerate(rows):
-            sure = is_real(row)
+            sure = is_sure(row)
             colour = colour_of(0 if value_of(row.value) > 0 else 1) if sure else GREY
             whisker(axes, y, row.value, colour, marker="o" if sure else "d")
         _rows(axes, [step.label for step, _ in rows], limit=34 if is_narrow else 44)
@@ -385,8 +380,8 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
         axes.set_xlabel("first − second, points")
         in_points(axes)
 
-    ahead = [step for step, row in rows if is_real(row) and value_of(row.value) > 0]
-    behind = [step for step, row in rows if is_real(row) and value_of(row.value) < 0]
+    ahead = [step for step, row in rows if is_sure(row) and value_of(row.value) > 0]
+    behind = [step for step, row in rows if is_sure(row) and value_of(row.value) < 0]
     whole = next((row for step, row in rows if step.level is None), None)
     text = f"Neither model is significantly ahead on any of {len(rows)} rungs"
     if ahead or behind:
@@ -395,7 +390,7 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
     if whole is not None:
         first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
             b, a, -value_of(whole.value))  # fmt: skip
-        chance = "" if is_real(whole) else " (not significant)"
+        chance = "" if is_sure(whole) else " (not significant)"
         text += f". On the whole images {printable(first)} leads {printable(second)} by {points(value)}{chance}"
     height = 0.9 + 0.29 * len(rows)
     return FigureContent(

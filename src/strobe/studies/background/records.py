@@ -7,8 +7,6 @@ from typing import Literal
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate, Missing
 
-__all__ = ["AreaBin", "BackgroundScore", "BestOf", "ClassRungs", "Isolated", "Isolates", "RungShare", "Sensitivity"]
-
 Isolates = Literal[
     "background", "background-cropped", "magnification", "magnification-with-ground", "place", "bg-gap", "fit"
 ]

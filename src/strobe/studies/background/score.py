@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.ladders import KIND
 from strobe.core.variants import ANCHOR, Variants
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.contrasts import paired_test
@@ -33,11 +34,6 @@ from strobe.studies.background.records import (
 )
 from strobe.studies.variants.score import Marks, VariantPlan
 
-__all__ = ["KIND", "LadderRung", "LadderScorer", "RungPair", "is_ladder"]
-
-KIND = "background"
-"""The kind of variants that are rungs of a ladder."""
-
 CONTEXT = 1.0
 """The context of `tight` and of `zoom`; they are compared only with a crop of the same context."""
 
@@ -50,7 +46,7 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bg-gap": (("same",), ("other",)),
     "fit": (("usual",), (ANCHOR,)),
 }
-"""The rungs a and b whose difference a − b isolates an effect; of several rungs, the first in the ladder is used."""
+"""The rungs a and b whose difference a − b isolates an effect; of several, the first that the ladder has is used."""
 
 _AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
 """Effects that are isolated only if the crop has the same context as its counterpart."""
@@ -128,7 +124,7 @@ class LadderScorer:
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
-        """Return the first of these rungs in the ladder; a crop is taken at its smallest context."""
+        """Return the first of these rungs that the ladder has; a crop is taken at its smallest context."""
         places = {one.rung: place for place, one in reversed(list(enumerate(self.rungs)))}
         return next((places[name] for name in names if name in places), None)
 

@@ -3,22 +3,26 @@
 from collections.abc import Mapping, Sequence
 
 from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.core.ladders import KIND
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.terminal_more import ladder_lines
 from strobe.report.view import Lines, View
-from strobe.studies.background import figures as figures_background
 from strobe.studies.background.chapter import background_chapter
-from strobe.studies.background.tables import TABLES
+from strobe.studies.background.figures import (
+    background_area,
+    background_context,
+    background_contrasts,
+    background_models,
+    background_rungs,
+)
+from strobe.studies.background.tables import TABLES, ladder_lines
 from strobe.studies.background.words import background_lead, ladder
 
-__all__ = ["BACKGROUND", "Background"]
-
 FIGURES = (
-    figures_background.background_contrasts,
-    figures_background.background_rungs,
-    figures_background.background_context,
-    figures_background.background_models,
-    figures_background.background_area,
+    background_contrasts,
+    background_rungs,
+    background_context,
+    background_models,
+    background_area,
 )
 
 
@@ -29,6 +33,10 @@ class Background(Study):
     decides = 3
     tables = TABLES
     drawings = FIGURES
+
+    def applies(self, view: View) -> bool:
+        """Return whether the variants are the rungs of a ladder."""
+        return any(one.fields.get("kind") == KIND for one in view.variants.values())
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return accuracy by rung, and the isolated effects."""

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from strobe.analyses.model_results import ClassificationResult
+from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.report.rows import Row, Table, as_row, each, spread
-from strobe.report.view import View
+from strobe.report.view import Lines, View
 from strobe.studies.background.records import Isolated
+from strobe.studies.background.words import covered_text, isolated_rows, ladder, rung_rows, verdict
 from strobe.studies.variants.tables import with_estimated
-
-__all__ = ["TABLES"]
 
 
 def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
@@ -52,3 +52,22 @@ TABLES: Mapping[str, Callable[[View], Table]] = with_estimated(
         ),
     }
 )
+
+
+def ladder_lines(view: View) -> list[Lines]:
+    """Return accuracy by rung of a ladder of backgrounds, and the isolated effects, with a column for every drawn
+    model.
+    """
+    models = view.drawn(view.classifiers)
+    if (found := ladder(view)) is None:
+        return []
+    name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
+    notes = [
+        "points [95 % interval]; * significant after Holm's correction",
+        *(verdict(found, one) for one in models),
+    ]
+    notes += [text for text in [covered_text(found, *models)] if text]
+    return [
+        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(found)), []),
+        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(found)), notes),
+    ]

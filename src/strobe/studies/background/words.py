@@ -6,35 +6,12 @@ from dataclasses import dataclass, replace
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.core.ladders import CALLED
+from strobe.core.ladders import CALLED, KIND
 from strobe.core.variants import ANCHOR
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, called, is_known, measured, percent, value_of, with_interval
+from strobe.report.wording import ESTIMATED, called, is_known, is_sure, measured, percent, value_of, with_interval
 from strobe.studies.background.records import BestOf, ClassRungs, Isolates
-from strobe.studies.background.score import KIND
 from strobe.studies.variants.records import Contrast, VariantFacts
-from strobe.studies.variants.words import is_real
-
-__all__ = [
-    "AT_SCALE",
-    "ISOLATED",
-    "BackgroundByClass",
-    "BackgroundNumbers",
-    "LadderView",
-    "RungView",
-    "background_lead",
-    "by_class",
-    "covered_text",
-    "intro",
-    "isolated_rows",
-    "ladder",
-    "numbers",
-    "rung_rows",
-    "some_models",
-    "turned",
-    "verdict",
-    "zoom_text",
-]  # fmt: skip
 
 MOST_CLASSES = 60
 """The largest number of rows of the table by class. tables/background_classes.csv has the rest."""
@@ -142,8 +119,8 @@ class LadderView:
 
         It compares backgrounds of two classes or, if that is not possible, images with and without a background.
 
-        The first contrast needs another image of the same class as the source of a background. If few images have one,
-        the second contrast is used.
+        The first contrast needs a background from another image of the same class. If few images have such a
+        background, the second contrast is used.
         """
         if 2 * self.n("bg-gap") < self.n("background"):
             return "background"
@@ -200,8 +177,8 @@ def _parts(found: LadderView, model: str) -> list[str]:
     who = printable(model)
     if main is not None and (model, main) in found.contrasts:
         row, when = found.contrasts[model, main], _WHEN[main] + _guessed(found, main)
-        shown = [one for one in _WHEN if (model, one) in found.contrasts and is_real(found.contrasts[model, one])]
-        if is_real(row) or not shown:
+        shown = [one for one in _WHEN if (model, one) in found.contrasts and is_sure(found.contrasts[model, one])]
+        if is_sure(row) or not shown:
             parts.append(_ground(who, row, when))
         else:  # another contrast is significant, and the text must agree with the star in the table
             other = shown[0]
@@ -234,7 +211,7 @@ def _guessed(found: LadderView, isolates: Isolates) -> str:
 
 def _ground(who: str, row: Contrast, when: str) -> str:
     value = value_of(row.value)
-    if not is_real(row):
+    if not is_sure(row):
         change = (
             f"gains {measured(turned(row.value), 'points')}" if value < 0 else f"loses {measured(row.value, 'points')}"
         )
@@ -252,7 +229,7 @@ def _chance(row: Contrast, when: str) -> str:
 
 
 def _bigger(row: Contrast, what: str) -> str:
-    if not is_real(row):
+    if not is_sure(row):
         return f"{what} has no significant effect ({measured(row.value, 'points')})"
     if value_of(row.value) > 0:
         return f"{what} adds {measured(row.value, 'points')}"
@@ -332,7 +309,7 @@ def isolated_rows(found: LadderView) -> Iterator[list[str]]:
     for isolates in found.isolated:
         name, of = ISOLATED[isolates]
         rows = [found.contrasts.get((model, isolates)) for model in found.models]
-        cells = ["—" if row is None else f"{with_interval(row.value)}{' *' if is_real(row) else '  '}" for row in rows]
+        cells = ["—" if row is None else f"{with_interval(row.value)}{' *' if is_sure(row) else '  '}" for row in rows]
         mark = ", estimated" if found.is_estimate(isolates) else ""
         yield [f"{name}: {of} (n {found.n(isolates)}{mark})", *cells]
 

@@ -22,8 +22,6 @@ from strobe.report.style import GREY, MUTED, RIGHT, WRONG, colour_of
 from strobe.report.view import View
 from strobe.report.wording import CAUSES, counted, is_known, percent, points, short
 
-__all__ = ["curve", "errors", "overview", "temporal"]
-
 
 @question("detection", "How much mAP do detectors lose?")
 def overview(view: View) -> Answer:

@@ -4,102 +4,31 @@ The definitions are in docs/detection.md (methods §6). For pm-k mAP, each ancho
 with the lowest AP, and mAP is computed once over the chosen frames.
 """
 
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import digest_of_boxes
-from strobe.analyses.model_results import (
-    ChosenFrame,
-    ClassAp,
-    DetectionResult,
-    DetectionSettings,
-    DetectionUnscored,
-    ErrorCounts,
-)
-from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.model_results import ClassAp, DetectionScore, DetectionUnscored
+from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats
-from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.tables import Boxes
 from strobe.core.true_boxes import are_shares
-from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES
-from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap, mean_over_classes
+from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.jackknife import few_per_class
-from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
+from strobe.metrics.detection.match import Matches, ilsvrc_vid_iou, match
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
-from strobe.metrics.intervals import Interval
+from strobe.studies.detection.records import ChosenFrame, DetectionOptions, ErrorCounts
 from strobe.studies.detection.score_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.studies.detection.score_patterns import box_pattern
 
-__all__ = ["DetectionOptions", "DetectionScore", "has_boxes", "score"]
-
 SMALL_CLASS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionOptions:
-    """The scoring options of a detector: everything that can change a figure, except the data.
-
-    A `k` of None means the dataset's own k. `iou` is a list of overlaps, or the ILSVRC-VID rule. `frame_ap` defines the
-    AP that selects the worst frame: `pooled` over classes (default) or `mean` over the classes present. `confidence` is
-    the score that a detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates` and
-    `seed` apply to the means along tracks; the intervals of mAP and AP come from the jackknife.
-    """
-
-    k: int | None = None
-    iou: Overlap = (0.5,)
-    interpolation: Interpolation = "coco-101"
-    max_dets: int = 100
-    area_range: tuple[float, float] | None = None
-    frame_ap: Literal["pooled", "mean"] = "pooled"
-    confidence: float = 0.5
-    interval: Interval = "auto"
-    seed: int = 0
-    bootstrap: bool = True
-    replicates: int = REPLICATES
-
-    def __post_init__(self) -> None:
-        known = ("coco-101", "voc-all-points")
-        expect(self.interpolation in known, "interpolation", f"one of {', '.join(known)}", self.interpolation)
-        expect(self.frame_ap in ("pooled", "mean"), "frame_ap", "pooled or mean", self.frame_ap)
-        expect(self.max_dets >= 1, "max_dets", ">= 1", self.max_dets)
-        expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
-
-    def settings(self, k: int) -> DetectionSettings:
-        """Return the options as results.json records them; `k` is the k used for scoring."""
-        return DetectionSettings(
-            k=k, iou=self.iou, interpolation=self.interpolation, max_dets=self.max_dets, area_range=self.area_range,
-            frame_ap=self.frame_ap, confidence=self.confidence, interval=self.interval, seed=self.seed,
-            replicates=self.replicates if self.bootstrap else 0,
-        )  # fmt: skip
-
-    def plan(self) -> ScoreOptions:
-        """The options for creating a Plan."""
-        return ScoreOptions(
-            k=self.k, interval=self.interval, seed=self.seed, bootstrap=self.bootstrap, replicates=self.replicates
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionScore(DetectionResult):
-    """A detector's result and the data for comparing it with others, small enough to keep for many detectors.
-
-    `without` (2, G) is mAP with each video left out, on the anchors and on the worst frames at k. `first_wrong` is the
-    smallest |distance| at which each set fails: 0 if nothing is right on the anchor, NaN if the set holds.
-    """
-
-    model: str = field(metadata=UNWRITTEN)
-    without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
-    first_wrong: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
-    exact: str = field(default="", metadata=UNWRITTEN)
 
 
 def _number(value: float) -> float | None:

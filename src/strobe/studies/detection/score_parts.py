@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import AccPoint, AsClassifier, MapFigures, MapPoint, Tracks
 from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Floats
@@ -19,8 +18,7 @@ from strobe.metrics.detection.tracks import track_figures
 from strobe.metrics.detection.worst import Worst, class_ap, class_ap_without, effective_of_class, videos_of_class
 from strobe.metrics.intervals import effective_videos, nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
-
-__all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", "temporal"]
+from strobe.studies.detection.records import AccPoint, AsClassifier, MapFigures, MapPoint, Tracks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

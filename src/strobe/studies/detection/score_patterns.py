@@ -14,8 +14,6 @@ from strobe.metrics.detection.readings import BoxSample, class_order, misread, n
 from strobe.metrics.detection.worst import Worst
 from strobe.metrics.paired import LEVEL, sign_flip
 
-__all__ = ["box_pattern"]
-
 ALIKE = 0.5
 """If boxes of other videos reach at least this mean AP, the frames are too similar to detect guesses."""
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.model_classes import Ceilings
-from strobe.analyses.model_results import DetectionResult, ModelResult
+from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult
 from strobe.analyses.per_set import SetFacts, box_sets, set_facts
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
@@ -16,23 +16,21 @@ from strobe.core.answers import Answers, BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
-from strobe.report import figures_classes
+from strobe.report.figures_classes import detection_class
 from strobe.report.published import detection_rows
-from strobe.report.story import detection_lead
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
-from strobe.studies.detection import figures as figures_detection
-from strobe.studies.detection.score import DetectionScore, has_boxes, score
+from strobe.studies.detection.figures import curve, errors, overview, temporal
+from strobe.studies.detection.score import has_boxes, score
 from strobe.studies.detection.tables import TABLES
-
-__all__ = ["DETECTION", "Detection", "DetectorScores"]
+from strobe.studies.detection.words import detection_lead
 
 MAIN = (
-    figures_detection.overview,
-    figures_detection.curve,
-    figures_classes.detection_class,
-    figures_detection.errors,
-    figures_detection.temporal,
+    overview,
+    curve,
+    detection_class,
+    errors,
+    temporal,
 )
 
 
@@ -44,6 +42,10 @@ class Detection(Study):
     decides = -1
     tables = TABLES
     drawings = MAIN
+
+    def applies(self, view: View) -> bool:
+        """Return whether there are detectors."""
+        return bool(view.detectors)
 
     def collector(self, scoring: Scoring) -> Collector:
         """Return the scores of detectors."""

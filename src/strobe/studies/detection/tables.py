@@ -7,8 +7,6 @@ from strobe.analyses.model_results import DetectionResult
 from strobe.report.rows import Row, Table, as_row, each, spread
 from strobe.report.view import View
 
-__all__ = ["TABLES"]
-
 
 def _detection(model: DetectionResult) -> Row:
     out: Row = {}

@@ -14,8 +14,6 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.studies.generator.words import GranularityView, size_text
 
-__all__ = ["MOST_STRIPS", "build_strips"]
-
 MOST_STRIPS = 8
 """The most images on the page."""
 

@@ -12,8 +12,6 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, short, value_of
 from strobe.studies.generator.words import ORDER, GranularityView, PreservedFigures, granular, size_text
 
-__all__ = ["granularity_curves", "granularity_kept", "granularity_ratio"]
-
 _NONE = "this data has no searches in a generator."
 
 _TICKS: tuple[tuple[float, ...], ...] = (

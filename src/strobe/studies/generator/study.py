@@ -4,19 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from strobe.analyses.model_results import ClassificationResult, ModelResult
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.terminal_more import granular_lines
 from strobe.report.view import Lines, View
-from strobe.studies.generator import figures as figures_generator
-from strobe.studies.generator import words as story_generator
 from strobe.studies.generator.chapter import build_strips
-from strobe.studies.generator.words import granular
-
-__all__ = ["GENERATOR", "Generator"]
+from strobe.studies.generator.figures import granularity_curves, granularity_kept, granularity_ratio
+from strobe.studies.generator.words import accepted_text, by_class, generator_lead, granular, granular_lines, medians
 
 FIGURES = (
-    figures_generator.granularity_ratio,
-    figures_generator.granularity_curves,
-    figures_generator.granularity_kept,
+    granularity_ratio,
+    granularity_curves,
+    granularity_kept,
 )
 
 
@@ -27,6 +23,10 @@ class Generator(Study):
     decides = 4
     drawings = FIGURES
 
+    def applies(self, view: View) -> bool:
+        """Return whether there are searches."""
+        return bool(view.results.searches)
+
     def lines(self, view: View) -> Sequence[Lines]:
         """Return the median magnitudes from coarse to fine."""
         return granular_lines(view)
@@ -35,7 +35,7 @@ class Generator(Study):
         """Return the granularity at which the smallest change breaks the model."""
         scored = any(isinstance(one, ClassificationResult) for one in models.values())
         found = granular(view) if scored else None
-        return None if found is None else story_generator.generator_lead(found)
+        return None if found is None else generator_lead(found)
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the figures of the granularities."""
@@ -50,9 +50,9 @@ class Generator(Study):
         strips = build_strips(page.dataset, found, page.source, page.answers)
         content = {
             "strips": strips is not None,
-            "accepted": story_generator.accepted_text(page.dataset.info.provenance),
-            "medians": story_generator.medians(page.view, found),
-            "by_class": story_generator.by_class(found),
+            "accepted": accepted_text(page.dataset.info.provenance),
+            "medians": medians(page.view, found),
+            "by_class": by_class(found),
             "kept": found.preserved,
         }
         data = {} if strips is None else {"strips-data": strips}

@@ -6,26 +6,9 @@ from dataclasses import dataclass, field
 
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
-from strobe.report.view import View
+from strobe.report.view import Lines, View
 from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
-
-__all__ = [
-    "ORDER",
-    "GeneratorByClass",
-    "GranularityView",
-    "PreservedFigures",
-    "SearchCell",
-    "accepted_text",
-    "by_class",
-    "generator_lead",
-    "granular",
-    "granular_rows",
-    "kept_text",
-    "medians",
-    "ratio_text",
-    "size_text",
-]  # fmt: skip
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
 """Granularities from the largest features to the smallest, then all layers together, then single layers."""
@@ -367,3 +350,11 @@ def by_class(found: GranularityView) -> list[GeneratorByClass]:
                 GeneratorByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows))
             )
     return out
+
+
+def granular_lines(view: View) -> list[Lines]:
+    """Return the magnitudes of a generator's searches, from coarse to fine."""
+    if (found := granular(view)) is None:
+        return []
+    columns, rows, notes = granular_rows(found)
+    return [(f"{printable(view.results.dataset.name)}: from coarse to fine", columns, rows, notes)]

@@ -13,8 +13,6 @@ from strobe.report.wording import counted, is_known, percent, points, short, val
 from strobe.studies.people.records import PeopleScore, Times
 from strobe.studies.people.words import ahead, asked, kappa, people_text
 
-__all__ = ["people_accuracy", "people_confusion", "people_consistency", "people_preservation", "people_times"]
-
 MOST_MODELS = 8
 MOST_NAMES = 24
 """The largest number of names on a side of a matrix. More would be unreadable."""

@@ -2,36 +2,15 @@
 
 from typing import Any
 
-from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, FigureContent, names_on_y, question, whisker
 from strobe.report.style import INK, MUTED, RIGHT
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, percent
-from strobe.studies.people.words import kappa, people_text
-
-__all__ = ["boxes_quality", "people_boxes"]
+from strobe.report.wording import is_known, percent
+from strobe.studies.people.words import kappa
 
 MOST_PAIRS = 20
 """The largest number of pairs of people in the figure. tables/people_box_pairs.csv has all pairs."""
-
-
-def boxes_quality(view: View) -> str | None:
-    """Return how many images people drew boxes on, how many images they kept, and why they discarded the rest.
-
-    Return None without boxes.
-    """
-    found = view.results.drawn
-    if found is None or not found.n_pictures:
-        return None
-    text = f"{people_text(found.n_people)} marked the object in {counted(found.n_pictures, 'image')}; "
-    text += f"{found.kept.count} images are kept ({percent(found.kept)})"
-    if found.reasons:
-        reasons = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
-        text += f". Reasons for discarding images: {reasons}"
-    if found.unsettled:
-        text += f". In {found.unsettled} kept images, two boxes overlap by less than {found.agree:g}"
-    return f"{text}."
 
 
 @question("people_boxes", "Do people draw the same box?")

@@ -1,15 +1,11 @@
 """The records in results.json on people who named images; keys are in the order of the fields."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.estimate import Estimate
-
-__all__ = [
-    "BesideModel", "Confused", "PairConsistency", "PeopleResults", "PeopleScore", "PersonScore", "Preservation",
-    "SaidCounts", "Times",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +130,55 @@ class PeopleResults:
     controls: Estimate
     scores: tuple[PeopleScore, ...]
     preservation: tuple[Preservation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxPerson:
+    """One person: the images answered, their outcome, and the median overlap with other people's boxes."""
+
+    person: str
+    n_pictures: Count
+    kept: Count
+    discarded: Count
+    suggested: Count
+    overlap: Estimate
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxPair:
+    """The median overlap (IoU) of two people's boxes on the images that both kept."""
+
+    person: str
+    other: str
+    overlap: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnResults:
+    """The locations that people gave. The latest answer per person and image counts.
+
+    `kept` is the share of images kept by a strict majority; `reasons` counts the reasons of answers that discard an
+    image. Four figures cover only round one. `overlap` is the median IoU of two people's boxes on an image.
+    `overlap_own` is the same median without the pairs in which both boxes are the unchanged detector box. `disagreed`
+    is the share of images with at least two answers on which two people disagree (keep against discard, class, or an
+    IoU below `agree`). `fleiss_kappa` measures agreement on keeping or discarding. `unsettled` images are kept although
+    the boxes of two keepers still overlap less than `agree`. `suggested` is the share of boxes that are the unchanged
+    detector boxes. `area` is the share of an image that its box covers, as the median over the kept images.
+    """
+
+    agree: Share
+    n_people: Count
+    n_pictures: Count
+    n_answers: Count
+    kept: Estimate
+    reasons: Mapping[str, Count]
+    overlap: Estimate
+    overlap_own: Estimate
+    disagreed: Estimate
+    fleiss_kappa: Estimate
+    unsettled: Count
+    suggested: Estimate
+    area: Share | None
+    people: tuple[BoxPerson, ...]
+    pairs: tuple[BoxPair, ...]

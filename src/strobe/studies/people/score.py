@@ -35,8 +35,6 @@ from strobe.studies.people.records import (
 )
 from strobe.studies.people.score_preserved import preservation
 
-__all__ = ["BesidePeople"]
-
 
 class BesidePeople:
     """Adds people's answers to the results, with the models' results on the same images.

@@ -12,67 +12,13 @@ from statistics import median
 import numpy as np
 
 from strobe.analyses.drawn import AGREE, Drawn, disagree, drawn_pictures
-from strobe.core.codec import Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.people import BoxAnswer, latest_answers
 from strobe.metrics.agreement import fleiss_kappa, rating_counts
 from strobe.metrics.box_agreement import median_overlap, pairwise_iou
 from strobe.metrics.intervals import proportion
-
-__all__ = ["BoxPair", "BoxPerson", "DrawnResults", "drawn_results"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxPerson:
-    """One person: the images answered, their outcome, and the median overlap with other people's boxes."""
-
-    person: str
-    n_pictures: Count
-    kept: Count
-    discarded: Count
-    suggested: Count
-    overlap: Estimate
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxPair:
-    """The median overlap (IoU) of two people's boxes on the images that both kept."""
-
-    person: str
-    other: str
-    overlap: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnResults:
-    """The locations that people gave. The latest answer per person and image counts.
-
-    `kept` is the share of images kept by a strict majority; `reasons` counts the reasons of answers that discard an
-    image. Four figures cover only round one. `overlap` is the median IoU of two people's boxes on an image.
-    `overlap_own` is the same median without the pairs in which both boxes are the unchanged detector box. `disagreed`
-    is the share of images with at least two answers on which two people disagree (keep against discard, class, or an
-    IoU below `agree`). `fleiss_kappa` measures agreement on keeping or discarding. `unsettled` images are kept although
-    the boxes of two keepers still overlap less than `agree`. `suggested` is the share of boxes that are the unchanged
-    detector boxes. `area` is the share of an image that its box covers, as the median over the kept images.
-    """
-
-    agree: Share
-    n_people: Count
-    n_pictures: Count
-    n_answers: Count
-    kept: Estimate
-    reasons: Mapping[str, Count]
-    overlap: Estimate
-    overlap_own: Estimate
-    disagreed: Estimate
-    fleiss_kappa: Estimate
-    unsettled: Count
-    suggested: Estimate
-    area: Share | None
-    people: tuple[BoxPerson, ...]
-    pairs: tuple[BoxPair, ...]
+from strobe.studies.people.records import BoxPair, BoxPerson, DrawnResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,6 @@ from strobe.metrics.consistency import majority
 from strobe.metrics.intervals import nothing, proportion
 from strobe.studies.people.records import Preservation
 
-__all__ = ["Preserved", "preservation", "preserved_by", "preserved_sets"]
-
 _NOBODY = "nobody named such an image"
 
 
@@ -33,8 +31,8 @@ def preserved_sets(dataset: Dataset) -> Preserved:
     """Return the sets whose members people still name as the anchor's class: the "preserved items".
 
     A set is asked about if somebody named one of its members. The set is kept if, for each of these members, more than
-    half of the answers give a class of the anchor ("none of these", "cannot tell" and "too late" give none). Controls
-    and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
+    half of the answers give a class of the anchor. "None of these", "cannot tell" and "too late" give no class.
+    Controls and practice do not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of the kept sets.
     """
     return preserved_by(NamingTable.of(dataset))
 

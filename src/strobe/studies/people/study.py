@@ -8,25 +8,28 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, State
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.terminal_more import box_lines, people_lines
 from strobe.report.view import Lines, View
-from strobe.studies.people import figures as figures_people
-from strobe.studies.people import figures_boxes
+from strobe.studies.people.figures import (
+    people_accuracy,
+    people_confusion,
+    people_consistency,
+    people_preservation,
+    people_times,
+)
+from strobe.studies.people.figures_boxes import people_boxes
 from strobe.studies.people.score import BesidePeople
 from strobe.studies.people.score_boxes import drawn_results
-from strobe.studies.people.tables import TABLES
-from strobe.studies.people.words import people_chapter, people_lead
-
-__all__ = ["PEOPLE", "PeopleScores", "PeopleStudy"]
+from strobe.studies.people.tables import TABLES, box_lines, people_lines
+from strobe.studies.people.words import boxes_quality, people_chapter, people_lead, people_text
 
 NAMES = (
-    figures_people.people_accuracy,
-    figures_people.people_preservation,
-    figures_people.people_consistency,
-    figures_people.people_confusion,
-    figures_people.people_times,
+    people_accuracy,
+    people_preservation,
+    people_consistency,
+    people_confusion,
+    people_times,
 )
-BOXES = (figures_boxes.people_boxes,)
+BOXES = (people_boxes,)
 
 
 class PeopleStudy(Study):
@@ -36,6 +39,10 @@ class PeopleStudy(Study):
     decides = -2
     tables = TABLES
     drawings = (*NAMES, *BOXES)
+
+    def applies(self, view: View) -> bool:
+        """Return whether people named images or drew boxes."""
+        return bool(view.results.people or view.results.drawn)
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the results of people, if they named images or drew boxes."""
@@ -57,12 +64,12 @@ class PeopleStudy(Study):
 
     def chapter(self, page: PageInput) -> Chapter | None:
         """Return the chapter on people."""
-        people, boxes = people_chapter(page.view), figures_boxes.boxes_quality(page.view)
+        people, boxes = people_chapter(page.view), boxes_quality(page.view)
         if people is None and not boxes:
             return None
         return Chapter(
             name="people",
-            title="PeopleStudy",
+            title="People",
             template="people.html.j2",
             content={"people": people, "boxes": boxes},
             terms=() if people is None else people.words,
@@ -70,7 +77,8 @@ class PeopleStudy(Study):
 
     def content(self, view: View) -> Mapping[str, object]:
         """Return the number of people who named images."""
-        return {"n_people": 0 if view.results.people is None else view.results.people.n_people}
+        n_people = 0 if view.results.people is None else view.results.people.n_people
+        return {"n_people": n_people, "people_text": people_text}
 
 
 class PeopleScores(Collector):

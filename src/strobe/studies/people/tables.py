@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from strobe.core.codec import encode
+from strobe.core.errors import printable
 from strobe.report.rows import Row, Table, as_row, spread
-from strobe.report.view import View
+from strobe.report.view import Lines, View
+from strobe.report.wording import with_interval
 from strobe.studies.people.records import PeopleScore, Times
-
-__all__ = ["TABLES"]
+from strobe.studies.people.words import asked, boxes_quality, kappa, people_notes, people_text, quality
 
 
 def _people(view: View, rows: Callable[[PeopleScore], Iterable[Row]]) -> Table:
@@ -42,3 +43,52 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
         as_row(one) for one in (view.results.people.preservation if view.results.people else ())
     ],
 }
+
+
+def people_lines(view: View) -> list[Lines]:
+    """Return the names that people gave the images, the models for comparison, and the preserved changed images."""
+    found = view.results.people
+    if found is None:
+        return []
+    name, rows, kinds = printable(view.results.dataset.name), [], asked(view)
+    for what, one in kinds.items():
+        of = "" if len(kinds) == 1 else f"{what}: "
+        times = "—" if one.seconds.median.value is None else f"{one.seconds.median.value:.2f}"
+        rows.append(
+            [f"{of}{people_text(one.n_people)}", with_interval(one.accuracy), with_interval(one.majority),
+             kappa(one.fleiss_kappa), kappa(one.consistency), times]
+        )  # fmt: skip
+        rows += [
+            [f"{of}{printable(model.model, limit=60)}", with_interval(model.accuracy), "—", "—",
+             kappa(model.consistency), "—"]
+            for model in one.models
+        ]  # fmt: skip
+    columns = ["people or model", "accuracy", "majority", "Fleiss κ", "error consistency", "seconds"]
+    notes = [quality(found), "error consistency: mean over pairs of people, or over people with the model"]
+    notes += people_notes(view)
+    out = [(f"{name}: people", columns, rows, notes)]
+    if found.preservation:
+        kept = [
+            [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),
+             with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
+            for one in found.preservation
+        ]  # fmt: skip
+        head = ["variant", "images", "named as the original", "by majority", "loss against originals"]
+        out.append((f"{name}: do people still see the original class?", head, kept, []))
+    return out
+
+
+def box_lines(view: View) -> list[Lines]:
+    """Return the results of drawing boxes: how many images each person kept, and the overlap with other people's
+    boxes.
+    """
+    found, text = view.results.drawn, boxes_quality(view)
+    if found is None or text is None:
+        return []
+    rows = [
+        [printable(one.person, limit=60), str(one.n_pictures), str(one.kept), str(one.discarded), kappa(one.overlap),
+         "—" if one.seconds is None else f"{one.seconds:.2f}"]
+        for one in found.people
+    ]  # fmt: skip
+    columns = ["person", "images", "kept", "discarded", "overlap (IoU)", "seconds"]
+    return [(f"{printable(view.results.dataset.name)}: boxes drawn by people", columns, rows, [text])]

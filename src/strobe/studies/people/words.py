@@ -9,13 +9,8 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
-from strobe.report.wording import called, counted, is_known, join, measured, points, value_of
+from strobe.report.wording import called, counted, is_known, join, measured, percent, points, value_of
 from strobe.studies.people.records import PeopleResults, PeopleScore
-
-__all__ = [
-    "ModelBesidePeople", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
-    "people_text", "quality",
-]  # fmt: skip
 
 MOST_BESIDE = 60
 """The largest number of models compared with people on the page. tables/people_models.csv has all models."""
@@ -181,3 +176,21 @@ def ahead(found: Estimate) -> str:
     sure = found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
     word = "ahead of" if value >= 0 else "behind"
     return f"{points(abs(value))} {word}" if sure else f"{points(abs(value))} {word} (not significant)"
+
+
+def boxes_quality(view: View) -> str | None:
+    """Return how many images people drew boxes on, how many images they kept, and why they discarded the rest.
+
+    Return None without boxes.
+    """
+    found = view.results.drawn
+    if found is None or not found.n_pictures:
+        return None
+    text = f"{people_text(found.n_people)} marked the object in {counted(found.n_pictures, 'image')}; "
+    text += f"{found.kept.count} images are kept ({percent(found.kept)})"
+    if found.reasons:
+        reasons = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
+        text += f". Reasons for discarding images: {reasons}"
+    if found.unsettled:
+        text += f". In {found.unsettled} kept images, two boxes overlap by less than {found.agree:g}"
+    return f"{text}."

@@ -9,8 +9,6 @@ from strobe.report.figures_classes import dumbbell
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
 
-__all__ = ["review_impact", "review_offsets"]
-
 
 @question("review_impact", "How does review change the drop?")
 def review_impact(view: View) -> Answer:

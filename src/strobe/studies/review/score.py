@@ -4,16 +4,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strobe.analyses.model_results import Impact, Stage
+from strobe.analyses.model_results import ClassificationScore, Impact, Stage
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.intervals import nothing
-from strobe.studies.temporal.score import ClassificationScore, Prepared, ScoreOptions, score
-
-__all__ = ["ReviewStages", "impact"]
+from strobe.studies.temporal.score import Prepared, score
 
 NAMES = {
     "A": "all candidates, labels before densification",

@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strobe.analyses.early import STOPPED
-from strobe.analyses.model_results import ModelResult
+from strobe.analyses.model_results import ClassificationScore, ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.voting import is_alone, review_results
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.derivation import review_views
+from strobe.core.errors import printable
+from strobe.core.tasks import Task
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
+from strobe.report.wording import with_interval
 from strobe.review.conduct import exported_conduct
-from strobe.studies.review import figures as figures_review
+from strobe.studies.review.figures import review_impact, review_offsets
 from strobe.studies.review.score import ReviewStages, impact
 from strobe.studies.review.tables import TABLES
-from strobe.studies.temporal.score import ClassificationScore
 
-__all__ = ["REVIEW", "Review", "ReviewScores"]
-
-FIGURES = (figures_review.review_impact, figures_review.review_offsets)
+FIGURES = (review_impact, review_offsets)
 
 
 class Review(Study):
@@ -30,9 +30,24 @@ class Review(Study):
     tables = TABLES
     drawings = FIGURES
 
+    def applies(self, view: View) -> bool:
+        """Return whether votes could have changed these sets."""
+        return view.is_temporal or view.results.review is not None
+
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the results of the review, if people voted."""
         return ReviewScores(scoring) if scoring.candidates.verdicts else None
+
+    def notes(self, view: View, task: Task) -> Sequence[str]:
+        """Return the effect of review on every classifier: the drop before and after, and the difference."""
+        if task is not Task.CLASSIFICATION:
+            return ()
+        return [
+            f"{printable(name)}: drop {with_interval(one.a.drop)} before review, {with_interval(one.c.drop)} after "
+            f"review; difference {with_interval(one.drop_difference)}"
+            for name, model in view.classifiers.items()
+            if (one := model.review_impact)
+        ]
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the effect of review on classifiers."""

@@ -6,8 +6,6 @@ from strobe.analyses.model_results import ClassificationResult, Stage
 from strobe.report.rows import Table, as_row, each
 from strobe.report.view import View
 
-__all__ = ["TABLES"]
-
 
 def _stages(model: ClassificationResult) -> Iterator[tuple[str, Stage]]:
     impact = model.review_impact

@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from strobe.analyses.model_results import ClassificationResult, ModelResult
-from strobe.report import figures_classes
-from strobe.report.explain import still_explanation, still_terms
-from strobe.report.story import still_lead
+from strobe.report.figures_classes import class_accuracy
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
+from strobe.studies.stills.words import still_explanation, still_lead, still_terms
 
-__all__ = ["STILLS", "Stills"]
-
-MAIN = (figures_classes.class_accuracy,)
+MAIN = (class_accuracy,)
 
 
 class Stills(Study):
@@ -21,26 +18,30 @@ class Stills(Study):
     decides = 1
     drawings = MAIN
 
+    def applies(self, view: View) -> bool:
+        """Return whether sets are single images."""
+        return view.words.is_still
+
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return the accuracy of the best model."""
         found = {name: one.acc_orig for name, one in models.items() if isinstance(one, ClassificationResult)}
-        return still_lead(view, found) if view.words.is_still and found else None
+        return still_lead(view, found) if found else None
 
-    def question(self, view: View) -> str | None:
+    def question(self, view: View) -> str:
         """Return the page's question."""
-        return "how accurate are the models?" if view.words.is_still else None
+        return "how accurate are the models?"
 
-    def explanation(self, view: View) -> tuple[str, list[str]] | None:
+    def explanation(self, view: View) -> tuple[str, list[str]]:
         """Return the meaning of accuracy for single images."""
-        return still_explanation(view) if view.words.is_still else None
+        return still_explanation(view)
 
-    def terms(self, view: View) -> list[tuple[str, str]] | None:
+    def terms(self, view: View) -> list[tuple[str, str]]:
         """Return the terms for single images."""
-        return still_terms(view) if view.words.is_still else None
+        return still_terms(view)
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return accuracy by class."""
-        return [SectionFigures(section="main", figures=MAIN)] if view.words.is_still else ()
+        return [SectionFigures(section="main", figures=MAIN)]
 
 
 STILLS = Stills()

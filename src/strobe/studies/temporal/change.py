@@ -12,8 +12,6 @@ from strobe.report.style import GREY, INK, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, plain_number, points, value_of
 
-__all__ = ["ChangeRow", "ChangeTable", "before_after", "before_after_curve", "change_table", "find_change"]
-
 
 def find_change(view: View) -> Change | None:
     """Return the change that the page reports, or None if no pair was chosen or no comparison exists."""

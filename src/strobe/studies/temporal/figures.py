@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from strobe.analyses.model_results import Smoothed
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
@@ -28,6 +27,7 @@ from strobe.report.style import GREY, INK, RIGHT, colour_of, marker_of
 from strobe.report.subject import Subject
 from strobe.report.view import View
 from strobe.report.wording import better_first, counted, is_known, is_sure, percent, plain_number, short, value_of
+from strobe.studies.temporal.records import Smoothed
 
 _MOST_PAIRS = 15
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from strobe.analyses.model_results import RateSlice, TypeSlice
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
@@ -28,6 +27,7 @@ from strobe.report.drawing import (
 from strobe.report.style import GREY, WRONG, colour_of, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, join, percent, points, short, value_of
+from strobe.studies.temporal.records import RateSlice, TypeSlice
 
 
 @question("per_offset", "At which distance from the anchor do errors occur?")
@@ -290,7 +290,7 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
 
 
 def _written(edges: dict[str, float]) -> dict[str, str]:
-    """Return every edge, with so many decimals that any two edges differ by at least five units in the last decimal
+    """Return every edge, with enough decimals that any two edges differ by at least five units in the last decimal
     place.
     """
     values = sorted(set(edges.values()))

@@ -13,9 +13,7 @@ from strobe.report.published import PapersLine, Reference, papers_line, referenc
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of
-from strobe.studies.temporal.score_trend import TrendLine
-
-__all__ = ["trend"]
+from strobe.studies.temporal.records import TrendLine
 
 Models = Mapping[str, ClassificationResult]
 

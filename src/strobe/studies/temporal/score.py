@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,10 @@ from numpy.typing import NDArray
 
 from strobe.analyses.answer_patterns import answer_pattern, digest_of_answers
 from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
-from strobe.analyses.model_results import (
-    Bounds,
-    ClassificationResult,
-    ClassMedians,
-    ClassScore,
-    CurvePoint,
-    GivenRightAnchor,
-    OffsetError,
-    Unscored,
-)
+from strobe.analyses.model_results import ClassificationScore, ClassScore, Unscored
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints, blocks, narrow
-from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.estimate import Estimate, Missing
@@ -31,11 +20,10 @@ from strobe.metrics.bootstrap import SHARES
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
+from strobe.studies.temporal.records import Bounds, ClassMedians, CurvePoint, GivenRightAnchor, OffsetError
 from strobe.studies.temporal.score_slices import OffsetPool, SlicePlan, plain
 from strobe.studies.temporal.score_smoothing import smoothed
 from strobe.studies.temporal.score_time import TimePlan, time_plan
-
-__all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "too_narrow", "whole"]
 
 SMALL_CLASS = 10
 """Classes with fewer sets than this are flagged."""
@@ -45,30 +33,6 @@ SEVERAL_SETS, FEW_DECIDE = 3, 3.0
 If the first is reached and the second is not exceeded, intervals of shares within 0.1 of 0 or 1 cover only 90–94 %
 (docs/methods.md, benchmarks/coverage.py).
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassificationScore(ClassificationResult):
-    """A model's result and the data that comparison and trend need, small enough to keep for many models.
-
-    `first_wrong` (S,) is each set's first wrong level (k + 1 if none, −1 if the set is unscored). `fingerprint` is
-    equal for models that predict the same classes, and `exact` is equal for models with identical answers.
-    """
-
-    model: str = field(metadata=UNWRITTEN)
-    k: int = field(metadata=UNWRITTEN)
-    first_wrong: NDArray[np.int32] = field(repr=False, compare=False, metadata=UNWRITTEN)
-    fingerprint: str = field(metadata=UNWRITTEN)
-    exact: str = field(default="", metadata=UNWRITTEN)
-
-    @property
-    def scored(self) -> Bools:
-        """The scored sets, (S,)."""
-        return np.asarray(self.first_wrong >= 0)
-
-    def right_at(self, k: int) -> Bools:
-        """Return which sets are right at k, (S,); an unscored set is False."""
-        return np.asarray(self.first_wrong > k)
 
 
 def whole(number: float) -> float | int:

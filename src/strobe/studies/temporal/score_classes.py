@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from strobe.analyses.model_results import AllClasses, AmongAll
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
@@ -12,8 +11,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.projections import projection_between
 from strobe.core.variants import ANCHOR
 from strobe.metrics.intervals import Interval, nothing, proportion
-
-__all__ = ["all_classes"]
+from strobe.studies.temporal.records import AllClasses, AmongAll
 
 
 def all_classes(

@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import Control, HintBin, OffsetError, RateSlice, TypeSlice
 from strobe.analyses.plan import HeadlinePlan, Plan
 from strobe.core.arrays import Bools, Floats, Ints, blocks
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import SWITCHED_OFF
 from strobe.metrics.deletions import failures_without
 from strobe.metrics.intervals import Grouping, nothing
+from strobe.studies.temporal.records import Control, HintBin, OffsetError, RateSlice, TypeSlice
 
 FPS_EDGES = (20.0, 27.0, 40.0)
 """Bin edges that separate film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60)."""

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import Smoothed
 from strobe.analyses.plan import Plan
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Ints, blocks
 from strobe.core.estimate import Estimate
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.smoothing import Method, complete_windows, delay, settled_windows, smooth_labels, smooth_votes
-
-__all__ = ["smoothed"]
+from strobe.studies.temporal.records import Smoothed
 
 _CELLS, _VALUES = 2**15, 3 * 2**16
 """The most frames and probabilities in one block; sets are smoothed in blocks, so that memory does not grow."""

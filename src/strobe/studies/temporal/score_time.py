@@ -6,14 +6,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import TimeCurve, TimePoint
 from strobe.analyses.plan import Plan
 from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.metrics.intervals import Grouping, one_group
-
-__all__ = ["TimePlan", "millisecond_levels", "time_plan"]
+from strobe.studies.temporal.records import TimeCurve, TimePoint
 
 UNKNOWN = -1
 POINTS = 20

@@ -1,102 +1,26 @@
 """Perturbed accuracy against original accuracy over many models: the line, and each model's deviation from it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.published import PublishedTable, tables
+from strobe.analyses.model_results import ClassificationScore
+from strobe.analyses.published import tables
 from strobe.core.arrays import Bools, Floats
-from strobe.core.codec import LEFT_OUT
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
-from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import DIFFERENCES, REPLICATES, SHARES, Bootstrap
-from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_counts
+from strobe.metrics.fits import expit, fit_line, leave_one_out, logit_of_counts
 from strobe.metrics.intervals import nothing
-from strobe.studies.temporal.score import ClassificationScore
-
-__all__ = ["LEAST_X", "EffectiveRobustness", "ModelTrend", "Robustness", "Trend", "TrendLine", "TypeDrop", "fit"]
+from strobe.studies.temporal.records import EffectiveRobustness, ModelTrend, Robustness, Trend, TrendLine, TypeDrop
 
 LEAST_X = 5
 """A line needs at least this many distinct original accuracies."""
 
 METHOD = "joint resampling of videos, refitted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrendLine(Line):
-    """The line over the standard models; both axes are in points (0–100) or in log odds."""
-
-    unit: Literal["points", "log odds"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Robustness(Estimate):
-    """Effective robustness on one axis: acc_pmk − line(acc_orig), with the line fitted without the model itself.
-
-    `extrapolated` is set if the model's acc_orig is outside the range of the line's models; then there is no verdict.
-    """
-
-    extrapolated: bool
-    verdict: Literal["above", "below", "on"] | None
-
-    @classmethod
-    def of(cls, estimate: Estimate, *, extrapolated: bool = False) -> "Robustness":
-        """Return this record with its verdict, which is None if there is no interval or the line is extrapolated."""
-        low, high = estimate.low, estimate.high
-        if extrapolated or low is None or high is None:
-            return cls(**asdict(estimate), extrapolated=extrapolated, verdict=None)
-        verdict: Literal["above", "below", "on"] = "above" if low > 0 else "below" if high < 0 else "on"
-        return cls(**asdict(estimate), extrapolated=extrapolated, verdict=verdict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveRobustness:
-    """Effective robustness on plain and on logit axes, because the axis can change the sign."""
-
-    linear: Robustness
-    logit: Robustness
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTrend:
-    """One model's accuracies and effective robustness."""
-
-    model: str
-    model_type: str | None
-    standard: bool
-    in_fit: bool
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-    effective_robustness: EffectiveRobustness
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeDrop:
-    """The median drop over the models of one type, without duplicates; n counts models."""
-
-    model_type: str
-    median_drop: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
-    """The lines over the standard models, every model's position, and the papers' tables for reference.
-
-    With fewer than five distinct original accuracies, both lines are None and `reason` explains it.
-    """
-
-    linear: TrendLine | None
-    logit: TrendLine | None
-    reason: str | None = field(default=None, metadata=LEFT_OUT)
-    models: tuple[ModelTrend, ...]
-    median_drop: tuple[TypeDrop, ...]
-    published: tuple[PublishedTable, ...]
 
 
 def fit(

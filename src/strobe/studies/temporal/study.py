@@ -7,7 +7,7 @@ from functools import cached_property
 from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.comparison import compare
 from strobe.analyses.model_classes import Ceilings, classes_of
-from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult
 from strobe.analyses.per_set import SetFacts, class_sets, set_facts
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
@@ -15,36 +15,33 @@ from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.tasks import Task
-from strobe.report import figures_classes
 from strobe.report.drawing import FigureSpec
-from strobe.report.explain import set_terms
-from strobe.report.story import off_the_line, temporal_lead
+from strobe.report.figures_classes import per_class
 from strobe.report.study import SectionFigures, Study
-from strobe.report.terminal_classes import all_class_lines
 from strobe.report.view import Lines, View
-from strobe.studies.temporal import change, figures_slices, figures_trend
-from strobe.studies.temporal import figures as figures_accuracy
-from strobe.studies.temporal import figures as figures_smoothing
-from strobe.studies.temporal.score import ClassificationScore, Prepared, score
+from strobe.studies.temporal.change import before_after, before_after_curve, change_table
+from strobe.studies.temporal.figures import comparison, curve, first_failure, smoothing, time_curve
+from strobe.studies.temporal.figures_slices import by_fps, by_hint, frame_types, per_offset
+from strobe.studies.temporal.figures_trend import trend
+from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.temporal.score_classes import all_classes
 from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
-from strobe.studies.temporal.tables import TABLES
-
-__all__ = ["COMPARE", "TEMPORAL", "ClassifierScores", "Temporal"]
+from strobe.studies.temporal.tables import TABLES, all_class_lines
+from strobe.studies.temporal.words import off_the_line, set_terms, temporal_lead
 
 MAIN = (
-    figures_trend.trend,
-    figures_accuracy.curve,
-    figures_accuracy.time_curve,
-    figures_classes.per_class,
-    figures_slices.per_offset,
-    figures_accuracy.first_failure,
-    figures_smoothing.smoothing,
+    trend,
+    curve,
+    time_curve,
+    per_class,
+    per_offset,
+    first_failure,
+    smoothing,
 )
-COMPARE = (figures_accuracy.comparison,)
-SLICES = (figures_slices.frame_types, figures_slices.by_fps, figures_slices.by_hint)
-CHANGE = (change.before_after, change.before_after_curve)
+COMPARE = (comparison,)
+SLICES = (frame_types, by_fps, by_hint)
+CHANGE = (before_after, before_after_curve)
 
 ALONE = {"trend": "How does it compare with published models?"}
 """Questions about several models, reworded for a single model."""
@@ -100,7 +97,7 @@ class Temporal(Study):
 
     def content(self, view: View) -> Mapping[str, object]:
         """Return the table of a change (before and after), and the models above and below the trend."""
-        return {"change": change.change_table(view), "off_the_line": off_the_line(view)}
+        return {"change": change_table(view), "off_the_line": off_the_line(view)}
 
 
 class ClassifierScores(Collector):

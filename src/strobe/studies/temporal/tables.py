@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 
 from strobe.analyses.measures import figures_of
-from strobe.analyses.model_results import ClassificationResult, TypeSlice
+from strobe.analyses.model_results import ClassificationResult
 from strobe.core.codec import encode
+from strobe.core.errors import printable
 from strobe.core.estimate import Missing
+from strobe.core.variants import ANCHOR
 from strobe.report.rows import Row, Table, as_row, each, spread
-from strobe.report.view import View
-
-__all__ = ["TABLES"]
+from strobe.report.view import Lines, View
+from strobe.report.wording import called, with_interval
+from strobe.studies.temporal.records import TypeSlice
 
 
 def _headline(model: ClassificationResult) -> Row:
@@ -71,3 +73,19 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
         ),
     ),
 }
+
+
+def all_class_lines(view: View) -> list[Lines]:
+    """Return accuracy among the dataset's classes and among all classes of a model, if the former are a subset."""
+    rows, own, every = [], 0, set[int]()
+    for name, model in view.classifiers.items():
+        for one in () if model.all_classes is None else model.all_classes.pictures:
+            what = "" if one.variant == ANCHOR else f", {called(view.variants[one.variant])}"
+            rows.append([f"{printable(name, limit=60)}{what}", with_interval(one.own), with_interval(one.all)])
+        if model.all_classes is not None:
+            own, every = model.all_classes.n_own, every | {model.all_classes.n_all}
+    if not rows:
+        return []
+    among = " or ".join(f"{n:,}" for n in sorted(every))
+    columns = ["model", f"among the {own:,} classes of the data", f"among all {among} of the model"]
+    return [(f"{printable(view.results.dataset.name)}: accuracy by choice of classes", columns, rows, [])]

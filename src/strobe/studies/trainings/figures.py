@@ -11,7 +11,7 @@ from strobe.report.drawing import Answer, FigureContent, Paint, names_on_y, per_
 from strobe.report.style import INK, RIGHT, WRONG, colour_of, draw, marker_of
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
-from strobe.studies.trainings.score import Trainings
+from strobe.studies.trainings.records import Trainings
 
 
 def curves(

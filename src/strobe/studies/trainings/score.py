@@ -1,49 +1,17 @@
 """One recipe trained several times: figures over all trainings, with uncertainty from clips and from seeds. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.codec import Count
+from strobe.analyses.model_results import ClassificationScore
 from strobe.core.dataset import Dataset
-from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
-from strobe.studies.temporal.score import ClassificationScore
-
-__all__ = ["SEED_MARK", "Spread", "Trainings", "trainings"]
+from strobe.studies.trainings.records import Spread, Trainings
 
 SEED_MARK = "~"
 """The separator between the name of a recipe and its training seed: `pmk~2`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """The figures of single trainings: the lowest, the highest, and their standard deviation."""
-
-    low: float
-    high: float
-    sd: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trainings:
-    """The models called NAME~SEED as one recipe: their mean with its interval over videos, and the spread over seeds.
-
-    The interval is for other clips with the same models, and the spread is for other seeds of the recipe; neither
-    includes the other. `n_sets` counts the sets scored for all of these models.
-    """
-
-    name: str
-    models: tuple[str, ...]
-    n_sets: Count
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-    acc_orig_spread: Spread
-    acc_pmk_spread: Spread
-    drop_spread: Spread
 
 
 def trainings(

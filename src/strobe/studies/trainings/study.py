@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
-from strobe.studies.temporal.score import ClassificationScore
-from strobe.studies.trainings import figures as figures
+from strobe.studies.trainings import figures
 from strobe.studies.trainings.score import trainings
-from strobe.studies.trainings.tables import TABLES
-
-__all__ = ["TRAININGS", "TrainingScores", "TrainingSeries"]
+from strobe.studies.trainings.tables import TABLES, spread_text
 
 FIGURES = (figures.trainings,)
 
@@ -25,18 +23,21 @@ class TrainingSeries(Study):
     tables = TABLES
     drawings = FIGURES
 
+    def applies(self, view: View) -> bool:
+        """Return whether a recipe was trained several times."""
+        return bool(view.results.trainings)
+
     def collector(self, scoring: Scoring) -> Collector:
         """Return the means over trainings."""
         return TrainingScores(scoring)
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the figure that compares the recipes."""
-        shown = view.results.trainings and not view.words.is_still
-        return [SectionFigures(section="trainings", figures=FIGURES)] if shown else ()
+        return () if view.words.is_still else [SectionFigures(section="trainings", figures=FIGURES)]
 
     def content(self, view: View) -> Mapping[str, object]:
         """Return the rows of the recipes."""
-        return {"trainings": () if view.words.is_still else view.results.trainings or ()}
+        return {"trainings": () if view.words.is_still else view.results.trainings, "spread_text": spread_text}
 
 
 class TrainingScores(Collector):

@@ -1,10 +1,24 @@
 """What the study of flicker without labels adds to results.json."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
+
+SURE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlickerOptions:
+    """Options of the study: the confidence of a sure flip, and maps from classes to coarser groups by name."""
+
+    sure: float = SURE
+    coarser: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.sure <= 1, "sure", "a confidence from 0 to 1", self.sure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Flicker of one classifier on one dataset, from its answers alone: no label is used."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from strobe.studies.temporal.score_time import TimePlan, time_plan
 from strobe.studies.unlabelled.records import (
     Alternation,
     CoarseFlicker,
+    FlickerOptions,
     FlickerPoint,
     FlickerScore,
     FlickerTime,
@@ -36,19 +35,6 @@ CUT = 0.5
 
 SHOWN = 50
 """The number of pairs of alternating answers in results.json; the table on disk has all of them."""
-
-SURE = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlickerOptions:
-    """Options of the study: the confidence of a sure flip, and maps from classes to coarser groups by name."""
-
-    sure: float = SURE
-    coarser: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        expect(0 <= self.sure <= 1, "sure", "a confidence from 0 to 1", self.sure)
 
 
 def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset | None, int]:

@@ -16,7 +16,7 @@ from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
-from strobe.studies.unlabelled.score import FlickerOptions, FlickerPlan, flicker_score, without_cuts
+from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, without_cuts
 from strobe.studies.unlabelled.tables import TABLES
 from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
 
@@ -30,6 +30,10 @@ class Unlabelled(Study):
     decides = 5
     tables = TABLES
     drawings = FIGURES
+
+    def applies(self, view: View) -> bool:
+        """Return whether flicker was scored."""
+        return view.results.flicker is not None
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
@@ -95,7 +99,7 @@ class FlickerScores(Collector):
     @cached_property
     def _plan(self) -> FlickerPlan | None:
         dataset = self._dataset[0]
-        return None if dataset is None else FlickerPlan(dataset, self._scoring.options, FlickerOptions())
+        return None if dataset is None else FlickerPlan(dataset, self._scoring.options, self._scoring.flicker)
 
     def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
         """Score one classifier."""

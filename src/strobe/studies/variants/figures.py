@@ -20,20 +20,19 @@ from strobe.report.drawing import (
 )
 from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, percent, plain_number, short, value_of
-from strobe.studies.variants.records import Contrast, LevelScore, VariantFacts, VariantScore
-from strobe.studies.variants.words import (
-    is_real,
+from strobe.report.wording import (
+    is_known,
+    is_sure,
     level_number,
     level_text,
-    own_scale,
-    plain_scores,
+    percent,
+    plain_number,
     scale,
-    searched_names,
-    side,
+    short,
+    value_of,
 )
-
-__all__ = ["contrasts_models", "contrasts_targets", "contrasts_variants", "levels", "means", "rungs", "survival"]
+from strobe.studies.variants.records import Contrast, LevelScore, VariantFacts, VariantScore
+from strobe.studies.variants.words import own_scale, plain_scores, searched_names, side
 
 MOST_PANELS = 24
 """The largest number of variants with their own panel. The table has all variants."""
@@ -387,8 +386,8 @@ def _contrasts(kind: str, title: str) -> FigureSpec:
         rows = [one for one in every if is_known(one.value)]
         if not rows:
             return Missing("this data has no such contrasts.")
-        rows.sort(key=lambda one: (not is_real(one), -_size(one)))
-        shown, real = rows[:_MOST_ROWS], [one for one in every if is_real(one)]
+        rows.sort(key=lambda one: (not is_sure(one), -_size(one)))
+        shown, real = rows[:_MOST_ROWS], [one for one in every if is_sure(one)]
         ratio = rows[0].form == "ratio"
         text = f"{len(real)} of {len(every)} differences are significant after Holm’s correction (p < 0.05)."
         if len(rows) < len(every):
@@ -419,7 +418,7 @@ def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Cal
         axes = figure.subplots()
         axes.axvline(1 if ratio else 0, color=GREY, linewidth=1, zorder=1)
         for y, row in enumerate(rows):
-            real = is_real(row)
+            real = is_sure(row)
             whisker(axes, y, row.value, RIGHT if real else GREY, marker="o" if real else "d")
         sign = "÷" if ratio else "−"
         limit = 15 if is_narrow else 26

@@ -10,11 +10,6 @@ from strobe.metrics.temporal import Survival
 from strobe.studies.background.records import Isolates
 from strobe.studies.people.records import Preservation
 
-__all__ = [
-    "ClassSearch", "Contrast", "LevelScore", "MeanScore", "PreservedResults", "Search", "SearchLevel", "StillFound",
-    "VariantFacts", "VariantScore",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFacts:

@@ -29,8 +29,6 @@ from strobe.studies.variants.records import (
     VariantScore,
 )
 
-__all__ = ["Marks", "VariantPlan"]
-
 STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
 
 GENERATOR = "generator"

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.naming import NamingTable
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
@@ -26,11 +27,8 @@ from strobe.metrics.paired import holm, paired_difference
 from strobe.studies.background.records import Isolates
 from strobe.studies.background.score import LadderScorer, is_ladder
 from strobe.studies.people.score_preserved import preservation, preserved_by
-from strobe.studies.temporal.score import ClassificationScore
 from strobe.studies.variants.records import Contrast, PreservedResults, StillFound
 from strobe.studies.variants.score import Marks, VariantPlan
-
-__all__ = ["ByVariant", "contrasts", "own_contrasts"]
 
 Kind = Literal["variants", "models", "targets"]
 

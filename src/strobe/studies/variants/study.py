@@ -4,39 +4,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.analyses.model_results import ClassificationResult, ClassificationScore, ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.tasks import Task
 from strobe.datasets.ladder_table import read_ladder
-from strobe.report import figures_classes
 from strobe.report.drawing import FigureSpec
-from strobe.report.explain import variant_explanation, variant_terms
+from strobe.report.figures_classes import detection_class, per_class
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
-from strobe.report.terminal_more import search_lines, variant_lines
 from strobe.report.view import Lines, View
 from strobe.studies.background.score import is_ladder
 from strobe.studies.background.words import ladder
-from strobe.studies.detection import figures as figures_detection
-from strobe.studies.temporal import figures_trend
-from strobe.studies.temporal.score import ClassificationScore
-from strobe.studies.variants import figures as figures_variants
-from strobe.studies.variants import words as story_variants
+from strobe.studies.detection.figures import overview
+from strobe.studies.temporal.figures_trend import trend
+from strobe.studies.variants.figures import (
+    contrasts_models,
+    contrasts_targets,
+    contrasts_variants,
+    levels,
+    means,
+    rungs,
+    survival,
+)
 from strobe.studies.variants.score_contrasts import ByVariant
-from strobe.studies.variants.tables import TABLES
-
-__all__ = ["VARIANTS", "VariantScores", "VariantsStudy"]
+from strobe.studies.variants.tables import TABLES, fooled, heat, robust, search_lines, study, variant_lines
+from strobe.studies.variants.words import (
+    contrasts,
+    median_text,
+    own_scale,
+    sided,
+    survives,
+    variant_explanation,
+    variant_terms,
+    variants_lead,
+)
 
 FIGURES = (
-    figures_variants.means,
-    figures_variants.levels,
-    figures_variants.rungs,
-    figures_variants.survival,
+    means,
+    levels,
+    rungs,
+    survival,
 )
 CONTRASTS = {
-    "variants": figures_variants.contrasts_variants,
-    "models": figures_variants.contrasts_models,
-    "targets": figures_variants.contrasts_targets,
+    "variants": contrasts_variants,
+    "models": contrasts_models,
+    "targets": contrasts_targets,
 }
 """The figures of contrasts, by kind."""
 
@@ -49,6 +62,10 @@ class VariantsStudy(Study):
     tables = TABLES
     drawings = (*FIGURES, *CONTRASTS.values())
 
+    def applies(self, view: View) -> bool:
+        """Return whether images were changed on purpose."""
+        return bool(view.variants)
+
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the scores by variant, if the dataset has variants."""
         return VariantScores(scoring) if scoring.dataset.variants is not None else None
@@ -57,12 +74,16 @@ class VariantsStudy(Study):
         """Return accuracy by variant, and the findings of searches."""
         return [*variant_lines(view), *search_lines(view)]
 
+    def notes(self, view: View, task: Task) -> Sequence[str]:
+        """Return a note for every search whose findings did not survive being saved."""
+        return survives(view) if task is Task.CLASSIFICATION else ()
+
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return accuracy on the images and under the worst of their variants."""
         name, best = next(iter(models.items()), ("", None))
         if not view.variants or not isinstance(best, ClassificationResult):
             return None
-        return story_variants.variants_lead(view, name, best)
+        return variants_lead(view, name, best)
 
     def question(self, view: View) -> str | None:
         """Return the page's question."""
@@ -83,20 +104,20 @@ class VariantsStudy(Study):
         main: list[FigureSpec] = []
         if view.classifiers or not view.detectors:
             main += [
-                replace(figures_trend.trend, title="Is a more accurate model more robust?"),
-                replace(figures_classes.per_class, title="Which classes lose most?"),
+                replace(trend, title="Is a more accurate model more robust?"),
+                replace(per_class, title="Which classes lose most?"),
             ]
         if view.detectors:
-            main += [figures_detection.overview, figures_classes.detection_class]
+            main += [overview, detection_class]
         if view.words.is_still:
             main = []
         if ladder(view) is not None:
             return [SectionFigures(section="main", figures=main)]
-        contrasts = [CONTRASTS[one.kind] for one in story_variants.contrasts(view)]
+        compared = [CONTRASTS[one.kind] for one in contrasts(view)]
         return [
             SectionFigures(section="main", figures=main),
             SectionFigures(section="variants", figures=FIGURES),
-            SectionFigures(section="contrasts", figures=contrasts),
+            SectionFigures(section="contrasts", figures=compared),
         ]
 
     def chapter(self, page: PageInput) -> Chapter | None:
@@ -104,20 +125,20 @@ class VariantsStudy(Study):
         view = page.view
         if not view.variants:
             return None
-        models, rows = story_variants.fooled(view)
+        models, rows = fooled(view)
         drawn = {groups[0].group: groups for groups in page.figures.get("contrasts", ())}
         content = {
-            "study": story_variants.study(view),
-            "heat": story_variants.heat(view),
-            "searches": [(one, *story_variants.median_text(view, one)) for one in story_variants.own_scale(view)],
-            "robust": story_variants.robust(view),
-            "survives": story_variants.survives(view),
+            "study": study(view),
+            "heat": heat(view),
+            "searches": [(one, *median_text(view, one)) for one in own_scale(view)],
+            "robust": robust(view),
+            "survives": survives(view),
             "fooled_models": models,
             "fooled": rows,
-            "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in story_variants.contrasts(view)],
-            "sided": partial(story_variants.sided, view),
+            "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in contrasts(view)],
+            "sided": partial(sided, view),
         }
-        return Chapter(name="variants", title="VariantsStudy", template="variants.html.j2", content=content)
+        return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)
 
 
 class VariantScores(Collector):

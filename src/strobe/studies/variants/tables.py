@@ -1,13 +1,18 @@
 """The tables of data with variants: levels, means, searches, contrasts and preserved findings."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from strobe.analyses.model_results import ClassificationResult
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.report import wording
 from strobe.report.rows import Row, Table, as_row, each
-from strobe.report.view import View
-from strobe.studies.variants.records import PreservedResults
-
-__all__ = ["TABLES", "with_estimated"]
+from strobe.report.view import Lines, View
+from strobe.report.wording import called, level_number, level_text, scale, with_interval
+from strobe.studies.background.words import ladder
+from strobe.studies.variants.records import PreservedResults, VariantFacts, VariantScore
+from strobe.studies.variants.words import median_text, own_scale, plain_scores, searched_names
 
 
 def _variants(model: ClassificationResult) -> Iterator[Row]:
@@ -74,3 +79,231 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
         "contrasts": lambda view: list(_contrasts(view)),
     }
 )
+
+
+def variant_lines(view: View) -> list[Lines]:
+    """Return accuracy by variant, with a column for every drawn model. Ladders and searches have separate tables."""
+    models = view.drawn(view.classifiers)
+    if ladder(view) is not None:
+        return []
+    scores = {name: plain_scores(view, model) for name, model in models.items()}
+    rows = []
+    for variant, facts in view.variants.items():
+        mine = [one.get(variant) for one in scores.values()]
+        if facts.levels and any(one is not None for one in mine):
+            mark = " (control)" if facts.role == "control" else ""
+            cells = [with_interval(one.levels[-1].at) if one is not None else "—" for one in mine]
+            where = level_text(facts, facts.levels[-1]) if facts.ordered or len(facts.levels) > 1 else "—"
+            rows.append([f"{printable(variant)}{mark}", where, *cells])
+    if not rows:
+        return []
+    columns = ["variant", "at", *(printable(name, limit=60) for name in models)]
+    return [(f"{printable(view.results.dataset.name)}: accuracy by variant", columns, rows, [])]
+
+
+def search_lines(view: View) -> list[Lines]:
+    """Return the findings of the searches."""
+    rows = [
+        [
+            printable(one.variant),
+            printable(one.target or "—"),
+            f"{one.found} of {one.found + one.censored}",
+            str(one.censored),
+            str(one.anchor_wrong),
+            str(one.failed),
+            median_text(view, one)[0],
+        ]
+        for one in own_scale(view)
+    ]
+    columns = ["search", "target", "found", "nothing found", "original wrong", "failed", "median"]
+    name = printable(view.results.dataset.name)
+    out: list[Lines] = []
+    if rows:
+        out.append((f"{name}: searches", columns, rows, []))
+    for table in robust(view):
+        columns = ["search", "original", *table.levels]
+        rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
+        title = f"{name}: upper bound on the target's robust accuracy, up to {table.scale}"
+        out.append((title, columns, rows, ["a stronger search can only lower these bounds"]))
+    return out
+
+
+MOST_LEVELS = 8
+"""The largest number of columns in the table of bounds on robust accuracy. tables/variants.csv has the full grid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantRow:
+    """One row of the table of variants, in words."""
+
+    name: str
+    what: str
+    target: str
+    scale: str
+    levels: str
+    n_sets: int
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTable:
+    """The table of variants: its rows, the text above them, and the columns with content."""
+
+    rows: list[VariantRow]
+    say: str
+
+    @property
+    def what(self) -> bool:
+        """Whether any variant has details in addition to its name."""
+        return len({row.what for row in self.rows}) > 1
+
+    @property
+    def target(self) -> bool:
+        """Whether any variant was made against a model."""
+        return any(row.target for row in self.rows)
+
+    @property
+    def scale(self) -> bool:
+        """Whether the variants' scales differ. A shared scale is given above the table."""
+        return len({(row.scale, row.levels) for row in self.rows}) > 1
+
+
+def study(view: View) -> VariantTable:
+    """Return the changes made to the images, variant by variant, with controls last."""
+    fields = [wording.fields_of(one) for one in view.variants.values()]
+    alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
+    rows = _done(view, alike)
+    found = VariantTable(rows=rows, say="")
+    shared = "" if found.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
+    shared += f" All variants share these settings: {', '.join(alike)}." if alike else ""
+    say = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
+    return replace(found, say=say)
+
+
+def _done(view: View, alike: Sequence[str]) -> list[VariantRow]:
+    rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
+    return [
+        VariantRow(
+            name=called(one),
+            what=", ".join(text for text in wording.fields_of(one) if text not in alike),
+            target=printable(one.target or ""),
+            scale=scale(one),
+            levels=_levels(one),
+            n_sets=one.n_sets,
+            marks=(("control",) if one.role == "control" else ()) + (("estimated",) if one.estimated else ()),
+        )
+        for one in rows
+    ]
+
+
+def _levels(one: VariantFacts) -> str:
+    if len(one.levels) <= 1 and not one.ordered:
+        return "one"
+    shown = [level_number(one, level) for level in one.levels]
+    return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} … {shown[-1]} ({len(shown)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatTable:
+    """A table of one model's accuracy by variant and level, for variants that share a scale."""
+
+    model: str
+    scale: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, bool, Estimate, tuple[Estimate, ...]], ...]
+    mean: tuple[Estimate, ...] | None
+
+
+def heat(view: View) -> list[list[HeatTable]]:
+    """Return one table per drawn model for every scale that at least two plain variants share."""
+    searched = searched_names(view)
+    scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
+    for one in view.variants.values():
+        if one.ordered and one.variant not in searched and one.target is None and one.levels:
+            scales.setdefault((scale(one), one.levels), []).append(one)
+    out = []
+    for (name, levels), variants in scales.items():
+        if len(variants) < 2:
+            continue
+        tables = []
+        for model, result in view.drawn(view.classifiers).items():
+            scores = plain_scores(view, result)
+            means = {one.level: one.at for one in result.means or () if scale(one) == name}
+            tables.append(
+                HeatTable(
+                    model=printable(model),
+                    scale=name,
+                    levels=tuple(level_number(variants[0], level) for level in levels),
+                    rows=tuple(
+                        (printable(one.variant), one.role == "control", scores[one.variant].acc_orig,
+                         tuple(level.at for level in scores[one.variant].levels))
+                        for one in variants if one.variant in scores
+                    ),
+                    mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
+                )
+            )  # fmt: skip
+        out.append(tables)
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustTable:
+    """Upper bounds on robust accuracy, from searches on one scale: on the unchanged images, then up to each level
+    shown.
+    """
+
+    scale: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, str, Estimate, tuple[Estimate, ...]], ...]
+
+
+def robust(view: View) -> list[RobustTable]:
+    """Return the bounds for every scale of the searches. Each target in this run is judged on its own findings, after
+    they are read back.
+    """
+    scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
+    for search in own_scale(view):
+        facts = view.variants[search.variant]
+        texts = tuple(level_number(facts, level) for level in facts.levels)
+        for name, model in view.classifiers.items():
+            for score in model.variants or ():
+                if score.variant == search.variant and score.is_target and facts.ordered and score.levels:
+                    rows = scales.setdefault((scale(facts), texts), [])
+                    rows.append((printable(search.variant), printable(name), score))
+    out = []
+    for (name, levels), found in scales.items():
+        kept = range(len(levels) - 1, -1, -len(levels) // MOST_LEVELS)[::-1]
+        rows_of = [
+            (variant, model, score.acc_orig, tuple(score.levels[place].upto for place in kept))
+            for variant, model, score in found
+        ]
+        out.append(RobustTable(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRow:
+    """The effect of one search's findings on every model: (whether the model is the target, the share), by model."""
+
+    variant: str
+    target: str
+    cells: tuple[tuple[bool, Estimate | None], ...]
+
+
+def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
+    """Return the models, and for every search the share of its findings that each model gets wrong.
+
+    For the target, this is the share of all findings read back. For another model, it is the share of the findings
+    whose original image that model gets right.
+    """
+    models = view.drawn(view.classifiers)
+    by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
+    rows = []
+    for one in view.results.searches or ():
+        cells = []
+        for scores in by_model.values():
+            score = scores.get(one.variant)
+            found = None if score is None else score.reproduced if score.is_target else score.fooled
+            cells.append((score is not None and score.is_target, found))
+        rows.append(TransferRow(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
+    return [printable(name) for name in models], rows

@@ -1,65 +1,37 @@
 """The text and tables of variants: results by variant and level, findings of searches, and contrasts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from strobe.analyses.model_results import ClassificationResult
 from strobe.core.errors import printable
-from strobe.core.estimate import Estimate
-from strobe.core.ladders import CALLED
-from strobe.core.variants import ANCHOR, Variant
-from strobe.report import wording
+from strobe.core.ladders import CALLED, KIND
+from strobe.core.variants import ANCHOR
+from strobe.report.headline import top_mean
+from strobe.report.story import interval_term
 from strobe.report.view import View
-from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
-from strobe.studies.background.score import KIND
-from strobe.studies.variants.records import Contrast, MeanScore, Search, VariantFacts, VariantScore
+from strobe.report.wording import (
+    ESTIMATED,
+    called,
+    counted,
+    is_known,
+    is_sure,
+    join,
+    level_number,
+    level_text,
+    measured,
+    p_text,
+    percent,
+    plain_number,
+    points,
+    scale,
+    value_of,
+)
+from strobe.studies.background.words import ladder
+from strobe.studies.variants.records import Contrast, Search, VariantScore
 
 MOST_CONTRASTS = 60
 """The largest number of contrasts in the page's table. tables/contrasts.csv has the rest."""
-
-MOST_LEVELS = 8
-"""The largest number of columns in the table of bounds on robust accuracy. tables/variants.csv has the full grid."""
-
-_AXES = {"epsilon": "ε"}
-
-
-def scale(one: VariantFacts | MeanScore) -> str:
-    """Return the axis of a variant in words, with its unit: `severity`, `magnitude (std)`."""
-    name = _AXES.get(one.axis, one.axis.replace("-", " "))
-    return f"{name} ({one.unit})" if one.unit else name
-
-
-def level_text(one: VariantFacts | Variant, level: float) -> str:
-    """Return a level in words. A single unordered level is described by its axis only.
-
-    >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
-    >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
-    >>> level_text(fog, 2.0)
-    'severity 2'
-    """
-    name = _AXES.get(one.axis, one.axis.replace("-", " "))
-    if not one.ordered:
-        return name if len(one.levels) == 1 else f"{level:g} ×" if one.unit == "x" else f"no. {level:g}"
-    number = level_number(one, level)
-    return f"{name} {number}{f' {one.unit}' if one.unit and '/' not in number else ''}"
-
-
-def level_number(one: VariantFacts | Variant, level: float) -> str:
-    """Return a level as a number. Except for l2, an ε of the unit range is written in 255ths, as is usual.
-
-    >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
-    '8/255'
-    """
-    steps, is_l2 = level * 255, one.fields.get("norm") == "l2"
-    if (
-        one.axis == "epsilon"
-        and not is_l2
-        and max(one.levels) <= 1
-        and abs(steps - round(steps)) < 1e-3
-        and round(steps)
-    ):
-        return f"{round(steps)}/255"
-    return f"{level:.3g}"
 
 
 def searched_names(view: View) -> dict[str, Search]:
@@ -77,12 +49,6 @@ def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantSc
         for one in model.variants or ()
         if one.variant not in searched and facts[one.variant].target is None
     }
-
-
-def top_mean(model: ClassificationResult) -> MeanScore | None:
-    """Return the mean over variants at the highest level, if the variants share a scale."""
-    means = [one for one in model.means or () if is_known(one.at)]
-    return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None
 
 
 def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[str, str]:
@@ -138,120 +104,6 @@ def _at_level(view: View, variant: str, value: float) -> str:
 # -- the changes -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantRow:
-    """One row of the table of variants, in words."""
-
-    name: str
-    what: str
-    target: str
-    scale: str
-    levels: str
-    n_sets: int
-    marks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantTable:
-    """The table of variants: its rows, the text above them, and the columns with content."""
-
-    rows: list[VariantRow]
-    say: str
-
-    @property
-    def what(self) -> bool:
-        """Whether any variant has details in addition to its name."""
-        return len({row.what for row in self.rows}) > 1
-
-    @property
-    def target(self) -> bool:
-        """Whether any variant was made against a model."""
-        return any(row.target for row in self.rows)
-
-    @property
-    def scale(self) -> bool:
-        """Whether the variants' scales differ. A shared scale is given above the table."""
-        return len({(row.scale, row.levels) for row in self.rows}) > 1
-
-
-def study(view: View) -> VariantTable:
-    """Return the changes made to the images, variant by variant, with controls last."""
-    fields = [wording.fields_of(one) for one in view.variants.values()]
-    alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
-    rows = _done(view, alike)
-    found = VariantTable(rows=rows, say="")
-    shared = "" if found.scale else f" All variants have the same levels: {rows[0].scale} {rows[0].levels}."
-    shared += f" All variants share these settings: {', '.join(alike)}." if alike else ""
-    say = f"Each variant is one way of changing the images.{shared} n is the number of images with the variant."
-    return replace(found, say=say)
-
-
-def _done(view: View, alike: Sequence[str]) -> list[VariantRow]:
-    rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
-    return [
-        VariantRow(
-            name=called(one),
-            what=", ".join(text for text in wording.fields_of(one) if text not in alike),
-            target=printable(one.target or ""),
-            scale=scale(one),
-            levels=_levels(one),
-            n_sets=one.n_sets,
-            marks=(("control",) if one.role == "control" else ()) + (("estimated",) if one.estimated else ()),
-        )
-        for one in rows
-    ]
-
-
-def _levels(one: VariantFacts) -> str:
-    if len(one.levels) <= 1 and not one.ordered:
-        return "one"
-    shown = [level_number(one, level) for level in one.levels]
-    return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} … {shown[-1]} ({len(shown)})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatTable:
-    """A table of one model's accuracy by variant and level, for variants that share a scale."""
-
-    model: str
-    scale: str
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, bool, Estimate, tuple[Estimate, ...]], ...]
-    mean: tuple[Estimate, ...] | None
-
-
-def heat(view: View) -> list[list[HeatTable]]:
-    """Return one table per drawn model for every scale that at least two plain variants share."""
-    searched = searched_names(view)
-    scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
-    for one in view.variants.values():
-        if one.ordered and one.variant not in searched and one.target is None and one.levels:
-            scales.setdefault((scale(one), one.levels), []).append(one)
-    out = []
-    for (name, levels), variants in scales.items():
-        if len(variants) < 2:
-            continue
-        tables = []
-        for model, result in view.drawn(view.classifiers).items():
-            scores = plain_scores(view, result)
-            means = {one.level: one.at for one in result.means or () if scale(one) == name}
-            tables.append(
-                HeatTable(
-                    model=printable(model),
-                    scale=name,
-                    levels=tuple(level_number(variants[0], level) for level in levels),
-                    rows=tuple(
-                        (printable(one.variant), one.role == "control", scores[one.variant].acc_orig,
-                         tuple(level.at for level in scores[one.variant].levels))
-                        for one in variants if one.variant in scores
-                    ),
-                    mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
-                )
-            )  # fmt: skip
-        out.append(tables)
-    return out
-
-
 # -- searches ----------------------------------------------------------------------------------------------------
 
 
@@ -287,69 +139,6 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
     return number(found.value), ends or found.reason or ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RobustTable:
-    """Upper bounds on robust accuracy, from searches on one scale: on the unchanged images, then up to each level
-    shown.
-    """
-
-    scale: str
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, str, Estimate, tuple[Estimate, ...]], ...]
-
-
-def robust(view: View) -> list[RobustTable]:
-    """Return the bounds for every scale of the searches. Each target in this run is judged on its own findings, after
-    they are read back.
-    """
-    scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
-    for search in own_scale(view):
-        facts = view.variants[search.variant]
-        texts = tuple(level_number(facts, level) for level in facts.levels)
-        for name, model in view.classifiers.items():
-            for score in model.variants or ():
-                if score.variant == search.variant and score.is_target and facts.ordered and score.levels:
-                    rows = scales.setdefault((scale(facts), texts), [])
-                    rows.append((printable(search.variant), printable(name), score))
-    out = []
-    for (name, levels), found in scales.items():
-        kept = range(len(levels) - 1, -1, -len(levels) // MOST_LEVELS)[::-1]
-        rows_of = [
-            (variant, model, score.acc_orig, tuple(score.levels[place].upto for place in kept))
-            for variant, model, score in found
-        ]
-        out.append(RobustTable(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
-    return out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferRow:
-    """The effect of one search's findings on every model: (whether the model is the target, the share), by model."""
-
-    variant: str
-    target: str
-    cells: tuple[tuple[bool, Estimate | None], ...]
-
-
-def fooled(view: View) -> tuple[list[str], list[TransferRow]]:
-    """Return the models, and for every search the share of its findings that each model gets wrong.
-
-    For the target, this is the share of all findings read back. For another model, it is the share of the findings
-    whose original image that model gets right.
-    """
-    models = view.drawn(view.classifiers)
-    by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
-    rows = []
-    for one in view.results.searches or ():
-        cells = []
-        for scores in by_model.values():
-            score = scores.get(one.variant)
-            found = None if score is None else score.reproduced if score.is_target else score.fooled
-            cells.append((score is not None and score.is_target, found))
-        rows.append(TransferRow(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
-    return [printable(name) for name in models], rows
-
-
 # -- contrasts ---------------------------------------------------------------------------------------------------
 
 CONTRASTS: Mapping[str, str] = {
@@ -371,20 +160,14 @@ class ContrastTable:
     left_out: int
 
 
-def is_real(row: Contrast) -> bool:
-    """Return whether a contrast is significant, by its corrected p-value."""
-    p = row.p if row.p_holm is None else row.p_holm
-    return p is not None and p < 0.05
-
-
 def contrasts(view: View) -> list[ContrastTable]:
     """Return every kind of contrast in the results, with significant contrasts first."""
     out = []
     for kind, title in CONTRASTS.items():
         rows = [one for one in view.results.contrasts or () if one.of == kind and one.isolates is None]
-        rows.sort(key=lambda one: not is_real(one))
+        rows.sort(key=lambda one: not is_sure(one))
         if rows:
-            real = [contrast_text(view, one) for one in rows if is_real(one)]
+            real = [contrast_text(view, one) for one in rows if is_sure(one)]
             out.append(
                 ContrastTable(
                     kind=kind, title=title, rows=rows[:MOST_CONTRASTS], real=real, n=len(rows),
@@ -447,3 +230,103 @@ def _interval(row: Contrast) -> str:
     if low * high <= 0 and (row.value.value or 0) < 0:
         ends = sorted((-low, -high))
     return f"95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f}, ".replace("-", "−")
+
+
+def variant_explanation(view: View) -> tuple[str, list[str]]:
+    """Return the explanation of variants, levels and searches."""
+    facts = list(view.variants.values())
+    searched = searched_names(view)
+    out = []
+    plain = [one for one in facts if one.variant not in searched and one.target is None]
+    if (rungs := ladder(view)) is not None:
+        out.append(
+            f"Every image is shown on up to {len(rungs.steps)} rungs of a ladder: whole, and with its crop, its "
+            "background or its object changed. Accuracy on a rung is the share of its images that are right. Two rungs "
+            "that differ in one thing, compared on the same images, show the effect of that thing."
+        )
+    elif plain:
+        out.append(
+            f"Every image was changed in {counted(len(plain), 'way')}, called variants. Each variant has its own "
+            "levels. Accuracy at a level is the share of changed images that are right at that level. Accuracy up to a "
+            "level is the share of images that are right in the original and at every level so far."
+        )
+    if view.results.dataset.combine == "worst":
+        same = [one for one in facts if one.role == "same"]
+        last = level_text(same[0], same[0].levels[-1])
+        out.append(
+            f"All {len(same)} variants share one scale ({scale(same[0])}), so a mean and a worst case over them are "
+            f"meaningful. The worst case up to {last} is the share of images that are right under every variant."
+        )
+    elif len(facts) > 1 and rungs is None:
+        out.append(
+            "These variants share no scale, so no overall worst case is given. The table counts the original images, "
+            "and each variant is reported separately."
+        )
+    if searched:
+        targets = list(dict.fromkeys(one.target for one in facts if one.target))
+        whom = f" against {join([str(name) for name in targets[:4]])}" if targets else ""
+        out.append(
+            f"A search{whom} tries to find the smallest change that its target gets wrong. A finding is part of the "
+            "set. A result without a finding is valid only up to the distance that the search tried. For other "
+            "models, the report gives the share of findings that also fool these models."
+        )
+    if any(one.role == "control" for one in facts):
+        out.append("Controls are for comparison. They are excluded from every mean and every worst case.")
+    return "What is measured", out
+
+
+def variant_terms(view: View) -> list[tuple[str, str]]:
+    """Return the terms for data with variants."""
+    out = [
+        ("accuracy", "Share of original images that the model gets right (acc_orig in the files)."),
+        ("variant", "One way of changing the images, with its own levels."),
+        ("set", "One image under one variant: the original and its changed versions."),
+    ]
+    searched = searched_names(view)
+    if (found := ladder(view)) is not None:
+        rungs = {step.variant: called(step.facts) for step in found.steps if step.facts}
+        files = "; ".join(f"{name}: {printable(one)}" for one, name in rungs.items())
+        out += [*_RUNGS, ("rungs in the files", f"tables/ and results.json use short names. {files}.")]
+    elif any(name not in searched and one.target is None for name, one in view.variants.items()):
+        out += [
+            (
+                "at a level",
+                "Share of the images changed to that level that are right, whether or not the original is right.",
+            ),
+            ("up to a level", "Share of images that are right in the original and at every level so far."),
+        ]
+    if view.results.dataset.combine == "worst":
+        out += [
+            (
+                "worst",
+                "Share of images that are right in the original and under every variant except controls "
+                "(acc_pmk in the files).",
+            )
+        ]
+    if searched:
+        out += [
+            ("found", "The search ended with a change that its target gets wrong."),
+            (
+                "nothing found",
+                "The search ended without a finding. It counts as right up to the distance it tried (censored).",
+            ),
+            ("original wrong", "The target is wrong on the original image, so there was no search."),
+            ("reproduced", "Share of findings that the target still gets wrong after they are saved and reloaded."),
+            (
+                "fooled",
+                "For another model: share of findings that it gets wrong, among those whose original it gets right.",
+            ),
+        ]
+    if any(one.estimated for one in view.variants.values()):
+        out += [("estimated", "Made with boxes or masks that a model estimated.")]
+    return [*out, interval_term(view)]
+
+
+_RUNGS = [
+    ("rung", "One way an image is shown: whole, or a variant at one of its levels."),
+    ("background", "Everything in the image except the object."),
+    ("BG-Gap", "Accuracy on the background of another image of the same class, minus accuracy on the background of "
+               "another class (Xiao et al. 2020: mixed-same − mixed-rand)."),
+    ("names a class, coverage", "The answer is a class of the data. A detector that finds no box names no class and "
+                               "counts as wrong."),
+]  # fmt: skip
