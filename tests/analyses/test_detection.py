@@ -346,3 +346,22 @@ def test_only_detectors_with_boxes_have_a_digest(zoo):
 
 def test_settings_record_the_interval():
     assert DetectionOptions(interval="clopper-pearson").settings(k=2).interval == "clopper-pearson"
+
+
+def test_localization_chooses_worst_frames_by_the_given_interpolation(zoo):
+    dataset = zoo.dataset(n_videos=2, k=1)
+    answers = zoo.perfect(dataset)
+    for frame in (3, 4, 5):
+        answers[frame] = [(1, answers[frame][0][1], 0.99)]
+    # Before the anchor of video 0, one of two objects is missed. After it, a wrong box comes first. The area under both
+    # curves is a half, and the earlier frame is chosen; over 101 recalls, the later frame has the lower AP.
+    answers[2].append((0, (120.0, 70.0, 160.0, 95.0), 0.95))
+    boxes = dataset.boxes
+    more = {name: np.append(getattr(boxes, name), getattr(boxes, name)[:1], axis=0) for name in boxes.__slots__}
+    more["xyxy"][-1], more["track"][-1] = (120.0, 10.0, 160.0, 60.0), 1
+    found = score(
+        replace(dataset, boxes=type(boxes)(**more)), zoo.table(dataset, answers), model="m",
+        options=DetectionOptions(interpolation="voc-all-points"),
+    )  # fmt: skip
+    assert found.chosen_frames[0].frame == 0
+    assert found.localization.map_pmk.value == pytest.approx(2 / 3)

@@ -218,3 +218,27 @@ def test_results_say_so_and_are_read_back() -> None:
     assert set(written["models"]["m"]["stopped_early"]) == {"frames", "ran", "least"}
     assert decode(Results, written).models["m"].stopped_early == one.stopped_early
     assert "stopped_early" not in score(dataset, full, options=QUICK).to_json()
+
+
+def test_overlapping_sets_that_break_share_a_wrong_frame() -> None:
+    frames = [PlainFrame(0, index, {0}) for index in range(5)] + [PlainFrame(1, index, {0}) for index in range(2)]
+    sets = [PlainSet(0, [(1, 1.0), (2, 2.0)]), PlainSet(4, [(2, -2.0), (3, -1.0)]), PlainSet(5, [(6, 1.0)])]
+    dataset = dataset_of(World(2, 2, [Fraction(25), Fraction(25)], frames, sets))
+    answers = ClassAnswers.from_labels("m", np.array([0, 0, 1, 0, 0, 0, 1]))
+    found = saved(Plan(dataset, QUICK), answers)
+    # Three anchors, the wrong frame that two sets share, and the wrong frame of the third set.
+    assert (found.frames, found.ran, found.least) == (7, 7, 5)
+
+
+def test_the_frame_beside_a_doubtful_answer_comes_first() -> None:
+    frames = [PlainFrame(0, index, {0}) for index in range(5)]
+    world = World(2, 2, [Fraction(25)], frames, [PlainSet(2, [(place, place - 2.0) for place in (0, 1, 3, 4)])])
+    plan = Plan(dataset_of(world), QUICK)
+    scores = np.array([[0.1, 0.0], [9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [9.0, 0.0]], dtype=np.float32)
+    answers, rounds = ClassAnswers.from_scores("m", scores, kind="logits"), EarlyStopRounds(plan, np.zeros(5))
+    order = []
+    while len(rows := rounds.next()):
+        order.append(rows.tolist())
+        rounds.tell(rows, answers)
+    # After the anchor, the farthest frame. The model doubts its answer there, so the frame next to it comes next.
+    assert order[:3] == [[2], [0], [1]]

@@ -310,3 +310,11 @@ def test_blocks_of_videos_give_the_same_values(monkeypatch):
 def test_the_number_of_rows_is_reported_if_there_is_no_set():
     with pytest.raises(InvalidValue, match="at least one row, got 0"):
         worst_frames(np.zeros(1), np.zeros(0, int), np.zeros(0, int), np.zeros(0), ks=(0,))
+
+
+def test_more_classes_than_16_bits_hold():
+    n_classes, labels = 40_000, (5, 33_000, 39_999)
+    truth = truth_of([(0, label, A) for label in labels], n_frames=1, n_classes=n_classes)
+    found = found_of([(0, label, A, 0.9) for label in labels], n_frames=1, n_classes=n_classes)
+    ap = class_ap(truth, found, match(truth, found), np.zeros((1, 1), int))
+    assert ap[list(labels), 0].tolist() == [1.0, 1.0, 1.0]
