@@ -237,7 +237,7 @@ def _context(
         "glossary": glossary(view),
         "varied": bool(view.variants),
         "n_models": len(view.results.models),
-        "n_flicker": 0 if view.results.flicker is None else len(view.results.flicker.models),
+        "n_flicker": 0 if (found := view.results.flicker) is None else len(found.models) + len(found.detectors or ()),
         "headlines": [headline(view, task) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
         "few_failures": FEW_FAILURES,

@@ -16,6 +16,7 @@ from strobe.report.gallery import picture
 from strobe.report.study import Chapter, PageInput
 from strobe.report.view import Lines
 from strobe.report.wording import counted, percent, plain_number
+from strobe.studies.unlabelled.chapter_links import link_cases, link_tables
 from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.unlabelled.score import without_cuts
 from strobe.studies.unlabelled.words import bound, excluded, ranked, spell_text
@@ -47,28 +48,26 @@ class _Track:
 def flicker_chapter(page: PageInput) -> Chapter | None:
     """Return the chapter, or None if these results have no flicker without labels."""
     found = page.view.results.flicker
-    if found is None or not found.models:
+    if found is None:
         return None
-    dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
-    if dataset is None:
-        return None
-    used = np.unique(dataset.sets.frame)
-    order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
-    frames = used[order]
-    names = [name for name in ranked(found) if name in page.answers][:MOST_MODELS]
-    tracks = [_track(name, page.answers, frames) for name in names]
-    flips = _striking(dataset, frames, line, tracks)
-    data, shown = _films(dataset, frames, line, tracks, flips, page.source)
-    videos, left_out = _timelines(dataset, frames, line, tracks, shown)
-    content = {
+    content: dict[str, Any] = {
         "intro": _intro(found),
-        "spells": [(printable(name), spell_text(one)) for name, one in ranked(found).items()],
-        "videos": videos,
-        "left_out": left_out,
-        "flips": shown,
-        "tables": [*_tables(found)],
-        "names": [printable(name) for name in names],
+        "tables": [*link_tables(found), *_tables(found)],
+        "cases": link_cases(page.all_sets, found, page.source),
     }
+    dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
+    data: dict[str, Any] = {}
+    if dataset is not None and found.models:
+        used = np.unique(dataset.sets.frame)
+        order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
+        frames = used[order]
+        names = [name for name in ranked(found) if name in page.answers][:MOST_MODELS]
+        tracks = [_track(name, page.answers, frames) for name in names]
+        flips = _striking(dataset, frames, line, tracks)
+        data, shown = _films(dataset, frames, line, tracks, flips, page.source)
+        videos, left_out = _timelines(dataset, frames, line, tracks, shown)
+        spells_of = [(printable(name), spell_text(one)) for name, one in ranked(found).items()]
+        content |= {"spells": spells_of, "videos": videos, "left_out": left_out, "flips": shown}
     return Chapter(
         name="flicker", title="Flicker", template="flicker.html.j2", content=content, data={"flicker-data": data}
     )
@@ -89,6 +88,8 @@ def _intro(found: FlickerResults) -> list[str]:
 def _tables(found: FlickerResults) -> list[Lines]:
     """Return the tables of figures, of alternating answers, and of coarser classes."""
     models = ranked(found)
+    if not models:
+        return []
     first = ["Model", "Flicker", "Consistency", "Flip rate", "Sure flips", "Sets"]
     rows = [
         [

@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
+from strobe.studies.unlabelled.records_links import LinkScore
+
+CUT = 0.5
+"""The cut score from which two frames belong to different scenes. A set with such a member is excluded."""
 
 SURE = 0.5
 
@@ -127,13 +131,14 @@ class ChangedSets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlickerResults:
-    """Flicker of every classifier on all sets, with and without a label.
+    """Flicker of every classifier on all sets, with and without a label, and the links of every detector's boxes.
 
-    `across_cuts` counts the sets that were excluded because a scene cut lies inside them.
+    `across_cuts` counts the sets that were excluded because a scene cut lies inside them; links end at a cut.
     """
 
     n_sets: Count
     n_videos: Count
     across_cuts: Count
     models: Mapping[str, FlickerScore]
+    detectors: Mapping[str, LinkScore] | None = field(default=None, metadata=LEFT_OUT)
     checked: ChangedSets | None = field(default=None, metadata=LEFT_OUT)

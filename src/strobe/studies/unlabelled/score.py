@@ -19,6 +19,7 @@ from strobe.metrics.temporal import flip_shares
 from strobe.studies.temporal.score_slices import plain
 from strobe.studies.temporal.score_time import TimePlan, time_plan
 from strobe.studies.unlabelled.records import (
+    CUT,
     Alternation,
     CoarseFlicker,
     FlickerOptions,
@@ -29,9 +30,6 @@ from strobe.studies.unlabelled.records import (
     SpellLengths,
     VideoFlicker,
 )
-
-CUT = 0.5
-"""A set is excluded if a member's cut score reaches this value: between anchor and member lies a scene cut."""
 
 SHOWN = 50
 """The number of pairs of alternating answers in results.json; the table on disk has all of them."""

@@ -8,15 +8,18 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
-from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.estimate import Missing
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study
 from strobe.report.view import Lines, View
 from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records_links import LinkScore
 from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, without_cuts
+from strobe.studies.unlabelled.score_links import LinkOptions, link_score
 from strobe.studies.unlabelled.tables import TABLES
 from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
 
@@ -71,7 +74,7 @@ class Unlabelled(Study):
     def answers_of(self, view: View) -> Sequence[str]:
         """Return the models with a timeline."""
         found = view.results.flicker
-        return () if found is None else list(ranked(found))[:MOST_MODELS]
+        return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
 
     def chapter(self, page: PageInput) -> Chapter | None:
         """Return the chapter with timelines and flips."""
@@ -81,7 +84,7 @@ class Unlabelled(Study):
 def _only_flicker(view: View) -> FlickerResults | None:
     """Return the results of this study, if no model has an accuracy."""
     found = view.results.flicker
-    return found if found is not None and found.models and not view.results.models else None
+    return found if found is not None and not view.results.models else None
 
 
 class FlickerScores(Collector):
@@ -91,6 +94,7 @@ class FlickerScores(Collector):
         super().__init__()
         self._scoring = scoring
         self._models: dict[str, FlickerScore] = {}
+        self._detectors: dict[str, LinkScore] = {}
 
     @cached_property
     def _dataset(self) -> tuple[Dataset | None, int]:
@@ -107,23 +111,42 @@ class FlickerScores(Collector):
             score = flicker_score(self._plan, answers)
             if score is not None:
                 self._models[model.name] = score
+        elif isinstance(answers, BoxAnswers):
+            options, whole = self._scoring.options, overall(self._scoring.dataset)
+            links = link_score(
+                whole,
+                answers,
+                LinkOptions(
+                    interval=options.interval,
+                    seed=options.seed,
+                    bootstrap=options.bootstrap,
+                    replicates=options.replicates,
+                ),
+            )
+            if not isinstance(links, Missing):
+                self._detectors[model.name] = links
         return result
 
     def into(self, results: Results) -> Results:
         """Return the results with flicker."""
         dataset, cuts = self._dataset
-        if dataset is None or self._plan is None:
+        if (dataset is None or self._plan is None) and not self._detectors:
             raise StrobeError(
                 f"{printable(self._scoring.dataset.name)}: a scene cut lies inside every one of its {cuts} sets, so "
                 "flicker cannot be measured; use shorter sets (a smaller --k)"
             )
-        if not self._models:
+        if not self._models and not self._detectors:
             return results
-        facts = results.dataset
+        facts, whole = results.dataset, overall(self._scoring.dataset)
         if not results.models:
-            facts = dataset_facts(self._scoring.dataset, k=self._plan.plan.k, needs_labels=False)
-        videos = len(set(dataset.video_of_set.tolist()))
-        flicker = FlickerResults(n_sets=dataset.n_sets, n_videos=videos, across_cuts=cuts, models=self._models)
+            facts = dataset_facts(self._scoring.dataset, k=self._scoring.options.k, needs_labels=False)
+        flicker = FlickerResults(
+            n_sets=0 if dataset is None else dataset.n_sets,
+            n_videos=len(set((dataset or whole).video_of_set.tolist())),
+            across_cuts=cuts,
+            models=self._models,
+            detectors=self._detectors or None,
+        )
         return replace(results, dataset=facts, flicker=flicker)
 
 

@@ -5,6 +5,7 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.report.view import Lines, View
 from strobe.report.wording import counted, measured, percent, plain_number, with_interval
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records_links import LinkScore
 
 
 def ranked(found: FlickerResults) -> dict[str, FlickerScore]:
@@ -34,9 +35,27 @@ def bound(found: FlickerResults, model: FlickerScore, who: str = "the model") ->
     )
 
 
+def steadiest(found: FlickerResults) -> dict[str, LinkScore]:
+    """Return the detectors, the one with the smallest share of interrupted links first."""
+    detectors = found.detectors or {}
+    return dict(sorted(detectors.items(), key=lambda pair: (_value(pair[1].shares.interrupted), pair[0])))
+
+
+def _detector_lead(found: FlickerResults) -> tuple[str, str]:
+    name, best = next(iter(steadiest(found).items()))
+    shares = best.shares
+    return (
+        f"{printable(name)} loses and finds again {measured(shares.interrupted)} of {counted(shares.links, 'object')}.",
+        f"It changes the class of {measured(shares.class_changes)} of these objects. An object is followed from frame "
+        "to frame by the overlap of its boxes; no label is used.",
+    )
+
+
 def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     """Return the first sentences of a page without labels."""
     models = ranked(found)
+    if not models:
+        return _detector_lead(found)
     name, best = next(iter(models.items()))
     videos = f"{_sets(best.flicker.n)} from {view.sources}"
     head = (
@@ -67,9 +86,21 @@ def explanation() -> tuple[str, list[str]]:
 
 def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
     """Return the terms of the page."""
-    k = view.results.dataset.k
+    k, out = view.results.dataset.k, []
+    if found.detectors:
+        rules = next(iter(found.detectors.values())).rules
+        out = [
+            ("Link", "The boxes of one object from frame to frame, joined by their overlap whatever their class."),
+            ("Gap", f"An object vanishes for at most {rules.max_gap} frames and returns."),
+            ("Crossing", f"The score of a followed box falls below {rules.confidence:g} and rises again."),
+            ("Interrupted", "A link with a gap or a crossing."),
+            ("Jitter", "How far a box is from the smooth path of its object, in % of the box's size."),
+        ]
+    if not found.models:
+        return out
     sure = next(iter(found.models.values())).sure
     return [
+        *out,
         ("Set", f"An anchor and the frames up to {k} before and after it. Sets cover each video."),
         ("Flicker", "The share of sets in which some frame gets another answer than the anchor."),
         ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
@@ -82,8 +113,11 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
 def flicker_lines(view: View) -> list[Lines]:
     """Return the terminal table: one row per model."""
     found = view.results.flicker
-    if found is None or not found.models:
+    if found is None:
         return []
+    links = link_lines(view, found)
+    if not found.models:
+        return links
     columns = ["model", "flicker", "consistency", "flip_rate", "sure_flip_rate"]
     levels = next(iter(found.models.values())).coarser
     columns += [f"flicker, {one.level}" for one in levels]
@@ -103,7 +137,36 @@ def flicker_lines(view: View) -> list[Lines]:
     notes += excluded(found)
     notes += [f"{printable(name)}: {bound(found, one, 'it')}" for name, one in ranked(found).items()]
     notes += [f"{printable(name)}: {text}" for name, one in found.models.items() for text in one.notes or ()]
-    return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes)]
+    return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
+
+
+LINK_COLUMNS = ("interrupted", "gaps", "class_changes", "crossings", "centre_jitter", "size_jitter")
+
+
+def link_rows(found: FlickerResults) -> list[list[str]]:
+    """Return a row of figures for each detector."""
+    return [
+        [
+            printable(name, limit=60),
+            *(with_interval(getattr(one.shares, column)) for column in LINK_COLUMNS),
+            plain_number(one.shares.links),
+        ]
+        for name, one in steadiest(found).items()
+    ]
+
+
+def link_lines(view: View, found: FlickerResults) -> list[Lines]:
+    """Return the terminal table of detectors."""
+    if not found.detectors:
+        return []
+    rules = next(iter(found.detectors.values())).rules
+    notes = [
+        f"% of links [95 % interval] with each event; jitter in % of the box. Boxes with a score of at least "
+        f"{rules.confidence:g}, {view.sources}; no label is used"
+    ]
+    notes += [f"{printable(name)}: {text}" for name, one in found.detectors.items() for text in one.notes or ()]
+    title = f"{printable(view.results.dataset.name)}: boxes without labels"
+    return [(title, ["model", *LINK_COLUMNS, "links"], link_rows(found), notes)]
 
 
 def excluded(found: FlickerResults) -> list[str]:
