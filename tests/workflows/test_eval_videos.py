@@ -16,7 +16,7 @@ from PIL import Image
 
 import strobe
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 av = pytest.importorskip("av")
 
