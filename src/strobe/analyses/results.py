@@ -20,6 +20,7 @@ from strobe.core.estimate import Missing
 from strobe.studies.people.records import DrawnResults, PeopleResults
 from strobe.studies.temporal.records import OffsetError, Trend
 from strobe.studies.trainings.records import Trainings
+from strobe.studies.unlabelled.records import FlickerResults
 from strobe.studies.variants.records import Contrast, PreservedResults, Search, VariantFacts
 
 
@@ -185,8 +186,8 @@ class Results:
     Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
     pairs. `people` is present if people named images; there may then be no model. `preserved` is present if people
     named findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings`
-    is present if models are called NAME~SEED. `studies` holds the records of studies that installed packages add, by
-    name.
+    is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if none has one, there
+    may be no model. `studies` holds the records of studies that installed packages add, by name.
     """
 
     schema: Literal[1] = SCHEMA
@@ -205,6 +206,7 @@ class Results:
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
+    flicker: FlickerResults | None = field(default=None, metadata=LEFT_OUT)
     studies: Mapping[str, Any] | None = field(default=None, metadata=LEFT_OUT)
 
 

@@ -12,7 +12,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.scoring import ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
@@ -20,6 +20,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.derivation import unreviewed
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
 from strobe.core.files import reading, write_json
+from strobe.core.labels import LabelSpace, coarser_groups
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
@@ -33,6 +34,8 @@ from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
+from strobe.studies.unlabelled.records import SURE, FlickerOptions
 
 Types = dict[str, tuple[str | None, bool]]
 """Model type, and whether the trend line is fitted to the model, by name."""
@@ -80,6 +83,8 @@ class ScoreRunOptions(FileOptions):
     subset: Path | None = None
     types: Path | None = None
     compare_review: bool = False
+    sure: float = SURE
+    coarser: Path | None = None
     models: tuple[str, ...] = ()
 
     def settings(self, subset: Subset | None) -> Settings:
@@ -98,8 +103,8 @@ class ScoreRunOptions(FileOptions):
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    if opened.dataset.boxes is None:  # if there are boxes, detectors can be scored without labels
-        opened.dataset.labelled_sets()
+    if opened.dataset.boxes is None and not any(scored_without_truth(opened.dataset, task) for task in Task):
+        opened.dataset.labelled_sets()  # if there are boxes, detectors can be scored without labels
     expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
@@ -110,6 +115,22 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
         raise StrobeError(
             f"{candidates.name}: no pair has a vote ({unseen.pairs} pending), so every set has only its anchor and "
             f"no pair review can be compared; collect votes with strobe review serve"
+        )
+
+
+def scored_without_truth(dataset: Dataset, task: Task) -> bool:
+    """Return whether models of the task can be scored on the dataset's frames without labels and boxes."""
+    if dataset.info.axis != "frame-offset" or dataset.variants is not None:
+        return False
+    return task is Task.CLASSIFICATION or not dataset.labelled.any()  # with labels, a detector is expected to have mAP
+
+
+def check_model(dataset: Dataset, name: str, task: Task) -> None:
+    """Raise an error for a model that cannot be scored on the dataset, before it runs."""
+    if task is Task.DETECTION and not has_boxes(dataset) and not scored_without_truth(dataset, task):
+        raise StrobeError(
+            f"{printable(name)}: it is a detector, and {printable(dataset.name)} has no boxes to score it with; give "
+            f"them with strobe build --boxes FILE, or score its classes with -m boxes:{printable(name)}"
         )
 
 
@@ -274,6 +295,7 @@ def score_models(
         detection=request.detection,
         types=types,
         compare_review=request.compare_review,
+        flicker=FlickerOptions(sure=request.sure, coarser=_groups(request.coarser, opened.dataset.info.label_space)),
     )
     made = [(study, study.collector(scoring)) for study in studies()]
     collectors = [collector for _, collector in made if collector is not None]
@@ -282,12 +304,13 @@ def score_models(
     results: dict[str, ModelResult] = {}
     left_out: list[str] = []
     for task in Task:
-        held, scorer = [model for model in models if model.task is task], scorers[task]
-        if skip_detectors and results:
+        held, scorer = [model for model in models if model.task is task], scorers.get(task)
+        if skip_detectors and results and scorer is not None:
             reasons = [scorer.excludes(model) for model in held]
             left_out += [reason for reason in reasons if reason is not None]
             held = [model for model, reason in zip(held, reasons, strict=True) if reason is None]
-        with progress.task(scorer.doing, len(held)) if held else nullcontext(lambda _: None) as advance:
+        doing = Collector.doing if scorer is None else scorer.doing
+        with progress.task(doing, len(held)) if held else nullcontext(lambda _: None) as advance:
             for model in held:
                 try:
                     answers = model.load()
@@ -297,7 +320,7 @@ def score_models(
                     left_out.append(str(error))
                     continue
                 result: ModelResult | None = None
-                for collector in (scorer, *(one for one in collectors if one is not scorer)):
+                for collector in sorted(collectors, key=lambda one: one is not scorer):
                     result = collector.add(result, model, answers)
                 if result is not None:
                     results[model.name] = result
@@ -308,7 +331,7 @@ def score_models(
     k = None if results else overall(opened.dataset).info.k
     found = Results(
         strobe=installed_version(),
-        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results),
+        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results and bool(opened.dataset.labelled.any())),
         settings=request.settings(subset),
         models=results,
     )
@@ -316,6 +339,27 @@ def score_models(
         found = collector.into(found)
     sets = tuple(one for collector in collectors for one in collector.sets)
     return ScoredRun(results=found, sets=sets, left_out=tuple(left_out))
+
+
+def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...]]:
+    """Return the coarser groups of classes: from a CSV file, or the shipped levels."""
+    if path is None:
+        return coarser_groups(space)
+    hint = "write a header class,group and a row for each class"
+    with reading(path, hint=hint):
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+    if not rows or not {"class", "group"} <= rows[0].keys():
+        raise InvalidFile(path, "it has no columns class and group", hint=hint)
+    groups: dict[int, str] = {}
+    for line, row in enumerate(rows, 2):
+        try:
+            groups[space.index((row["class"] or "").strip())] = (row["group"] or "").strip()
+        except UnknownName as error:
+            raise InvalidFile(path, f"line {line}: {error}") from error
+    missing = [name for place, name in enumerate(space.names) if not groups.get(place)]
+    if missing:
+        raise InvalidFile(path, f"{len(missing)} of {len(space)} classes have no group, first {missing[0]}", hint=hint)
+    return {path.stem: tuple(groups[place] for place in range(len(space)))}
 
 
 def is_run_folder(path: Path) -> bool:

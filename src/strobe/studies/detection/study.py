@@ -47,9 +47,10 @@ class Detection(Study):
         """Return whether there are detectors."""
         return bool(view.detectors)
 
-    def collector(self, scoring: Scoring) -> Collector:
+    def collector(self, scoring: Scoring) -> Collector | None:
         """Return the scores of detectors."""
-        return DetectorScores(scoring)
+        dataset = overall(scoring.dataset)
+        return DetectorScores(scoring) if has_boxes(dataset) or dataset.labelled.any() else None
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return mAP of the most robust detector on anchors and on the worst frames."""

@@ -54,9 +54,9 @@ class Temporal(Study):
     tables = TABLES
     drawings = (*MAIN, *COMPARE, *SLICES, *CHANGE)
 
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the scores of classifiers."""
-        return ClassifierScores(scoring)
+    def collector(self, scoring: Scoring) -> Collector | None:
+        """Return the scores of classifiers, if any set has a label."""
+        return ClassifierScores(scoring) if scoring.dataset.labelled.any() else None
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return accuracy among the dataset's classes, and among all of a model's own classes."""
@@ -81,7 +81,7 @@ class Temporal(Study):
         if not view.is_temporal:
             compare = COMPARE if len(view.classifiers) > 1 else ()
             return [*out, SectionFigures(section="compare", figures=compare)]
-        if (view.detectors and not view.classifiers) or view.only_people:
+        if not view.classifiers and (view.detectors or view.only_people or view.results.flicker):
             return out
         alone = len(view.results.models) == 1
         main: Sequence[FigureSpec] = (
