@@ -200,7 +200,7 @@ def digest_of_answers(predictions: ClassAnswers, plan: Plan) -> str:
 
 
 def digest_of_boxes(found: BoxAnswers) -> str:
-    """Return the same key for a detector, made from every box, its class and its score."""
+    """Return a key that is equal for two detectors iff all their boxes, classes and scores are equal."""
     hasher = hashlib.sha256(np.ascontiguousarray(found.state).tobytes())
     for column in (found.frame, found.label, found.xyxy, found.score):
         hasher.update(np.ascontiguousarray(column).tobytes())

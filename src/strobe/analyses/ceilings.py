@@ -9,7 +9,7 @@ __all__ = ["Ceiling", "MapCeiling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The upper bound for a model that has other classes: anchors and sets for which it can give no right answer."""
+    """The upper bound for a model whose classes allow no right answer on some anchors and sets."""
 
     source: str
     childless: tuple[str, ...]

@@ -59,11 +59,11 @@ MOST_NAMES = 4000
 class Comparison:
     """One pair of models on one metric, on the sets for which both have a score.
 
-    `only_a` sets are right only for a (for the drop: lost only by a). For detectors, these sets are counted only in
-    comparisons of whole sets. A detector is right on a set if AP is above 0 on the anchor and no lower on any member.
-    From a to b, `only_a` sets are newly broken and `only_b` sets are newly held. `sets_only_a` and `sets_only_b` list
-    at most 20 of these sets each, by their short names in tables/sets. The nearest flicker comes first, and sets lost
-    on the anchor come last. The table tables/sets lists all sets.
+    `only_a` counts the sets that only a gets right (for the drop: that only a loses). For detectors, these sets are
+    counted only in comparisons of whole sets. A detector is right on a set if AP is above 0 on the anchor and no lower
+    on any member. From a to b, `only_a` sets are newly broken and `only_b` sets are newly held. `sets_only_a` and
+    `sets_only_b` list at most 20 of these sets each, by their short names in tables/sets. The nearest flicker comes
+    first, and sets lost on the anchor come last. The table tables/sets lists all sets.
 
     `p` is the p-value to read, and `test` names its test. For classifiers, this is exact McNemar if every video has one
     set, else the video-level sign-flip test. For detectors, it is a paired jackknife over videos. `p_mcnemar` is always

@@ -55,7 +55,7 @@ class Drawn:
 
     @classmethod
     def of(cls, frame_id: str, words: Collection[BoxAnswer]) -> "Drawn":
-        """Combine the answers that count, which are one per person."""
+        """Combine the answers that count, one per person."""
         expect(len(words) > 0, "words", "at least one", 0)
         ordered = sorted(words, key=lambda word: word.annotator)
         people = tuple(word.annotator for word in ordered)

@@ -33,7 +33,7 @@ __all__ = [
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
-"""The verdicts: all, some or none of the interval is beyond the limit; no interval or too little data."""
+"""The verdicts: all, some or none of the interval is beyond the limit, or there is no usable interval."""
 FailOn = Literal["shown", "figure", "doubt"]
 """What fails: only a significant breach; a figure beyond the limit; any breach that is not ruled out."""
 Unsure = Literal["fail", "pass"]

@@ -17,7 +17,7 @@ CHURN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRow:
-    """The number of videos for one value of --fail-on, and how often two losses fail: zero, and twice the margin."""
+    """The number of videos for one value of --fail-on, and how often a loss of zero and of twice the margin fail."""
 
     fail_on: FailOn
     videos: Count

@@ -70,7 +70,7 @@ class History:
 def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
     """Return the line of each (run, model).
 
-    It is the model's name if a model occurs in several runs; else all are in one line.
+    It is the model's name if a model occurs in several runs; otherwise all models are in one line.
 
     >>> lines_of([("a", "net"), ("b", "net"), ("b", "other")])
     ['net', 'net', 'other']

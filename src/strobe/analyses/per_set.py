@@ -25,7 +25,7 @@ class SetFacts:
 
     columns: Mapping[str, Texts]
     answers: Texts
-    """The possible answers of a model: the classes, and none of them."""
+    """The answers that a model can give: one of the classes, or none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def _probability_of_right(plan: Plan, answers: ClassAnswers, rows: slice) -> NDA
 
 
 def box_sets(dataset: Dataset, facts: SetFacts, answers: BoxAnswers, found: DetectionScore) -> ModelSets:
-    """Return a detector's rows for every scored set: the frame chosen for the set, its AP and the anchor's.
+    """Return a detector's rows for every scored set: the frame chosen for the set, its AP, and the anchor's AP.
 
     `anchor_right` means that something was right on the anchor; `holds` means that, in addition, AP never falls below
     the anchor's. `worst_answer` and `worst_confidence` belong to the most confident box on the chosen frame.

@@ -184,10 +184,10 @@ class Results:
     """The content of strobe's results.json: one dataset, every model scored on it, and the differences between models.
 
     Variants, searches and contrasts are present if the dataset has variants. The review is present if people voted on
-    pairs. `people` is present if people named images; there may then be no model. `preserved` is present if people
-    named findings or models judged them. `strobe` is the version that wrote the file, if it was installed. `trainings`
-    is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if none has one, there
-    may be no model. `studies` holds the records of studies that installed packages add, by name.
+    pairs. `people` is present if people named images; there may then be no model. `preserved` is present if findings
+    were named by people or judged by models. `strobe` is the version that wrote the file, if it was installed.
+    `trainings` is present if models are called NAME~SEED. `flicker` is present if some sets have no label; if no set
+    has a label, there may be no model. `studies` holds the records of studies that installed packages add, by name.
     """
 
     schema: Literal[1] = SCHEMA

@@ -21,7 +21,7 @@ def overall(dataset: Dataset) -> Dataset:
     With `worst`, the sets of a group are merged over all variants except controls, and k counts the levels that these
     variants share. With `each`, no worst case is meaningful, so only the distinct anchors remain, at k = 0. A dataset
     without variants is its own view. A dataset with one variant is its own view too, unless that variant was searched:
-    a search without a finding would count in favour of other models than its target. Frames keep their rows, so that
+    a search without a finding would count in favour of models that it did not target. Frames keep their rows, so that
     predictions still match their frames.
     """
     if dataset.variants is None or (len(dataset.variants) == 1 and bool((dataset.sets.status == "complete").all())):

@@ -35,7 +35,7 @@ MOST_QUICK, LEAST_QUICK = 0.1, 5
 """A pace is implausible if more than this share of a person's timed votes, and at least this many, are too quick."""
 
 LEAST_RIGHT, LEAST_FAILED = 0.9, 2
-"""Control pairs fail if less than this share is right and at least this many are wrong; one slip is normal."""
+"""A person fails the controls if less than this share is right and at least this many are wrong; one slip is normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

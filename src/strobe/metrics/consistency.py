@@ -17,7 +17,7 @@ from strobe.metrics.intervals import nothing
 
 __all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
 
-NOTHING_SHARED = "no image has answers of both"
+NOTHING_SHARED = "no image has answers from both"
 NEVER_DIFFER = (
     "both are right on every shared image, or both are wrong, so agreement cannot be distinguished from chance"
 )

@@ -62,7 +62,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     >>> paired_ratio(values, np.array([1.0, 2.0, np.inf]), Bootstrap(np.arange(3), replicates=0)).value
     2.0
     """
-    expect(least.shape == most.shape == draws.place.shape, "least", "one per most and cluster entry", least.shape)
+    expect(least.shape == most.shape == draws.place.shape, "least", "as many values as most and cluster", least.shape)
     down, up = float(np.median(least)), float(np.median(most))
     n = len(least)
     if not np.isfinite(up) or down * (1 + slack) < up:

@@ -51,10 +51,10 @@ def fit_line(x: Floats, y: Floats) -> Line | None:
 def leave_one_out(x: Floats, y: Floats, *, used: NDArray[np.bool_], out: NDArray[np.bool_]) -> Floats:
     """Return the line's value at each point's x.
 
-    The line is fitted to the `used` points except that point's `out` points.
+    For each point, the line is fitted to the `used` points that `out` does not exclude.
 
     `x` and `y` are (M,) or (B, M), one line per leading row; `used` is (M,). Row m of `out` (M, M) marks the points
-    that the line for m excludes. NaN if x does not vary among the rest.
+    that the line for m excludes. The value is NaN if x does not vary among the points left.
 
     >>> x, y = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0, 9.0])
     >>> leave_one_out(x, y, used=np.ones(4, bool), out=np.eye(4, dtype=bool)).tolist()[-1]

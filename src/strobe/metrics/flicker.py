@@ -77,7 +77,7 @@ class Spells:
     """The maximal runs of one answer along timelines, in order.
 
     `start` and `length` (N,) are in frames of the ordered columns, and `timeline` (N,) is the run's stretch of video.
-    `returns` marks a run between two runs of one other answer (A B A): the model left its answer and came back.
+    `returns` marks the middle run of a pattern A B A: the model left its answer and came back to it.
     """
 
     start: Ints

@@ -35,7 +35,7 @@ ALPHA = 0.05
 LEAST_FREEDOM = 0.1
 """Lower bound on the degrees of freedom; the interval is already 0–100 % at this value."""
 FEW_EFFECTIVE = 20
-"""For unequal sizes, a half-right video is added; it has at most one in this many observations."""
+"""If videos differ in size, a half-right video is added, with at most one in this many observations."""
 ONE_VIDEO = "all observations come from one video; an interval needs at least two"
 
 

@@ -20,8 +20,8 @@ LEAST_NAMED = 2
 def flicker_patterns(flickers: Bools, *, least: int = LEAST_SETS) -> Ints:
     """Return the stratum of each set, (N,): the pattern of which models flicker; `flickers` is (M, N).
 
-    Patterns with fewer than `least` sets are merged into one stratum per number of flickering models. If such a
-    stratum still has fewer, all of them become one stratum.
+    Patterns with fewer than `least` sets are merged into one stratum per number of flickering models. Strata that
+    still have fewer are merged into one.
 
     >>> flicker_patterns(np.array([[True, False, False, True]]), least=1).tolist()
     [1, 0, 0, 1]
@@ -44,8 +44,8 @@ def allocate(outcome: Bools, certain: Bools, named: Bools, stratum: Ints, budget
 
     This is Neyman's allocation for several figures: it minimises the sum of their variances, each divided by the
     variance that as many random labels would give. A larger budget never gives a stratum fewer sets. Each stratum with
-    an open outcome gets at least two sets, and never more than it has. A stratum without one gets none, so the sum may
-    be smaller than the budget.
+    an open outcome gets at least two sets, and never more than it has. A stratum without an open outcome gets no set,
+    so the sum may be smaller than the budget.
 
     Args:
         outcome: The outcome of each set for each figure, (figures, N). Used for named and certain sets only.
@@ -101,8 +101,9 @@ def draw_plan(stratum: Ints, cluster: Ints, allocation: Ints, *, seed: int, befo
     """Return the rows of the sets to name, in the order in which to ask for them.
 
     Within a stratum every set has the same chance, and the drawn sets are spread over its videos. The same arguments
-    give the same order, so a plan resumes by skipping the sets that are named since. A larger allocation with the same
-    seed contains the smaller one. The strata take turns, so a plan that stops early is still balanced.
+    give the same order, so a plan is resumed by skipping the sets that have been named since. With the same seed, a
+    larger allocation contains all sets of a smaller one. The strata take turns, so a plan that stops early is still
+    balanced.
 
     Args:
         stratum: The stratum of each set, (N,), numbered from 0.
@@ -168,7 +169,7 @@ def _spread(video: Ints, rng: np.random.Generator) -> Ints:
 def plan_chance(
     stratum: Ints, allocation: Ints, *, before: Bools | None = None, chance_before: Floats | None = None
 ) -> Floats:
-    """Return the chance of each set to be named, (N,), after a plan; `planned` needs it.
+    """Return each set's chance of being named, (N,), after a plan; `planned` needs it.
 
     If people stopped before the end of the plan, pass the number of sets that they named in each stratum as the
     allocation. If the plan extended an earlier one, pass the sets that were named `before` and their `chance_before`,
@@ -218,10 +219,10 @@ def promised_ratio(
     design_effect: float = 1.0,
     split: float = 0.5,
 ) -> LabelPromise:
-    """Return how much narrower intervals become by a plan or by post-stratification, before people name a set.
+    """Return how much a plan or post-stratification will narrow the intervals, before people name a set.
 
-    Without `sets`, the dataset is much larger than the budget. Otherwise the ratio also contains what labels cannot
-    reduce: the dataset is a sample of videos itself.
+    Without `sets`, the dataset is much larger than the budget. Otherwise the ratio also contains variance that labels
+    cannot reduce, because the dataset is itself a sample of videos.
 
     Args:
         consistency: The share of sets whose answers all agree.
@@ -230,7 +231,7 @@ def promised_ratio(
         budget: The number of sets to name.
         sets: The number of sets in the dataset.
         design_effect: The variance of the figures of a fully named dataset, divided by that of independent sets. It
-            exceeds 1 if sets of a video are alike.
+            exceeds 1 if the sets of a video are alike.
         split: The share of the labels for flickering sets, if the labels serve both figures.
 
     >>> demo = promised_ratio(consistency=0.67, acc_pmk=0.59, drop=0.15, budget=60)
@@ -276,7 +277,7 @@ def promised_ratio(
 
 
 def _shared(n: float, split: float, limit: Floats) -> Floats:
-    """Return the labels of consistent and of flickering sets; what one kind cannot use goes to the other."""
+    """Return the labels for consistent and for flickering sets; labels that one kind cannot use go to the other."""
     flickering = min(n * split, float(limit[1]))
     consistent = min(n - flickering, float(limit[0]))
     return np.array([consistent, min(n - consistent, float(limit[1]))])

@@ -47,13 +47,13 @@ class LinkedBoxes:
     """The linked boxes (M,), ordered by link and time, and the figures of each link (L,).
 
     `row` is the box's row in the answers, and `step` is the place of its frame on the ordered timelines. A link starts
-    and ends with a sure box. `span` counts its frames from the first to the last, and `seen` those with a box.
-    `timeline` is the stretch of video, and `cut_off` marks links that touch its first or last frame.
+    and ends with a sure box. `span` counts its frames from the first to the last, and `seen` counts the frames with a
+    box. `timeline` is the stretch of video, and `cut_off` marks links that touch its first or last frame.
 
-    `gaps` counts the runs of frames without a box, and `gap_frames` their frames. `class_changes` counts the pairs of
-    successive sure boxes with different classes. `crossings` counts how often the score crosses the confidence between
-    successive boxes. `centre_jitter` and `size_jitter` are standard deviations as shares of the box (see `jitter`),
-    NaN for links without five consecutive boxes.
+    `gaps` counts the runs of frames without a box, and `gap_frames` counts the frames in these runs. `class_changes`
+    counts the pairs of successive sure boxes with different classes. `crossings` counts how often the score crosses the
+    confidence between successive boxes. `centre_jitter` and `size_jitter` are standard deviations as shares of the box
+    (see `jitter`), NaN for links without five consecutive boxes.
 
     The events are pairs of places in `row`: `gap` (G, 2) are the boxes around a gap, `change` (C, 2) two successive
     sure boxes of different classes, and `dip` (D, 2) two successive sure boxes with faint boxes between them.
@@ -88,7 +88,7 @@ def best_pairs(overlap: Floats, *, least: float) -> tuple[Ints, Ints]:
     """
     allowed = overlap >= least
     if allowed.sum(axis=0).max(initial=0) <= 1 and allowed.sum(axis=1).max(initial=0) <= 1:
-        one, other = np.nonzero(allowed)  # nobody has a choice
+        one, other = np.nonzero(allowed)  # each has at most one possible partner
     else:
         one, other = linear_sum_assignment(np.where(allowed, overlap, 0.0), maximize=True)
         kept = allowed[one, other]
@@ -102,7 +102,8 @@ def link_boxes(found: BoxAnswers, frames: Ints, timeline: Ints, *, rules: LinkRu
     `frames` (N,) are rows of frames ordered by time within each `timeline` (N,); see metrics.flicker.timelines. Boxes
     of other frames are not linked. On every frame, links and boxes are paired one to one such that the total IoU of
     the link's last box and the new box is largest (Hungarian assignment), whatever their classes. Links with a box on
-    the frame before go first, sure boxes before faint ones. Links in a gap share the boxes that are left.
+    the previous frame are paired first, and sure boxes are paired before faint boxes. Links in a gap are then paired
+    with the boxes that are left.
 
     Faint boxes after the last sure box of a link are not part of it. Boxes without an area are ignored.
 

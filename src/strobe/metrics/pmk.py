@@ -18,7 +18,7 @@ def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never:
     >>> first_wrong(wrong, set_row, level, n_sets=3, never=11).tolist()
     [2, 0, 11]
     """
-    expect(wrong.shape == set_row.shape == level.shape, "wrong", "one per set_row and level", wrong.shape)
+    expect(wrong.shape == set_row.shape == level.shape, "wrong", "as many values as set_row and level", wrong.shape)
     out = np.full(n_sets, never, dtype=np.int32)
     np.minimum.at(out, set_row[wrong], level[wrong].astype(np.int32))
     return out

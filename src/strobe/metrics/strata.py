@@ -59,9 +59,9 @@ def planned(
 ) -> Estimate:
     """Return the share of `outcome` over all sets, from sets that a plan drew with known chances.
 
-    This is `post_stratified` for samples that prefer some sets. `chance` (N,) is the chance of each set to be named,
-    from `plan_chance`; it may differ within a stratum, for example if a second plan with other strata extended the
-    first. Each named set counts with the inverse of its chance.
+    This is `post_stratified` for samples that prefer some sets. `chance` (N,) is each set's chance of being named, from
+    `plan_chance`; it may differ within a stratum, for example if a second plan with other strata extended the first.
+    Each named set counts with the inverse of its chance.
 
     >>> flickers = np.arange(600) < 200
     >>> breaks = flickers & (np.arange(600) % 2 == 0)
@@ -105,7 +105,7 @@ def corrected_flicker(flickers: Bools, checked: Bools, changed: Bools, cluster: 
 
     Returns:
         The figures. The intervals of `corrected` and `bound` cover both samples: the videos of the dataset and the
-        checked sets. Without a checked set, both have no value.
+        checked sets. If no flickering set was checked, neither has a value.
 
     >>> flickers = np.arange(200) < 80
     >>> checked, changed = np.arange(200) % 2 == 0, np.arange(200) % 8 == 0

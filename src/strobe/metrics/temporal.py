@@ -72,7 +72,7 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     >>> [round(row.alive.value, 3) for row in curve.survival], curve.median
     ([0.667, 0.333], 2.0)
     """
-    expect(time.shape == event.shape == cluster.shape, "time", "one per event and cluster", time.shape)
+    expect(time.shape == event.shape == cluster.shape, "time", "as many values as event and cluster", time.shape)
     if not time.size:
         return Survival(n=0, events=0, median=None, survival=())
     n = time.size

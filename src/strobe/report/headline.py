@@ -18,7 +18,7 @@ from strobe.report.wording import counted, is_known, level_text, percent, plain_
 from strobe.studies.variants.records import MeanScore
 
 SUSPECT = (
-    "If a model is never right, its classes are usually in another order than the dataset's, or its preprocessing "
+    "If a model is never right, its classes are usually in a different order from the dataset's, or its preprocessing "
     "differs from training (size, normalisation, channel order). Check labels and preprocessing first."
 )
 

@@ -77,7 +77,7 @@ class PageOptions:
         return int(1e6 * (self.max_megabytes or (7.0 if n_models > MANY_MODELS else 11.0)))
 
     def renamed(self, names: Mapping[str, str]) -> "PageOptions":
-        """Return the same options with other names of models."""
+        """Return the same options with the models renamed."""
         change = self.change and (names.get(self.change[0], self.change[0]), names.get(self.change[1], self.change[1]))
         raw_names = {names.get(name, name): one for name, one in self.raw_names.items()}
         return replace(self, show=[names.get(name, name) for name in self.show], change=change, raw_names=raw_names)
@@ -122,7 +122,7 @@ def write_report(
                 advance(1)
         _remove_stale(run / "figures", drawn)
     k = results.dataset.k
-    if k < overall(dataset).info.k:  # scored with a smaller k than the data has, so frames beyond it are in no set
+    if k < overall(dataset).info.k:  # the score's k is smaller than the data's, so frames beyond it are in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
     page = PageInput(
         view=view, dataset=dataset, all_sets=all_sets or dataset, source=source, answers=answers, figures=figures

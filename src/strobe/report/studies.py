@@ -28,7 +28,7 @@ STUDIES: Registry[Study] = Registry(
         "people": "strobe.studies.people.study:PEOPLE",
     },
 )
-"""Every study by name, in the order of terminal and page."""
+"""Every study by name, in the order in which the terminal and the page show them."""
 
 
 @cache
@@ -43,7 +43,7 @@ def applying(view: View) -> list[Study]:
 
 
 def decided(view: View, ask: Callable[[Study], T | None]) -> T | None:
-    """Return the first answer that is not None, starting with the applying study of the highest precedence."""
+    """Return the first answer that is not None, from the studies that apply, the highest precedence first."""
     ordered = sorted(applying(view), key=lambda study: -study.decides)
     return next((found for study in ordered if (found := ask(study)) is not None), None)
 

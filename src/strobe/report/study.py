@@ -1,7 +1,8 @@
 """A study answers one question about a run. The report calls every study in turn and knows none by name.
 
-`score` calls `collector`, which adds to the results. The writers of tables, terminal and page call the other methods.
-Every method has a default that adds nothing, so a study defines only the parts it has. docs/plugins.md has an example.
+`score` calls `collector`, which adds to the results. The code that writes the tables, the terminal output and the page
+calls the other methods. Every method has a default that adds nothing, so a study defines only the parts it has.
+docs/plugins.md has an example.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class Chapter:
 
 
 class Study:
-    """One question about a run: its part of the results, and its display in tables, terminal and page."""
+    """One question about a run: its part of the results, and how the tables, the terminal and the page show it."""
 
     name: ClassVar[str]
     task: ClassVar[Task | None] = None

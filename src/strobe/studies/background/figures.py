@@ -195,7 +195,7 @@ def background_contrasts(view: View) -> Answer:
 # -- by context --------------------------------------------------------------------------------------------------
 
 
-@question("background_context", "How much context helps?")
+@question("background_context", "How much does context help?")
 def background_context(view: View) -> Answer:
     """Accuracy on the box crop, by the crop's width relative to the box, and accuracy on the whole image."""
     found = ladder(view)

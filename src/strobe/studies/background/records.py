@@ -32,7 +32,7 @@ class Isolated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AreaBin:
-    """Images whose object covers a share from `low` to `high`: accuracy on each rung, and the isolated effects."""
+    """Images whose object covers from `low` to `high` of the image: accuracy on each rung, and the isolated effects."""
 
     low: float
     high: float

@@ -75,7 +75,7 @@ def time_curve(view: View) -> Answer:
     first = series[0]
     start, end = value_of(first.y[0]), value_of(first.y[-1])
     moves = f"falls from {percent(start)} to {percent(end)}" if start > end else f"stays at {percent(start)}"
-    n = first.y[0].n  # every point is of the same sets
+    n = first.y[0].n  # every point uses the same sets
     text = (
         f"Within {first.x[-1]:.0f} ms of the anchor, {printable(first.name)} {moves}. This uses the "
         f"{counted(n, 'set')} that extend that far on at least one side."

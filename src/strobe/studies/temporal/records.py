@@ -124,8 +124,8 @@ class HintBin:
 class AmongAll:
     """Accuracy on original images (`anchor`) or on a variant at its highest level.
 
-    `own` is accuracy among the dataset's classes. `all` is accuracy if the best of all the model's classes must be
-    right.
+    `own` is the accuracy if the model chooses among the dataset's classes, and `all` if it chooses among all its
+    classes.
     """
 
     variant: str

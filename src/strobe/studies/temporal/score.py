@@ -244,7 +244,7 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
 
 
 def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
-    """Return a digest of the answers; with skipped members, only of the anchors and the `settled` sets.
+    """Return a digest of the answers; if members were skipped, only of the anchors and the `settled` sets.
 
     Earlier models determine which members are skipped, so the other answers are not comparable.
     """

@@ -35,7 +35,7 @@ def millisecond_levels(dataset: Dataset) -> Ints:
     found = [
         narrow(_levels(dataset, num, den, anchors[sets.set[rows]], sets.frame[rows])) for rows in blocks(len(sets.set))
     ]
-    return np.concatenate(found)  # of different integer types, the widest applies to all
+    return np.concatenate(found)  # if the integer types differ, the result has the widest
 
 
 def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -> NDArray[np.int64]:

@@ -26,11 +26,11 @@ MOST_VIDEOS = 24
 
 MOST_MODELS = 4
 COLOURS = 7
-"""The most frequent answers of a video that have a colour of their own; all others are grey."""
+"""How many of a video's most frequent answers have a colour of their own; all others are grey."""
 
 MOST_FLIPS, MOST_PER_VIDEO = 18, 2
 AROUND = 4
-"""Frames shown before a flip, and from the flip on."""
+"""The number of frames shown before a flip, and from the flip on."""
 
 SHOWN_PAIRS = 20
 
@@ -129,7 +129,7 @@ def _tables(found: FlickerResults) -> list[Lines]:
 
 
 def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) -> list[tuple[int, int]]:
-    """Return flips as (model, place of the later frame), the surest on both sides first, few of each video."""
+    """Return flips as (model, place of the later frame), the surest on both sides first, with few from each video."""
     found: list[tuple[float, int, int]] = []
     for model, track in enumerate(tracks):
         pair = (line[1:] == line[:-1]) & track.known[1:] & track.known[:-1] & (track.label[1:] != track.label[:-1])

@@ -27,7 +27,7 @@ class FlickerOptions:
 
 @dataclass(frozen=True, slots=True)
 class FlickerPoint:
-    """The share of sets whose answers are not all the anchor's, at one k."""
+    """The share of sets in which some answer differs from the anchor's, at one k."""
 
     k: Count
     flicker: Estimate
@@ -52,7 +52,7 @@ class FlickerTimeCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpellLengths:
-    """How long another answer lasts: spells between two spells of one answer (A B A), in frames and milliseconds.
+    """How long answer B lasts in patterns A B A, where the model leaves answer A and returns to it.
 
     `one_frame` is the share of spells that last a single frame. The median in ms is None if times are unknown.
     """
@@ -98,10 +98,10 @@ class VideoFlicker:
 class FlickerScore:
     """All figures of one classifier that need no label.
 
-    `flicker` is the share of sets in which some member within k gets another answer than the anchor, and `consistency`
-    is the rest. `most_frequent` is the mean over sets of the share of frames with the set's most frequent answer.
-    `sure_flip_rate` counts the flips with both confidences of at least `sure`. `unscored` counts sets without all
-    answers.
+    `flicker` is the share of sets in which the answer on some member within k differs from the anchor's, and
+    `consistency` is the rest. `most_frequent` is the mean over sets of the share of frames with the set's most frequent
+    answer. `sure_flip_rate` counts the flips with both confidences of at least `sure`. `unscored` counts sets without
+    all answers.
     """
 
     k: Count
@@ -133,7 +133,7 @@ class ChangedSets:
 class FlickerResults:
     """Flicker of every classifier on all sets, with and without a label, and the links of every detector's boxes.
 
-    `across_cuts` counts the sets that were excluded because a scene cut lies inside them; links end at a cut.
+    `across_cuts` counts the sets that were excluded because they contain a scene cut; links end at a cut.
     """
 
     n_sets: Count

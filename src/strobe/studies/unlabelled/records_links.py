@@ -70,9 +70,9 @@ class LinkCase:
     """One event to draw on frames: the frames before, during and after it, as rows of the frame table.
 
     During a gap, `during` is the first frame without a box. At a crossing, it is the frame with the lowest score. A
-    class change happens between two sure boxes, so `during` is None unless frames without a sure box lie between them.
-    `frames` counts the frames strictly between `before` and `after`. Boxes are x0, y0, x1, y1 in pixels. `sure` is the
-    lower of the two scores, and the cases are sorted by it.
+    class change happens between two sure boxes, so `during` is None unless there are frames without a sure box between
+    them. `frames` counts the frames strictly between `before` and `after`. Boxes are x0, y0, x1, y1 in pixels. `sure`
+    is the lower of the two scores, and the cases are sorted by it.
     """
 
     kind: LinkEvent

@@ -48,7 +48,7 @@ def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset | None
 
 
 class FlickerPlan:
-    """What all models share: the sets, their neighbours in time, and the timelines of the videos."""
+    """The data that all models share: the sets, their neighbours in time, and the timelines of the videos."""
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, flicker: FlickerOptions, *, plan: Plan | None = None):
         self.options = flicker
@@ -150,11 +150,11 @@ def _over_time(part: FlickerPlan, differs: Bools) -> FlickerTimeCurve | Missing:
 
 
 def _spells(part: FlickerPlan, label: Ints) -> SpellLengths | Missing:
-    """Return how long another answer lasts, over the timelines of all videos."""
+    """Return how long a different answer lasts before the model returns, over the timelines of all videos."""
     found = spells(label[part.frames], part.timeline)
     back = found.returns
     if not back.any():
-        return Missing("no model answer was left and taken up again")
+        return Missing("the model never left an answer and returned to it")
     length, video = found.length[back], part.video[found.start[back]]
     draws = part.plan.bootstrap if part.plan.options.bootstrap else None
     median: Estimate = plain(float(np.median(length)), len(length))

@@ -234,7 +234,7 @@ def _by_video(linked: _Linked, long: Bools) -> tuple[VideoLinks, ...]:
 
 
 def _cases(linked: _Linked, long: Bools) -> tuple[LinkCase, ...]:
-    """Return the most striking events: the surest of each video and kind first, then the next, sorted by sureness."""
+    """Return the most striking events, chosen in turn from each video and kind, and sorted with the surest first."""
     cases: list[LinkCase] = []
     kinds: tuple[tuple[LinkEvent, Ints], ...] = (
         ("gap", linked.boxes.gap),

@@ -133,7 +133,7 @@ class FlickerScores(Collector):
         dataset, cuts = self._dataset
         if dataset is None and not self._detectors and not results.models:
             raise StrobeError(
-                f"{printable(self._scoring.dataset.name)}: a scene cut lies inside every one of its {cuts} sets, so "
+                f"{printable(self._scoring.dataset.name)}: each of its {cuts} sets contains a scene cut, so "
                 "flicker cannot be measured; use shorter sets (a smaller --k)"
             )
         if not self._models and not self._detectors:

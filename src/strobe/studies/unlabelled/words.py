@@ -77,7 +77,7 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
 def explanation(found: FlickerResults) -> tuple[str, list[str]]:
     """Return the title and the paragraphs that explain the measurement."""
     sets = [
-        "A set is a frame, its anchor, and the frames around it. A person sees the same thing in all of them. If a "
+        "A set is one frame (its anchor) and the frames around it. A person sees the same thing in all of them. If a "
         "model answers differently on one of these frames, the set flickers. No label is needed to see this.",
         "Flicker is not accuracy: a model that always gives the same wrong answer does not flicker. But if a set shows "
         "one thing throughout, a model that flickers on it is wrong somewhere. So flicker bounds accuracy.",
@@ -112,7 +112,7 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
         ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
         ("Flip", "Two neighbouring frames with different answers."),
         ("Sure flip", f"A flip with a confidence of at least {percent(sure, digits=0)} on both sides."),
-        ("Spell", "A run of frames with the same answer, between two runs of one other answer."),
+        ("Spell", "In answers of the pattern A B A, the run of frames with answer B."),
     ]
 
 
@@ -179,7 +179,7 @@ def excluded(found: FlickerResults) -> list[str]:
     """Return a line for each kind of excluded sets."""
     out = []
     if found.across_cuts:
-        out.append(f"{_sets(found.across_cuts)} excluded, because a scene cut lies inside")
+        out.append(f"{_sets(found.across_cuts)} excluded because of a scene cut")
     for name, one in found.models.items():
         if one.unscored:
             out.append(f"{printable(name)}: {_sets(one.unscored)} without all answers excluded")
@@ -191,7 +191,7 @@ def _short(found: Estimate) -> str:
 
 
 def spell_text(model: FlickerScore) -> str:
-    """Return how long another answer lasts, in one sentence."""
+    """Return how long a different answer lasts, in one sentence."""
     if isinstance(model.spells, Missing):
         return "The model never leaves an answer and returns to it."
     found = model.spells

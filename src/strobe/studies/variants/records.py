@@ -35,7 +35,7 @@ class LevelScore:
     """One level of a variant.
 
     `at` is the share of right members at this level. `upto` is the share of sets that are right on the anchor and on
-    every member within the level. `given` is the same among the sets whose anchor is right.
+    every member within the level. `given` is the same share among the sets whose anchor is right.
     """
 
     level: float

@@ -128,7 +128,7 @@ class VariantPlan:
     def upto(self, marks: Marks, row: int) -> Bools:
         """Return which sets are right at the anchor and within each level number, (S, K + 1).
 
-        Unordered levels include only themselves.
+        An unordered level includes only itself.
         """
         if self.variants.ordered[row]:
             return np.logical_and.accumulate(~marks.wrong_at, axis=1)
