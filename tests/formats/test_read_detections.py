@@ -357,10 +357,10 @@ def test_numbers_in_an_unknown_order_are_refused(tmp_path, zoo):
     coco = in_coco(zoo.dataset(n_videos=12), NAMES)
     order = np.random.default_rng(0).permutation(80)
     rows = [row | {"category_id": int(order[row["category_id"]])} for row in results(coco)]
-    with pytest.raises(StrobeError, match=r"another order than those of coco-80: .* 0% of 60 objects; .* mostly"):
+    with pytest.raises(StrobeError, match=r"a different order from those of coco-80: .* 0% of 60 objects; .* mostly"):
         read_detections(write(tmp_path, rows), coco)
     names = [row | {"category_id": strobe.space("coco-80").names[row["category_id"]]} for row in rows]
-    with pytest.raises(StrobeError, match="seem to be in another order"):
+    with pytest.raises(StrobeError, match="seem to be in a different order"):
         read_detections(write(tmp_path, names), coco)
 
 

@@ -311,7 +311,7 @@ def test_files_that_cannot_be_parsed(tmp_path: Path, name: str, content: bytes, 
 def test_parquet_without_the_columns_and_with_nulls(tmp_path: Path) -> None:
     path = tmp_path / "n.parquet"
     pq.write_table(pa.table({"name": KEYS}), path)
-    assert "expected columns frame and scores or label, got name" in refused(path)
+    assert "expected the columns frame and scores, or frame and label, got name" in refused(path)
     pq.write_table(pa.table({"frame": KEYS, "scores": [None, *list(SCORES.values())[1:]]}), path)
     assert "v/0.png: expected a list of scores, got None" in refused(path)
     kinds = pa.list_(pa.float32(), 3)

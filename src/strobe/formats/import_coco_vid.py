@@ -206,7 +206,9 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
             spots = list(_spots(entry, clips, owner))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidFile(
-                path, "expected known image_id (or video_id) and category_id, and a bbox of x, y, w, h", where=where
+                path,
+                "expected a known image_id (or video_id), a known category_id, and a bbox of x, y, w, h",
+                where=where,
             ) from error
         for clip, index, (x, y, w, h) in spots:
             if not all(abs(value) < 1e9 for value in (x, y, w, h)):

@@ -335,10 +335,11 @@ def read_into(source: Path, target: Path, *, files: TrialFiles, how: ImportOptio
 
 FORMAT = ImportFormat(
     read=read_into,
-    about="""Answers to "What is this?" given elsewhere. SRC is a CSV file, or a folder of CSV files. Rows are answers.
+    about="""Answers to "What is this?" given elsewhere. SRC is a CSV file, or a folder of CSV files.
 
-    Columns as in model-vs-human: subj, object_response, category, imagename, and optionally rt (seconds), condition,
-    session, trial. na means that no answer came in time. Answers added to the CSV later are added to DST.
+    Each row is an answer. The columns are those of model-vs-human: subj, object_response, category, imagename, and
+    optionally rt (seconds), condition, session, trial. na means that no answer came in time. Answers added to the CSV
+    later are added to DST.
     """,
     example="human-trials/ data/edge --images stimuli/",
     options=(

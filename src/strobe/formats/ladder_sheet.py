@@ -23,7 +23,7 @@ SHEET = "ladders.png"
 _TILE, _GAP, _APART, _MARGIN, _TOP, _HEAD, _ROWS = 112, 6, 22, 28, 132, 24, 6
 _GROUPS = (
     ("whole", ("whole",)),
-    ("magnified, the background with it", ("zoom", "random", "crop")),
+    ("object and background magnified", ("zoom", "random", "crop")),
     ("both", ("tight",)),
     ("the background changed, nothing magnified", ("grey", "blur", "plain", "same", "other", "object")),
     ("controls", ("removed", "ground")),

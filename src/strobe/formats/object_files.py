@@ -16,9 +16,9 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """Match each image to the name that equals its key, or otherwise to the longest name that its key ends with. Suffixes are ignored.
+    """Match each image to the name that equals its key, or otherwise to the longest name that its key ends with.
 
-    Two images with one name are refused, because the match would be ambiguous.
+    Suffixes are ignored. Two images with one name are refused, because the match would be ambiguous.
 
     >>> matched(["dog/a.jpg", "cat/b.jpg"], ["a.png", "cat/b.png"], what="masks")
     {'dog/a.jpg': 'a.png', 'cat/b.jpg': 'cat/b.png'}

@@ -134,7 +134,9 @@ def _read_parquet(path: Path) -> RawPredictions:
     key = next((name for name in ("frame", "frame_id") if name in names), None)
     value = next((name for name in ("scores", "label") if name in names), None)
     if key is None or value is None:
-        raise InvalidFile(path, f"expected columns frame and scores or label, got {printable(', '.join(names))}")
+        raise InvalidFile(
+            path, f"expected the columns frame and scores, or frame and label, got {printable(', '.join(names))}"
+        )
     declared = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
     return RawPredictions(
         [str(name) for name in table.column(key).to_pylist()],
@@ -175,9 +177,9 @@ class RawDetections:
     images: list[Any] | None = None
     categories: list[Any] | None = None
     images_are_answers: bool = False
-    """Whether every listed image was processed, with or without boxes."""
+    """Whether every listed image was processed, even if it has no boxes."""
     answered: list[Any] | None = None
-    """The names of the images that have their own row, with or without boxes."""
+    """The names of the images that have their own row, even if the row has no boxes."""
     space: str | None = None
 
     def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
@@ -278,7 +280,7 @@ def _read_box_parquet(path: Path) -> RawDetections:
         raise InvalidFile(
             path,
             f"found the columns {', '.join(names)}",
-            hint="expected frame, label, score and x0, y0, x1, y1 or xyxy",
+            hint="expected frame, label, score, and either x0, y0, x1, y1 or xyxy",
         )
     frames = table.column(key).to_pylist()
     answered = None

@@ -50,10 +50,7 @@ class DetectionFile:
 
 
 def task_of_file(path: Path) -> Task:
-    """Return whether a prediction file contains boxes, rather than scores or labels of whole frames.
-
-    Its structure decides.
-    """
+    """Return whether a prediction file contains boxes. The file's structure decides."""
     boxes = False
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOption:
-    """An option of an import format. `name` is the reader's keyword; the flag is `--name` unless `flag` differs.
+    """An option of an import format. `name` is the reader's keyword; the flag is `--name` unless `flag` is given.
 
     `kind` is str, int, bool (a flag), Path, a tuple of choices, or a function that parses the text. `several` means
     that the option may be repeated. `renamed` is an old flag that works for one more release.

@@ -22,7 +22,7 @@ Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFacts:
-    """The static facts about a step: its name, the granularity of its features, their shape."""
+    """The static facts about a step: its name, and the granularity and shape of its features."""
 
     name: str
     granularity: Granularity

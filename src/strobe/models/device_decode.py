@@ -1,7 +1,7 @@
 """Turn JPEG files into prepared batches on a CUDA device: nvJPEG decodes them, and matrix products resize them.
 
-The pixels differ slightly from exact decoding (another inverse DCT, coarser weights). The decoding method is part of
-the cache key, so these predictions are cached separately.
+The pixels differ slightly from exact decoding (a different inverse DCT, coarser weights). The decoding method is part
+of the cache key, so these predictions are cached separately.
 """
 
 import warnings

@@ -112,7 +112,7 @@ _GUARDS = {
     (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
     (True, True): _GuardedBoth,
 }  # fmt: skip
-"""Wrappers by whether a model decodes, and whether it has gradients."""
+"""The wrapper for each combination of two facts: whether a model decodes, and whether it has gradients."""
 
 
 def _sendable(preparation: Preparation | None) -> Preparation | None:

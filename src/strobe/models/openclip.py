@@ -68,7 +68,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     config = library.get_model_config(architecture)
     quick = bool(trained.get("quick_gelu") or config.get("quick_gelu"))
     with hub(offline=options.offline) if fetch else nullcontext(), _plain_spoken(weights_follow=fetch is None):
-        # If the tag was trained with another activation than the architecture has, the library only warns. It also
+        # If the tag was not trained with the activation of the architecture, the library only warns. It also
         # ignores the tag's preprocessing if the weights come from a file.
         module = library.create_model(
             architecture,

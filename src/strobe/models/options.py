@@ -135,10 +135,7 @@ class ModelSettings:
         return {name: value for name, value in self.given.items() if name != "decode"}
 
     def check_applied(self, name: str, preprocessing: Mapping[str, Any]) -> None:
-        """Raise ModelFailed if the loaded model ignored its precision.
-
-        Its answers would be recorded with the wrong precision.
-        """
+        """Raise ModelFailed if the model ignored its precision, because the recorded precision would be wrong."""
         told = (preprocessing.get("precision"), preprocessing.get("options", {}).get("precision"))
         if self.precision not in (None, "auto", *told):
             raise ModelFailed(f"{printable(name)}: precision = {self.precision} has no effect on this model; remove it")

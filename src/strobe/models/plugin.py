@@ -39,7 +39,7 @@ __all__ = ["PROVIDER", "load"]
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """Load the model that the factory makes.
 
-    Its name is FILE.py:FACTORY, and options carry `@weights` to the factory.
+    Its name is FILE.py:FACTORY. The options pass `@weights` to the factory.
     """
     name, plugin = printable(model.plain), made_by_file(model, options)
     product, path, options = plugin.made, plugin.path, plugin.options

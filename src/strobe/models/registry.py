@@ -24,7 +24,7 @@ _FORMS = tuple(form.scheme for form in FORMS)
 
 
 class NamedThings:
-    """The providers of models, or of generators: parses a name, loads it, and prepares it for another process."""
+    """The providers of models or generators. Parses names, loads models, and prepares them for other processes."""
 
     def __init__(
         self,
@@ -205,8 +205,9 @@ def expand(texts: Iterable[str]) -> list[str]:
 
 
 def files_of(pattern: str, text: str) -> list[str]:
-    """Return the files that match a glob, sorted. A text without wildcards, or the name of an existing file, stands for
-    itself.
+    """Return the files that match a glob, sorted.
+
+    A text without wildcards, or the name of an existing file, is returned unchanged.
     """
     if not is_pattern(pattern) or Path(pattern).exists():
         return [pattern]

@@ -32,7 +32,7 @@ def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: 
     sample = torch.zeros((1, 3, *size_hw))
     try:
         with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # about deprecation, and about values traced as constants
+            warnings.simplefilter("ignore")  # hide warnings about deprecation and about values traced as constants
             torch.onnx.export(
                 module, (sample,), file, input_names=["pixels"], output_names=["scores"],
                 dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}}, dynamo=False,

@@ -39,7 +39,7 @@ class Parcel:
     left: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        expect(self.name in self.files, "parcel", "the file itself in it", self.name)
+        expect(self.name in self.files, "parcel", "a parcel that contains the file itself", self.name)
 
     @property
     def digest(self) -> str:

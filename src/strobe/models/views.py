@@ -1,6 +1,6 @@
 """The syntax for combining two models: classes derived from a detector's boxes, and crops before a classifier.
 
-    boxes:DETECTOR   boxes-sum:DETECTOR   boxes-noisyor:DETECTOR   and -all after any of them
+    boxes:DETECTOR   boxes-sum:DETECTOR   boxes-noisyor:DETECTOR   (each prefix may end in -all)
     crop:FROM[,context=1.5][,pick=largest][,fit=pad][,without=outside][,score=0.3]:CLASSIFIER
 
 FROM is `truth`, a detector, or the name of a model of the same command or run. If a detector's name contains a colon,

@@ -33,7 +33,7 @@ class SingleImageQuestion:
     twice = False
     """Whether doubtful tasks go to round two."""
     mixed = True
-    """Whether images differ in condition or kin, so that assignment must balance conditions and separate kins."""
+    """Whether images differ in condition or kin, so that assignment must balance conditions and avoid kin."""
 
     # -- methods that a question may override
     # -------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class SingleImageQuestion:
         self, connection: Connection, _settings: ReviewOptions, who: str, *, whole: tally.Counts, own: tally.Counts
     ) -> int:
         """Return how many more images, one per kin, this person can get."""
-        del own  # the person's answers do not include kins that were given but not answered
+        del own  # the person's answers do not include images that were given but not answered
         asked = {"question": self.name, "real": self.real, "who": who}
         mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
@@ -216,7 +216,7 @@ _OPEN_AND_SEEN = f"""SELECT count(*) FROM (
     UNION SELECT g.kin FROM given g WHERE g.annotator = :who
     AND NOT EXISTS (SELECT 1 FROM tasks o WHERE o.task_id = g.task_id AND o.open1 = 1)) seen
     WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""
-"""Counts the kins that are open for others but not for this person.
+"""Counts each kin that is open only for other people.
 
-The caller subtracts it, so both counts use an index.
+The caller subtracts this count, so that both counts use an index.
 """

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 __all__ = ["NO_TIME", "just_after", "moment_text", "timestamp"]
 
 NO_TIME = "1970-01-01T00:00:00.000000Z"
-"""The time of an imported vote without one.
+"""The time given to an imported vote that has none.
 
 It is earlier than any vote from the page, so that votes from the page count.
 """

@@ -95,7 +95,7 @@ class Question(Protocol):
     def open_for(self, connection: Connection, settings: ReviewOptions, who: str, *, whole: Counts, own: Counts) -> int:
         """Return how many open tasks of round one could still be given to `who`, now or when a lease ends.
 
-        `whole` has the counts of all its tasks, and `own` has the counts of the person's answers (`tally`).
+        `whole` has the counts of all tasks of the question, and `own` has the counts of the person's answers (`tally`).
         """
         ...
 

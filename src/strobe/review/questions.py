@@ -14,10 +14,10 @@ __all__ = ["BOX", "NAME", "PAIRS", "QUESTIONS", "QuestionEntry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionEntry:
-    """A question as `--ask` names it. `question` is its class as "module:Class", `asks` its wording in the help.
+    """A question as `--ask` names it. `question` is its class as "module:Class", and `asks` is its wording in the help.
 
     `table` stores its answers, in the review store and in the dataset folder. `settings` lists the review options that
-    the question supports beyond the common ones. `takes` lists the same for options of serve and export: examples,
+    the question supports beyond the common ones. `takes` lists the supported options of serve and export: examples,
     suggest, out, crops, unreviewed.
     """
 

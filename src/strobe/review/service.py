@@ -145,7 +145,7 @@ class Service:
     async def who(
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
     ) -> Person:
-        """Return the person of this request, or raise 401 or 403. It is 401 too if the page `expected` someone else."""
+        """Return the person of this request, or raise 401 or 403. A page that `expected` someone else gets 401, too."""
         secret = request.cookies.get(self.cookie, "")
         person = await self.session(secret)
         if person is None or (expected and person.name != expected):
@@ -188,7 +188,7 @@ class Service:
 
     def _claimed(self, name: str, tab: str, want: int) -> list[dict[str, Any]]:
         claimed = queue.claim(self.store, name, tab=tab, want=want)
-        for one in claimed:  # requests for its image and with its answer follow
+        for one in claimed:  # the page will request its image and send its answer
             self._know(one.task)
         return self.deck.cards(claimed, name)
 

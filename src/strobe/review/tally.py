@@ -16,7 +16,7 @@ from strobe.review.database import Statement, StatementResult, execute, execute_
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
 KIN = "kin"
-"""The value of `kind` in the row that counts kins with an open image."""
+"""The value of `kind` in the row that counts groups of related images (kin) with an open image."""
 
 Counts = Mapping[str, Mapping[str, int]]
 """Counts by kind and name. A missing count is 0."""
@@ -25,7 +25,8 @@ Counts = Mapping[str, Mapping[str, int]]
 def less(settings: ReviewOptions, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
     """Return the statements that subtract the tasks matching `where`, and their answers, before they change.
 
-    `where` must match the same tasks when they are added again (`more`). With `kins`, open kins are counted too.
+    `where` must match the same tasks when they are added again (`more`). With `kins`, each kin with an open image is
+    counted too.
     """
     return _added(settings, where, values, sign="-", kins=kins)
 

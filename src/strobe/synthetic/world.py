@@ -71,10 +71,10 @@ class Clip:
     """A rendered clip of T frames and N objects. Object 0 is the main object, and `label` is its class.
 
     `frames` is (T, H, W, 3) uint8. `labels` (N,) are classes, and an object's index is its track. `boxes` (T, N, 4)
-    surround the visible part of an object, and `boxes_full` (T, N, 4) everything of it inside the frame. They are NaN
-    if nothing is visible. `masks_visible` and `masks_full` (T, N, H, W) are at the middle of the exposure. `occlusion`
-    (T, N) is the covered share of an object's pixels inside the frame. `in_view` (T, N) is the share of the object
-    inside the frame. `background` is the family's index in BACKGROUNDS.
+    surround the visible part of an object, and `boxes_full` (T, N, 4) surround all of it that is inside the frame,
+    visible or hidden. They are NaN if nothing is visible. `masks_visible` and `masks_full` (T, N, H, W) are at the
+    middle of the exposure. `occlusion` (T, N) is the covered share of an object's pixels inside the frame. `in_view`
+    (T, N) is the share of the object inside the frame. `background` is the family's index in BACKGROUNDS.
     """
 
     seed: int
@@ -124,7 +124,7 @@ class World:
         """Render the clip of a seed. `label` fixes the main object's class, and `background` the background's family.
 
         Neither option changes anything else: with another background, the rest of the clip is the same. `offsets`
-        selects frames, counted from the anchor. Their noise is that of a clip with only these frames.
+        selects frames, counted from the anchor. They get the noise of a clip that has only these frames.
         """
         options = self.options
         expect(seed >= 0, "seed", ">= 0", seed)

@@ -115,7 +115,7 @@ def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator
 
 
 def disc(radius: float) -> NDArray[np.float64]:
-    """Return a disc as a kernel. Pixels at its rim count by the area inside.
+    """Return a disc as a kernel. A pixel at the rim counts by its share inside the disc.
 
     >>> disc(1.0).round(2).tolist()
     [[0.09, 0.5, 0.09], [0.5, 1.0, 0.5], [0.09, 0.5, 0.09]]

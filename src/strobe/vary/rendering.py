@@ -47,15 +47,15 @@ class NoSiblings:
     """The companion files of a single image outside a dataset folder. There are none."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
-        """Raise, because there is none."""
+        """Raise StrobeError, because there is no mask."""
         raise StrobeError("a frame's recipe names a mask, but its image does not belong to a dataset folder")
 
     def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
-        """Raise, because there is none."""
+        """Raise StrobeError, because there is no other image."""
         raise StrobeError("a frame's recipe names another image, but its own image does not belong to a dataset folder")
 
     def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
-        """Raise, because there is none."""
+        """Raise StrobeError, because there is no photograph."""
         raise StrobeError(
             "a frame's recipe names a photograph of ice, but its image does not belong to a dataset folder"
         )

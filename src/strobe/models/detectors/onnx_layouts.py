@@ -10,7 +10,7 @@
 | `rtdetr` | logits (B, Q, C) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, RGB / 255 |
 | `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 | stretched |
 
-If a file's boxes use another unit than its layout, set `box_units` (TensorFlow exports of YOLOv5 use 0–1).
+If a file's boxes are not in the unit of its layout, set `box_units` (TensorFlow exports of YOLOv5 use 0–1).
 """
 
 from collections.abc import Mapping, Sequence

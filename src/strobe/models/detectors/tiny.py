@@ -1,4 +1,4 @@
-"""strobe-tiny and relatives: small detectors of the synthetic world, trained by `strobe train detector`."""
+"""strobe-tiny and related networks: small detectors for the synthetic world, trained by `strobe train detector`."""
 
 from collections.abc import Iterator
 from importlib import resources

@@ -16,7 +16,7 @@ const REASONS = {
 
 export default class Box {
   static keys = {
-    keep: ["Enter", "Keep the image with this box (also a suggested one)"],
+    keep: ["Enter", "Keep the image with this box (drawn or suggested)"],
     absent: ["1", "Discard: it is not there"],
     several: ["2", "Discard: there are several"],
     whole: ["3", "Discard: it fills the image"],
