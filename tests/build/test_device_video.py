@@ -149,7 +149,7 @@ def test_a_changed_video_gives_no_frame(make_clip: MakeClip, tmp_path: Path) -> 
     found, left = _frames(source, list(range(48)))
     assert not found
     assert len(left) == 48
-    assert source.handed_over == {0: "the GPU's engines give other pixels than the build"}
+    assert source.handed_over == {0: "the GPU's engines and the build give different pixels"}
     with pytest.raises(StrobeError, match="its pixels differ from those of the build"):
         source.read(0)
 

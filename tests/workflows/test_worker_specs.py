@@ -166,7 +166,7 @@ def test_another_model_under_the_same_name_is_refused(dataset: Dataset) -> None:
     for what, other in others.items():
         worker = SpecWorker(replace(made, specs={"mine": replace(spec, **other)}))
         with pytest.raises(
-            StrobeError, match=f"^mine has other {what} on .* than on the machine that loaded it first; every"
+            StrobeError, match=f"^mine has different {what} on .* and on the machine that loaded it first; every"
         ):
             worker(first)
 

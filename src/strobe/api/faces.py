@@ -67,8 +67,8 @@ class _Face:
         Every row names its model, so frames of several models can be joined with `pandas.concat`.
 
         Args:
-            what: `headline` has a row per measure. `curve`, `class`, `offset` and `set` have a row per k, class,
-                distance from the anchor and set. Detectors have no `offset`.
+            what: `headline` has a row per measure, `curve` a row per k, `class` a row per class, `offset` a row per
+                distance from the anchor, and `set` a row per set. Detectors have no `offset`.
 
         Returns:
             A pandas DataFrame.
@@ -148,8 +148,9 @@ class ClassifierScore(_Face, ClassificationScore):
         """Plot the score.
 
         Args:
-            what: `curve` is the accuracy if the anchor and every frame within k must be right. `offset` is the error at
-                each distance from the anchor. `class` is each class on its anchors (grey) and on whole sets.
+            what: `curve` is the share of sets in which the anchor and every frame within k are right. `offset` is the
+                error at each distance from the anchor. `class` is the accuracy of each class on its anchors (grey)
+                and on whole sets.
             ax: The matplotlib axes to draw on. Pass the axes of another model to compare both. Default: new axes.
 
         Returns:
@@ -208,8 +209,8 @@ class DetectorScore(_Face, DetectionScore):
         """Plot the score.
 
         Args:
-            what: `curve` is mAP on the worst frames within k. `class` is each class on its anchors (grey) and on worst
-                frames.
+            what: `curve` is mAP on the worst frames within k. `class` is the AP of each class on its anchors (grey) and
+                on the worst frames.
             ax: The matplotlib axes to draw on. Default: new axes.
 
         Returns:
@@ -385,7 +386,7 @@ class Evaluated:
         return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
 
     def to_frame(self, what: Part = "headline") -> Any:
-        """Return one DataFrame with the rows of all models. `what` is the `what` of a score's `to_frame`."""
+        """Return one DataFrame with the rows of all models. `what` is as in a score's `to_frame`."""
         pandas = require("pandas", what="to_frame()", extra="frames")
         return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
 

@@ -115,8 +115,8 @@ def gate(
         against: One or several run folders with a baseline, on the same dataset. A loss is measured against each.
             Pass the latest run and a fixed older run, so that small losses cannot add up unnoticed.
         model: The model to judge, if the run has several.
-        baseline: One or several models to compare with. Default: the model of the same name, or the only model, of
-            `against`. Without `against`, name another model of the same run.
+        baseline: One or several models to compare with. Default: the model of `against` with the same name, or its only
+            model. Without `against`, name another model of the same run.
         max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`.
         min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
         max: The largest value by measure, in per cent: `{"drop": 10}`.

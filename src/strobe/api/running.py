@@ -334,7 +334,7 @@ def _asked(
 ) -> "list[RequestedModel]":
     """Return a model, or the models of a glob or a list, as records that the workflows take.
 
-    If a call has `several` models, transform and labels are for those without their own.
+    If a call has `several` models, `transform` and `labels` apply to the models that have none of their own.
     """
     from strobe.models.live import Live
     from strobe.models.requested import RequestedModel, requested_models

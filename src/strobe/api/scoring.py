@@ -77,7 +77,7 @@ def score(
             the log of the summed probabilities.
         allow_missing: Count frames without a prediction separately, instead of refusing them.
         ignore_extra: Ignore predictions for frames that the dataset does not have.
-        empty_frames: Count a frame that a detector's predictions do not list as answered without boxes.
+        empty_frames: Treat a frame that is missing from a detector's predictions as answered without boxes.
         box_format: "xyxy" (corners), "xywh" (corner and size) or "cxcywh" (centre and size). Default: corners. Boxes
             that match the true objects only in another format raise an error.
         box_units: "pixels", or "normalised" to the image's width and height. Default: pixels, checked in the same way.
@@ -269,7 +269,7 @@ def report(
 
     Args:
         run: The run folder.
-        show: Models that figures and gallery show first.
+        show: Models that the figures and the gallery show first.
         before: The model before a change that the report shows. Requires `after`.
         after: The model after that change. Requires `before`.
         gallery: The largest number of sets in the gallery.

@@ -117,7 +117,7 @@ severity_option = click.option(
 )
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",
-    help="Show this model first in figures and gallery, which show up to 8 models. May be repeated.",
+    help="Show this model first in the figures and the gallery (8 models at most). May be repeated.",
 )  # fmt: skip
 log_option = click.option(
     "--log", multiple=True, metavar="WHERE",

@@ -56,7 +56,7 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     "baselines",
     multiple=True,
     metavar="MODEL",
-    help="A model to compare with. Default: the model of the same name, or the only model of OLD. May be repeated.",
+    help="A model to compare with. Default: OLD's model of the same name, or its only model. May be repeated.",
 )
 @_limit(
     "max_loss",

@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 _heard: list[int] = []
-"""The signals of every Ctrl-C during this command."""
+"""The signal numbers of all Ctrl-C presses during this command."""
 
 
 @contextmanager

@@ -73,8 +73,8 @@ _conduct = options(
     click.option("--limit", "limit_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
                  help="Seconds that an image is shown and can be named."),
     click.option("--practice", type=click.IntRange(0), metavar="N",
-                 help="Number of images or pairs to practise on, with the answer. Default: 5 images, at most a quarter "
-                 "of the groups, or the pairs of --examples."),
+                 help="Number of images or pairs to practise on, with the answers. Default: 5 images (at most a "
+                 "quarter of the groups), or the pairs of --examples."),
     click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
                  help="pair: one pair at a time. set: a whole set, in which all frames are similar except those you "
                       "mark."),

@@ -64,7 +64,7 @@ _photos = options(
     click.option("--boxes", type=_FILE,
                  help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON."),
     click.option("--masks", type=_FILE,
-                 help="Folder of PNG masks named as the photos. Pixel values are object numbers."),
+                 help="Folder of PNG masks with the file names of the photos. Pixel values are object numbers."),
     click.option("--label-space",
                  help="A shipped label space, e.g. ilsvrc-2012. Default: the classes in the labels."),
     click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo."),

@@ -316,9 +316,8 @@ _ladders = options(
                  "key,x0,y0,x1,y1, "
                  "or manifest.json of a crop set. Default: the dataset's boxes, else boxes around the masks."),
     click.option("--masks", type=folder(), metavar="DIR",
-                 help="Folder of masks, one PNG per image with its name. Object pixels are above 127. Default: the "
-                 "masks "
-                 "that synthesize or simulate wrote."),
+                 help="Folder of masks: one PNG per image, with the image's name. Object pixels are above 127. "
+                 "Default: the masks that synthesize or simulate wrote."),
     click.option("--detector", default="", metavar="MODEL",
                  help="Estimate boxes with a detector: its best box per image."),
     click.option("--segment", default="", metavar="NET",
@@ -359,7 +358,7 @@ def background(
 
     Each image and rung gives one set. The rungs are the zoomed image, the crop to its box, the image with a grey,
     blurred or replaced background, the object alone, and the background alone. Models resize every rung without
-    cropping, so that rungs differ in nothing else. Rungs that cannot be made are recorded with the reason in
+    cropping, so that all rungs are prepared in the same way. Rungs that cannot be made are recorded with the reason in
     DST/ladder.parquet. DST/ladders.png shows a few ladders. Running the same command again does only the missing work.
     """
     from strobe.core.ladders import LADDER

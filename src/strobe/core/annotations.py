@@ -108,7 +108,8 @@ def anchor_verdict(
 ) -> Verdict:
     """Convert an anchor's terms to one vote of the label stage; `given` holds its previous label names.
 
-    A good anchor needs the term good and neither bad nor unsure. Terms that are class names are added to the labels.
+    A good anchor has the term `good`, and neither `bad` nor `unsure`. Terms that are class names are added to the
+    labels.
     """
     words = annotation.words
     good = "good" in words and not words & {"bad", "unsure"}

@@ -134,7 +134,7 @@ class Derivation:
     """Sets whose label votes gave no label a majority; they keep their previous labels."""
 
     def unvoted(self, dataset: Dataset) -> dict[str, int]:
-        """The sets without any vote, with their video's row."""
+        """The sets without any vote, each with the row of its video."""
         names, videos = dataset.sets.set_id[self.unvoted_set], dataset.video_of_set[self.unvoted_set]
         return dict(zip(map(str, names.tolist()), videos.tolist(), strict=True))
 

@@ -292,7 +292,7 @@ def log_softmax(scores: Floats) -> Floats:
 def confidence_of(scores: Floats, *, kind: str, log_sum: Floats | None = None) -> Floats:
     """Return probabilities (…, C) over the target classes: the softmax of logits, or renormalised probabilities.
 
-    With `log_sum` (…,) by `log_sum_and_lead`, the result is the same in less time.
+    Passing `log_sum` (…,) from `log_sum_and_lead` saves time and gives the same result.
     """
     logits = _log(scores) if kind == "probabilities" else scores
     if log_sum is None:

@@ -48,8 +48,8 @@ class LadderPicture:
     `picture` is the key of the image and the group of its sets; `xyxy` is None if it has no box.
 
     `area_share` is the share of the image that the box covers, and `mask_share` is the share that the object covers.
-    `boxes` and `masks` are the origin of the box and of the mask: `true`, `estimated:` and the model, or empty if there
-    is none. `absent` gives the reason for every rung that the image lacks.
+    `boxes` and `masks` are the origins of the box and of the mask: `true`, `estimated:MODEL`, or empty if there is
+    none. `absent` gives the reason for every rung that the image lacks.
     """
 
     picture: str

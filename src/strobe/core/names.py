@@ -8,7 +8,7 @@ __all__ = ["short_models", "short_names", "shown_models"]
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return each name without unneeded folders and image suffix; equal names stay equal.
+    """Return each name without unneeded folders and without its image suffix; equal names stay equal.
 
     A name keeps the last parts that make it unique, joined by a middle dot.
 

@@ -52,7 +52,7 @@ def is_sealed(data: bytes, sha256: str) -> bool:
 
 
 def packed_size(data: bytes) -> tuple[int, int]:
-    """Return width and height recorded in a packed file."""
+    """Return the width and height that a packed file records."""
     expect(len(data) >= _HEAD.size, "packed frame", f"at least {_HEAD.size} bytes", len(data))
     _, _, _, height, width, _ = _HEAD.unpack_from(data)
     expect(min(height, width) > 0, "packed frame", "height and width above 0", (height, width))

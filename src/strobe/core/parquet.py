@@ -118,10 +118,7 @@ def _text_bytes(chunk: Any) -> int:
 
 
 def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, bool, int, int]]:
-    """Yield the leaf columns of each row group.
-
-    Each has a path, whether it is text, a value count and a decompressed size.
-    """
+    """Yield each row group's leaf columns: the path, whether it is text, the value count, the decompressed size."""
     if content is None:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             yield from _leaves(path, mapped)

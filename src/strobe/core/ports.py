@@ -95,7 +95,7 @@ class EncodedClassifier(Protocol):
     """A classifier that prefers to decode encoded files on its own device."""
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        """Return encoded images after decoding and the model's own preprocessing, in order."""
+        """Decode the files, apply the model's own preprocessing, and return the results in order."""
 
 
 @runtime_checkable

@@ -158,7 +158,7 @@ class _NvidiaSession:
             raise EngineHangs(f"the GPU's video engine did not answer for {_HANGS_AFTER_S:.0f} s") from None
         if isinstance(found, Exception):
             refused = any(word in str(found) for word in ("cuvidCreateDecoder", "not supported"))
-            why = "not a codec, profile or size of this GPU's engines" if refused else printable(found, limit=120)
+            why = "this GPU does not decode its codec, profile or size" if refused else printable(found, limit=120)
             raise NotForTheEngines(why) from found
         width, height = self._size_wh
         if found and (tuple(found[0].shape) != (height * 3 // 2, width) or "NV12" not in str(found[0].format)):

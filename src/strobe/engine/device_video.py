@@ -173,7 +173,7 @@ class VideosOnDevice:
             pixels = turned(plain[conversion.colour], conversion).cpu().numpy()
             if hashlib.sha256(pixels.data).hexdigest() == str(frames.sha256[row]):
                 return conversion
-        raise NotForTheEngines("the GPU's engines give other pixels than the build")
+        raise NotForTheEngines("the GPU's engines and the build give different pixels")
 
     def _checked(
         self, video: int, rows: list[int], frames: Any, digests: "Future[list[str]]"
@@ -183,7 +183,7 @@ class VideosOnDevice:
         if len(good) == len(rows):
             yield rows, frames
             return
-        self.handed_over.setdefault(video, "the GPU's engines give other pixels than the build")
+        self.handed_over.setdefault(video, "the GPU's engines and the build give different pixels")
         if good:
             yield [rows[n] for n in good], frames[good]
 

@@ -116,7 +116,7 @@ def of_a_model(dataset: Dataset) -> bool:
 
 
 def _check_classes(dataset: Dataset, runner: Runner) -> None:
-    """Raise an error if the dataset has the classes of a model, and this model has others.
+    """If the dataset has the classes of one model, raise an error for a model with other classes.
 
     A detector may have further classes, whose boxes are ignored.
     """
@@ -137,7 +137,7 @@ def _check_classes(dataset: Dataset, runner: Runner) -> None:
 
 
 def _was_asked(run: Run, name: str) -> bool:
-    """Return whether a model of the run was requested, and was not only run for another model."""
+    """Return whether the user requested a model of the run. Other models ran only because a model needed them."""
     return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
 
 

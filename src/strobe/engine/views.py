@@ -267,7 +267,7 @@ def crops_of(
 
 
 def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return width and height of each frame, (F, 2).
+    """Return the width and height of each frame, (F, 2).
 
     If the dataset does not record the size of one of these rows, the frame is read.
     """

@@ -175,7 +175,7 @@ def _checked(recipe: WorkerSpec, runner: Runner) -> Runner:
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
         what = "weights" if here.weights != meant.weights else "preprocessing"
         raise StrobeError(
-            f"{printable(name)} has other {what} on {printable(platform.node())} than on the machine that loaded it "
+            f"{printable(name)} has different {what} on {printable(platform.node())} and on the machine that loaded it "
             "first; every machine needs the same files and packages"
         )
     return runner

@@ -1,4 +1,4 @@
-"""Read and write the dataset folder. Reading checks every rule and reports file and row, and writing is atomic.
+"""Read and write the dataset folder. Reading checks every rule and reports the file and the row. Writing is atomic.
 
 A folder that was checked when it was written has digests of the checked content (`checked`) in dataset.json, and the
 SHA-256 of every table. If all digests match, nothing is checked or computed again: columns are read on demand, frames
@@ -209,7 +209,7 @@ def content(folder: Path) -> tuple[str, str]:
 
 
 def read(folder: Path, *, people: bool = True) -> Dataset:
-    """Read the dataset in a folder. If a rule is broken, InvalidFile names file, row and rule.
+    """Read the dataset in a folder. If a rule is broken, InvalidFile names the file, the row and the rule.
 
     Without `people`, votes and answers are not read, for callers that already have them or do not need them.
     """

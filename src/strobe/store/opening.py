@@ -75,9 +75,8 @@ class Opened:
         opened = cls.of(path, subset=subset, run=run)
         if not run.is_on(opened.candidates):
             raise StrobeError(
-                f"{printable(run.path)} has predictions for other frames than those in {printable(path)}; pass the "
-                f"right "
-                "dataset with --dataset, or predict again into another folder"
+                f"{printable(run.path)} has predictions, but not for the frames in {printable(path)}; pass the "
+                "right dataset with --dataset, or predict again into another folder"
             )
         return opened
 

@@ -1,7 +1,7 @@
-"""The four ports of where data lies: media, tables, shards of answers, and the commit of a run.
+"""The four interfaces to stored data: media, tables, shards of answers, and the commit of a run.
 
-Only the local disk implements them. A store elsewhere must offer these and nothing else; all other work uses local
-files, for example a cache of the tables.
+Only the local disk implements them. Any other kind of store needs to implement only these four. All other work uses
+local files, for example a cache of the tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,4 +67,4 @@ class Commit(Protocol):
         stage: Path | None = None,
         asked: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Commit these facts, or add them to what is staged."""
+        """Commit these facts, or add them to the staged files."""

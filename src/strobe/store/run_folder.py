@@ -300,7 +300,7 @@ class Run:
 
     @property
     def dataset_path(self) -> Path:
-        """Where run.json says the dataset is. A dataset inside the run moves with the run."""
+        """The dataset's path as recorded in run.json. A dataset inside the run moves with the run."""
         return self.path / str(self.about()["dataset"]["path"])
 
     def _written(self, dataset: Path) -> str:

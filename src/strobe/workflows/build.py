@@ -50,7 +50,7 @@ __all__ = ["BuildOptions", "Built", "build", "video_names"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` has classes of every video.
+    """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` has the classes of every video.
 
     `label_space` is the name of a shipped label space, a file of classes, or None for the classes in the labels. If
     `label_source` is None, the labels determine it. `unlabelled` allows videos without labels. With `strict`, nothing

@@ -30,7 +30,7 @@ WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale
 """A world in which every class has its own background, as in the training of the shipped classifiers."""
 
 MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
-"""One architecture, trained with predictive backgrounds, trained with uninformative ones, and as a detector."""
+"""A classifier trained on predictive backgrounds, one trained on uninformative backgrounds, and a detector."""
 
 WHO = (
     "strobe-ground was trained on images whose background predicts the class, and strobe-object is the same network "

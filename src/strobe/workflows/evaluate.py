@@ -62,11 +62,11 @@ def evaluate(
 ) -> Evaluation:
     """Run or import every model, score all of them and write the report. If a model fails, the others continue.
 
-    `sources` are one dataset folder, or videos without labels, which become a dataset inside the run as `videos` says.
-    `show` names models that figures and gallery show first, and `change` names two models as before and after. `log`
-    names further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT]. Models of earlier commands in the
-    run are scored, too, except those that an interrupted command left incomplete. If people named the images, no model
-    is needed.
+    `sources` are one dataset folder, or videos without labels. Such videos become a dataset inside the run, with the
+    options in `videos`. `show` names models that the figures and the gallery show first. `change` names the models
+    before and after a change. `log` names further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT].
+    Models of earlier commands in the run are scored, too, except those that an interrupted command left incomplete. If
+    people named the images, no model is needed.
     """
     sources = [sources] if isinstance(sources, Path) else sources
     place, path = Run(run), given_dataset(sources)
@@ -139,7 +139,7 @@ def evaluate(
 
 
 def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[str], request: ScoreRunOptions) -> None:
-    """Raise an error for a model to show or to judge with that is not requested, before anything is written."""
+    """Raise an error if --show or --judge names a model that was not requested, before anything is written."""
     if run.exists:  # for an existing run, the report checks the names
         return
     asked_for = [("model to --show", name) for name in show]

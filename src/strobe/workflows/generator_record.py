@@ -128,8 +128,7 @@ def made_again(
     made = load_generator(generator or str(told.get("name")), load or LoadOptions())
     if made.spec.weights != told.get("weights"):
         raise StrobeError(
-            f"{printable(path)} was made with other weights than those of {printable(made.spec.name)}; use the same "
-            "weights"
+            f"{printable(path)} was not made with the weights of {printable(made.spec.name)}; use the same weights"
         )
     scale, sampled = stored_scale(inside(path, PLACE)), stored_samples(inside(path, PLACE))
     chosen = None if set_ids is None else set(set_ids)

@@ -52,7 +52,7 @@ class ObjectBoxes:
 
 
 class BoxSource(Protocol):
-    """Boxes of images: their origin (`true`, or `estimated:` and the model), identifying facts, and the boxes."""
+    """Boxes of images: their origin (`true` or `estimated:MODEL`), identifying facts, and the boxes."""
 
     @property
     def who(self) -> str:

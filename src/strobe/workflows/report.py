@@ -29,8 +29,8 @@ __all__ = ["ReportOptions", "read_results", "report_run"]
 class ReportOptions:
     """Options of a report: the options of the page, and the dataset's folder if it was moved.
 
-    `show` names models that figures and gallery show first, and `change` names two models as before and after. Without
-    `change`, a task with exactly two models compares them, in the order in which they were requested.
+    `show` names models that the figures and the gallery show first. `change` names the models before and after a
+    change. Without `change`, a task with exactly two models compares them, in the order in which they were requested.
     """
 
     options: PageOptions = field(default_factory=PageOptions)

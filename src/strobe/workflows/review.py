@@ -194,8 +194,8 @@ def export(
 
     With `out`, the result is also written as a new dataset folder with hard links to the media: for pairs the reviewed
     sets, for boxes the sets whose anchor is kept, with the drawn boxes. With `crops`, the kept images are cropped to
-    their boxes there. `unreviewed` decides whether sets without any vote stay in the study as built (`keep`) or not
-    (`exclude`). None repeats the choice of the last export. The first export excludes them.
+    their boxes and written to that folder. `unreviewed` decides whether sets without any vote stay in the study as
+    built (`keep`) or not (`exclude`). None repeats the choice of the last export. The first export excludes them.
     """
     _question(ask)
     takes = QUESTIONS[ask].takes

@@ -349,7 +349,7 @@ def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...
     with reading(path, hint=hint):
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
     if not rows or not {"class", "group"} <= rows[0].keys():
-        raise InvalidFile(path, "it has no columns class and group", hint=hint)
+        raise InvalidFile(path, "it needs a column class and a column group", hint=hint)
     groups: dict[int, str] = {}
     for line, row in enumerate(rows, 2):
         try:

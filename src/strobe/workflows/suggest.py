@@ -35,7 +35,7 @@ def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:
     run = Run(path)
     if not run.is_on(dataset):
         raise StrobeError(
-            f"--suggest: {printable(path)} has predictions for other frames than those of {printable(dataset.name)}"
+            f"--suggest: {printable(path)} has predictions, but not for the frames of {printable(dataset.name)}"
         )
     held = run.models(dataset, only=[name] if name else (), allow_missing=True)
     boxing = [model for model in held if model.task is Task.DETECTION]

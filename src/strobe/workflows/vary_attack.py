@@ -192,7 +192,7 @@ def _inputs(
 def _pictures(
     opened: Dataset, source: FrameSource, anchors: Sequence[int], shown: list[int], problems: dict[int, StrobeError]
 ) -> Iterator[tuple[Image, bool]]:
-    """Yield the usable anchors, each with whether it is already a model's input. `shown` records the anchors."""
+    """Yield each usable anchor, and whether it is already a model's input. `shown` records the anchors."""
     for row in anchors:
         try:
             if not opened.labels_of(row):

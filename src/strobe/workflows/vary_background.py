@@ -76,7 +76,7 @@ class LadderMade:
     was_there: bool = False
 
     def absent(self) -> dict[str, dict[str, int]]:
-        """Return the number of images without each rung, by reason. `ladder` counts images without any rung."""
+        """Return how many images lack each rung, by reason. `ladder` counts images without any rung."""
         reasons: dict[str, Counter[str]] = {}
         for one in self.pictures:
             for rung, reason in one.absent.items():

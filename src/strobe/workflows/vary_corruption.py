@@ -35,7 +35,7 @@ class CorruptionOptions:
     name: str = ""
 
     def corrupting(self) -> CorruptionPlan:
-        """Return the request, checked."""
+        """Return the checked request."""
         return CorruptionPlan(kinds=tuple(chosen(self.kind)), severities=self.severity, store=self.store)
 
 

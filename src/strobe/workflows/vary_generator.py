@@ -255,7 +255,7 @@ def _begun(
     work: SearchWork,
     provenance: Mapping[str, Any],
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    """Return scale and latents of the search that was started in this folder. For a new search, draw and store them.
+    """Return the scale and the latents of the search in this folder. For a new search, draw and store them.
 
     If the folder has the search of another command, an error is raised before anything is drawn. A new search is
     recorded only once there are images that every model gets right. Otherwise another command can still use the folder.

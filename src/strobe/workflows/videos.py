@@ -56,7 +56,7 @@ class VideoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoDataset:
-    """The dataset made from videos, an error for each skipped video, and the models, one of which may be loaded."""
+    """The dataset made from videos, an error for each skipped video, and the models (one may be loaded)."""
 
     path: Path
     problems: tuple[str, ...]
@@ -66,7 +66,8 @@ class VideoDataset:
 def given_dataset(sources: Sequence[Path]) -> Path | None:
     """Return the dataset folder among the sources of a command, or None if the sources are videos.
 
-    Raises StrobeError if a source is missing, is a folder without videos, or is a dataset beside other sources.
+    Raises StrobeError if a source is missing, if it is a folder without videos, or if a dataset is given with other
+    sources.
     """
     expect(len(sources) > 0, "DATASET", "a dataset folder or videos", "none")
     for source in sources:
@@ -160,9 +161,9 @@ def _usable(dataset: Dataset) -> Mapping[str, str]:
 def _settings_of(
     run: Run, old: Dataset, named: Mapping[str, Path], options: VideoOptions, *, k: int | None
 ) -> tuple[int, int]:
-    """Return k and the distance of anchors of an existing dataset.
+    """Return k and the distance between anchors of an existing dataset.
 
-    Raises StrobeError if the command gives other videos or other options than the run was made with.
+    Raises StrobeError if the command's videos or options differ from those that the run was made with.
     """
     where, about = printable(run.path), old.info.provenance
     try:
