@@ -124,6 +124,17 @@ def test_a_truncated_shard_is_done_again(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_folder_in_the_place_of_a_shard_is_refused_and_kept(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    path = store.write(*_part([0, 1]))
+    path.unlink()
+    path.mkdir()
+    for read in (store.read, store.stored):
+        with pytest.raises(InvalidFile, match="a folder, not a file"):
+            read()
+    assert path.is_dir()
+
+
 def test_a_shard_with_names_that_are_no_text_is_done_again(tmp_path: Path) -> None:
     store = _store(tmp_path)
     path = store.write(*_part([0, 1]))

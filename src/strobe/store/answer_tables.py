@@ -169,6 +169,8 @@ def read_columns(
 
 def _undamaged(path: Path, sha256: str, *, hint: str) -> bytes:
     """Return the file in memory, checked against its digest before it is parsed."""
+    if path.is_dir():
+        raise InvalidFile(path, "a folder, not a file", hint=hint)
     content = regular(path).read_bytes()
     if not hashlib.sha256(content).hexdigest().startswith(sha256):
         raise InvalidFile(path, "damaged: its content does not match the digest stored with it", hint=hint)

@@ -310,6 +310,8 @@ class ModelShards:
                 elif not _DIGEST.search(path.name):
                     path.rename(_named(path, sha256_of_file(path)))
             except InvalidFile:
+                if path.is_dir():  # strobe did not make it, so it is not removed
+                    raise
                 path.unlink(missing_ok=True)
                 if self._note is not None:
                     self._note(f"{printable(self.name)}: {path.name} was damaged; its frames are predicted again")
