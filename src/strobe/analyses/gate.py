@@ -212,8 +212,9 @@ def judge(
     """Check every rule, compute each loss against each opponent, and report how the sets changed since each opponent.
 
     `figures` are the model's figures by measure, and `contrasts` its own contrasts by the names that rules use.
-    `missing` are the sets that lack predictions of the model. A rule passes only if it passes in both cases: with all missing sets counted in favour of the model,
-    and with all counted against the model. `missing_varied` are the missing sets that contrasts use.
+    `missing` are the sets that lack predictions of the model. A rule passes only if it passes in both cases: with all
+    missing sets counted in favour of the model, and with all counted against the model. `missing_varied` are the
+    missing sets that contrasts use.
     """
     contrasts, missing = contrasts or {}, missing or MissingSets()
     figures = {**figures} | {name: one.value for name, one in contrasts.items()}
