@@ -442,3 +442,10 @@ def test_a_pool_without_models_has_a_reason_at_every_offset() -> None:
     found = OffsetPool(plan).estimates()
     assert [one.offset for one in found] == plan.offsets.tolist()
     assert {one.error.reason for one in found} == {"no set is scored by every model"}
+
+
+@pytest.mark.parametrize(("name", "least"), [("k", 0), ("replicates", 1), ("control_seeds", 1)])
+def test_options_have_a_smallest_value(name: str, least: int) -> None:
+    assert getattr(ScoreOptions(**{name: least}), name) == least
+    with pytest.raises(InvalidValue, match=name):
+        ScoreOptions(**{name: least - 1})

@@ -247,3 +247,12 @@ def test_the_spread_of_a_loss_is_that_of_the_pairs_of_sets() -> None:
         assert spread == pair_spread(values[0][metric] - values[1][metric], dataset.video_of_set)
     unscored = replace(old, first_wrong=np.full(200, -1, dtype=np.int32))
     assert loss_spreads(dataset, new, unscored) == {}
+
+
+def test_both_lists_of_sets_have_the_same_limit() -> None:
+    dataset, scores = models([0.99, 0.6], seed=3)
+    for both in (scores, scores[::-1]):
+        c = next(c for c in compare(dataset, both) if c.metric == "acc_pmk")
+        assert max(c.only_a, c.only_b) > 20
+        listed = [len(names or ()) for names in (c.sets_only_a, c.sets_only_b)]
+        assert listed == [min(c.only_a, 20), min(c.only_b, 20)]

@@ -30,6 +30,7 @@ from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
+from strobe.studies.variants import tables as variants_tables
 from strobe.studies.variants import words as story_variants
 from strobe.workflows.inspect import inspect, lines
 
@@ -166,7 +167,7 @@ def test_every_variant_and_its_marks_are_named(pages, studies) -> None:
         text = text_of(pages[kind])
         for one in studies[kind][2].variants:
             assert one.variant in text
-    rows = story_variants.study(View(results=studies["ladder"][2])).rows
+    rows = variants_tables.study(View(results=studies["ladder"][2])).rows
     assert [row.name for row in rows][-2:] == ["zoom", "only-background"]
     assert rows[-1].marks == ("control",)
     assert rows[1].marks == ("estimated",)
@@ -174,7 +175,7 @@ def test_every_variant_and_its_marks_are_named(pages, studies) -> None:
 
 def test_the_heat_map_is_the_results(studies) -> None:
     results = studies["corruption"][2]
-    ((first, *_),) = story_variants.heat(View(results=results))
+    ((first, *_),) = variants_tables.heat(View(results=results))
     model = results.models[first.model]
     assert isinstance(model, ClassificationResult)
     for (name, control, orig, cells), one in zip(first.rows, model.variants, strict=True):
@@ -205,7 +206,7 @@ def test_a_finding_that_was_not_stored_is_warned_of(studies) -> None:
 
 def test_transfer_is_what_fooled_says_and_nothing_else(studies) -> None:
     view = View(results=studies["attack"][2])
-    models, rows = story_variants.fooled(view)
+    models, rows = variants_tables.fooled(view)
     for row, search in zip(rows, view.results.searches, strict=True):
         for name, (is_target, found) in zip(models, row.cells, strict=True):
             score = next(one for one in view.classifiers[name].variants if one.variant == search.variant)

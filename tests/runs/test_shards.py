@@ -215,6 +215,27 @@ def test_models_of_a_run(tmp_path: Path) -> None:
     assert shard_models(tmp_path / "nothing") == []
 
 
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        ({"childless": 2}, "childless"),
+        ({"childless": "2"}, "childless"),
+        ({"childless": [None]}, "childless"),
+        ({"spec": 2}, "spec"),
+        ({"spec": {"kind": "", "label_space": "coco-80"}}, "spec"),
+        ({"spec": {"label_space": {}}}, "spec"),
+    ],
+)
+def test_facts_of_another_type_are_refused(tmp_path: Path, changed: dict[str, Any], where: str) -> None:
+    facts = dict.fromkeys(KEY_FACTS, "") | {"label_space": "", "spec": {"kind": "", "label_space": {}}}
+    store = _store(tmp_path)
+    store.describe(facts | {"childless": ["cat"]})
+    assert shard_models(tmp_path) == [NAME]
+    store.describe(facts | changed)
+    with pytest.raises(InvalidFile, match=f"{where}.*not valid facts of a model"):
+        shard_models(tmp_path)
+
+
 def test_an_earlier_checkpoint_is_kept_and_said(tmp_path: Path) -> None:
     first, second = _store(tmp_path, "a"), _store(tmp_path, "b")
     assert first.describe({"weights": "a"}) is None

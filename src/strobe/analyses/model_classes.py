@@ -7,7 +7,7 @@ from typing import Any
 from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.overview import ceiling_of, map_ceiling_of
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
+from strobe.core.errors import StrobeError, expect
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
 
@@ -53,10 +53,21 @@ class Ceilings:
             kept = facts["childless"]
             if isinstance(kept, str):  # a file of predictions may list only some of the dataset's classes
                 listed = "the file's list of classes" if source == own.name else source
-                return listed, tuple(own.index(name) for name in json.loads(kept))
+                return listed, tuple(own.index(name) for name in _names(kept))
             source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))
             return source, tuple(own.index(str(name)) for name in kept)
         try:
             return source, () if source == own.name else projection_between(space(source), own).childless
         except StrobeError:
             return source, ()
+
+
+def _names(kept: str) -> list[str]:
+    """Return the list of classes that a file of predictions records as JSON; raise InvalidValue if it is not a list."""
+    try:
+        names = json.loads(kept)
+    except ValueError:
+        names = None
+    listed = isinstance(names, list) and all(isinstance(one, str) for one in names)
+    expect(listed, "childless", "a list of the dataset's classes", kept)
+    return list(names or ())

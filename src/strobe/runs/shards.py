@@ -99,8 +99,12 @@ def _said(path: Path) -> dict[str, Any]:
         raise InvalidFile(path, "damaged: its content does not match its digest", hint=_AGAIN)
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
-    spec = known.get("spec") if isinstance(known.get("spec"), dict) else {}
-    if wrong or known["task"] not in set(Task) or not {"kind", "label_space"} <= set(spec or ()):
+    childless, spec = known.get("childless", []), known.get("spec")
+    if not (isinstance(childless, list) and all(isinstance(one, str) for one in childless)):
+        wrong = wrong or "childless"
+    if not (isinstance(spec, dict) and "kind" in spec and isinstance(spec.get("label_space"), dict)):
+        wrong = wrong or "spec"
+    if wrong or known["task"] not in set(Task):
         raise InvalidFile(path, "not valid facts of a model", where=wrong, hint=_AGAIN)
     return known
 

@@ -318,3 +318,26 @@ def test_more_classes_than_16_bits_hold():
     found = found_of([(0, label, A, 0.9) for label in labels], n_frames=1, n_classes=n_classes)
     ap = class_ap(truth, found, match(truth, found), np.zeros((1, 1), int))
     assert ap[list(labels), 0].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_limit_of_detections_holds_for_each_frame_and_class():
+    found = found_of([(0, 1, A, 0.9), (0, 1, B, 0.8), (2, 0, A, 0.9), (2, 0, B, 0.8)], n_frames=3)
+    truth = truth_of([(0, 1, A), (2, 0, A)], n_frames=3)
+    (one,) = match(truth, found, max_dets=1)
+    assert one.found.tolist() == [0, 2]
+    assert one.counts.tolist() == [True, False, True, False]
+
+
+def test_overlaps_in_any_order_and_up_to_rounding():
+    truth = truth_of([(0, 0, A)], n_frames=1)
+    near = found_of([(0, 0, (0.0, 0.0, 10.0, 8.0), 0.9)], n_frames=1)
+    assert [len(one.found) for one in match(truth, near, iou=(0.9, 0.5))] == [0, 1]
+    almost = found_of([(0, 0, (0.0, 0.0, 10.0, 10.0 + 5e-10), 0.9)], n_frames=1)
+    assert [len(one.found) for one in match(truth, almost, iou=(1.0,))] == [1]
+
+
+def test_no_frame_has_no_match():
+    none = np.zeros(0, dtype=int)
+    truth = TruthTable.of(none, none, np.zeros((0, 4)), n_frames=0, n_classes=2)
+    (one,) = match(truth, found_of([], n_frames=0))
+    assert (len(one.found), len(one.object), len(one.wanted)) == (0, 0, 0)
