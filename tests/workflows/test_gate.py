@@ -166,7 +166,7 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         (["--max-loss", "map_pmk=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
         (
             ["--max-loss", "flip_rate=1"],
-            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk; --max and --min take",
+            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk, flicker; --max and --min take",
         ),
         (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes acc_orig"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; its models are net"),

@@ -83,8 +83,8 @@ def flip_files(
     if dataset.info.axis != "frame-offset":
         raise StrobeError(f"{printable(dataset.name)}: its sets are not stretches of video, so there are no flips")
     if layout is not None and len(answers) != 1:
-        names = ", ".join(map(printable, answers))
-        raise StrobeError(f"--layout makes pseudo-labels of one model; choose one with -m: {names}")
+        known = ", ".join(map(printable, answers))
+        raise StrobeError(f"--layout makes pseudo-labels of one model; choose one with -m: {known}")
     told = {name: _of_model(dataset, one, around) for name, one in answers.items()}
     frames = sorted({row for one in told.values() for row in one.frames})
     if not frames:
@@ -136,7 +136,8 @@ def _classes(dataset: Dataset, answers: ClassAnswers, around: int) -> _Told:
     sure = [float(value) if np.isfinite(value) else None for value in confidence]
     names = (*dataset.info.label_space.names, "none of the classes")
     pairs = (line[1:] == line[:-1]) & known[1:] & known[:-1] & (label[1:] != label[:-1])
-    flips, places = [], set()
+    flips: list[Flip] = []
+    places: set[int] = set()
     for at in (np.flatnonzero(pairs) + 1).tolist():
         places.update(_near(line, at - 1, at, around))
         flips.append(
@@ -180,7 +181,8 @@ def _boxes(dataset: Dataset, answers: BoxAnswers, around: int) -> _Told:
     if isinstance(linked, Missing):
         return _Told(flips=(), frames=set(), answers=(), classes={}, boxes=())
     place = {int(row): at for at, row in enumerate(linked.frames)}
-    flips, frames = [], set()
+    flips: list[Flip] = []
+    frames: set[int] = set()
     for case in link_events(linked):
         near = _near(linked.line, place[case.before], place[case.after], around)
         frames.update(int(linked.frames[at]) for at in near)
