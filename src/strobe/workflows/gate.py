@@ -76,7 +76,7 @@ class _Entrants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _JudgedSets:
     """The rules on accuracies, or on flicker: the sets they are judged on, the model's figures, and the baselines.
 
     `missing_varied` are the missing sets that `contrasts` use. `cautions` are about the excluded sets, which `cohort`
@@ -157,7 +157,7 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     )
 
 
-def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_Part]:
+def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_JudgedSets]:
     """Return the rules on accuracies and the rules on flicker, each with its data; a part without rules is left out."""
     dataset = overall(entrants.opened.dataset)
     without_labels = {one.name for one in FLICKER}
@@ -173,13 +173,15 @@ def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> lis
     return parts
 
 
-def _accuracies(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _Part:
+def _accuracies(
+    entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress
+) -> _JudgedSets:
     given, model = entrants.opened.dataset, entrants.model
     dataset = overall(given)
     scores = scores_of(dataset, entrants.all, request.options, progress)
     judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
     contrasts, missing_varied = _contrasts(given, model, request)
-    return _Part(
+    return _JudgedSets(
         limits=limits,
         judged=judged,
         figures=figures_of(scores[model.name]),
@@ -192,7 +194,7 @@ def _accuracies(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, 
     )
 
 
-def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _Part:
+def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _JudgedSets:
     """Return the rules on flicker, which is measured on all sets. Raise StrobeError if there is no flicker."""
     given, model, options = entrants.opened.dataset, entrants.model, request.options
     name = limits[0].measure
@@ -223,7 +225,7 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
     if not figures:
         raise StrobeError(f"{printable(model.name)}: none of the {plan.n_sets} sets has all its answers")
     new, cohort = found[model.name], replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
-    return _Part(
+    return _JudgedSets(
         limits=limits,
         judged=plan.dataset,
         figures=figures,
