@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ def test_every_figure_is_that_of_a_plain_loop(made: tuple[World, list[int]]) -> 
     flips, back = Counter(), []
     for line in lines:
         runs = [(value, len(list(run))) for value, run in groupby(said[row] for row in line)]
-        flips += Counter(tuple(sorted((a[0], b[0]))) for a, b in zip(runs, runs[1:], strict=False))
+        flips += Counter(tuple(sorted((a[0], b[0]))) for a, b in pairwise(runs))
         back += [runs[i][1] for i in range(1, len(runs) - 1) if runs[i - 1][0] == runs[i + 1][0]]
     names = data.info.label_space.names
     pairs = {(row.one, row.other): row.flips for row in found.alternations}

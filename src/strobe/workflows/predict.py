@@ -2,7 +2,7 @@
 others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -38,7 +38,7 @@ from strobe.workflows.gpu_sources import frames_on_gpu, say_decoded
 from strobe.workflows.opening import kept
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import EarlyStopping, check_stopping
-from strobe.workflows.stores import checked_spec, preprocessing_line, store_of
+from strobe.workflows.stores import checked_spec, of_a_model, preprocessing_line, store_of
 from strobe.workflows.views import Detectors, crops_of, derive, write_outside
 from strobe.workflows.worker_specs import DescribedModel, inputs_of, load_runner, source_for, worker_spec
 
@@ -152,12 +152,14 @@ def run_requested(
     stage: Path | None = None,
     scored: Dataset | None = None,
     k: int | None = None,
+    check: Callable[[RequestedModel, ModelSpec], None] | None = None,
 ) -> list[PredictOutcome]:
     """Run these models into the run. If a new run gets no prediction, its folder is removed.
 
     `asked_for` has all models of the command in order, if `models` is only a part. Files are in `stage` until they are
     committed. Detectors run before models that use their boxes. `scored` is the part of the dataset that will be scored
-    with this k; None means the sets that review kept. `stop_early` runs only these sets.
+    with this k; None means the sets that review kept. `stop_early` runs only these sets. `check` raises an error for a
+    loaded model that must not run.
     """
     if not models:
         return []
@@ -182,6 +184,7 @@ def run_requested(
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
             check_decoding(options.load.device if cluster is None else cluster.device)
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
+        work.check = check
         if options.stop_early:
             work.stopping = EarlyStopping(scored or kept(dataset), k=k, run=run, asked=[model.name for model in models])
         if singles or any(isinstance(model.view, CropView) for model in models):
@@ -218,6 +221,7 @@ class _Work:
         self._alone, self._cluster = alone, cluster
         self.source: FrameSource | None = None
         self.stopping: EarlyStopping | None = None
+        self.check: Callable[[RequestedModel, ModelSpec], None] | None = None
 
     def run(
         self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
@@ -334,11 +338,13 @@ class _Work:
                 load = requested.settings.applied(options.load)
                 runner = load_runner(
                     name, text, replace(load, progress=options.load.progress or progress),
-                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper,
+                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper or of_a_model(dataset),
                     live=requested.live if cluster is None else partial(_lent, described[name]),
                 )  # fmt: skip
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
+                if self.check is not None:
+                    self.check(requested, runner.model.spec)
                 requested.settings.check_applied(name, runner.model.spec.preprocessing)
                 specs[name] = checked_spec(requested, runner.model.spec, crops)
                 stores[name] = store_of(

@@ -33,6 +33,7 @@ from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
 from strobe.studies.unlabelled.records import SURE, FlickerOptions
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Types, known_types, read_types
@@ -42,12 +43,14 @@ __all__ = [
     "InMemoryModel",
     "ScoreRunOptions",
     "ScoredRun",
+    "check_model",
     "check_request",
     "is_run_folder",
     "score_dataset",
     "score_models",
     "score_run",
     "score_staged",
+    "scored_without_truth",
 ]
 
 
@@ -80,9 +83,8 @@ class ScoreRunOptions(FileOptions):
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    whole = opened.dataset
-    if whole.boxes is None and (whole.variants is not None or whole.info.axis != "frame-offset"):
-        whole.labelled_sets()  # without labels, only detectors (with boxes) and flicker (of videos) can be scored
+    if opened.dataset.boxes is None and not any(scored_without_truth(opened.dataset, task) for task in Task):
+        opened.dataset.labelled_sets()  # if there are boxes, detectors can be scored without labels
     expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
@@ -93,6 +95,22 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
         raise StrobeError(
             f"{candidates.name}: no pair has a vote ({unseen.pairs} pending), so every set has only its anchor and "
             f"no pair review can be compared; collect votes with strobe review serve"
+        )
+
+
+def scored_without_truth(dataset: Dataset, task: Task) -> bool:
+    """Return whether models of the task can be scored on the dataset's frames without labels and boxes."""
+    if dataset.info.axis != "frame-offset" or dataset.variants is not None:
+        return False
+    return task is Task.CLASSIFICATION or not dataset.labelled.any()  # with labels, a detector is expected to have mAP
+
+
+def check_model(dataset: Dataset, name: str, task: Task) -> None:
+    """Raise an error for a model that cannot be scored on the dataset, before it runs."""
+    if task is Task.DETECTION and not has_boxes(dataset) and not scored_without_truth(dataset, task):
+        raise StrobeError(
+            f"{printable(name)}: it is a detector, and {printable(dataset.name)} has no boxes to score it with; give "
+            f"them with strobe build --boxes FILE, or score its classes with -m boxes:{printable(name)}"
         )
 
 
