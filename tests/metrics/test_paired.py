@@ -102,3 +102,24 @@ def test_one_end_at_least_is_that_of_the_formula(videos: list[tuple[int, int]]) 
     assert far == pytest.approx(wanted, abs=1e-4)
     assert found.low < found.value or found.value == -1
     assert found.high > found.value or found.value == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sums", "low", "high"),
+    [
+        ([2, 2, 1, 11, 4, 6], [2, 2, -1, -3, 3, 0], -0.45361, 1.0),
+        ([2, 2, 1, 11, 4, 6], [-2, -2, 1, 3, -3, 0], -1.0, 0.45361),
+        ([3, 9, 1, 7, 5], [3, -6, 1, -6, 1], -1.0, 1.0),
+    ],
+)
+def test_with_few_videos_of_unequal_size_one_end_is_open(
+    sizes: list[int], sums: list[int], low: float, high: float
+) -> None:
+    gap = np.concatenate([np.sign(s) * (np.arange(m) < abs(s)) for m, s in zip(sizes, sums, strict=True)])
+    found = paired_difference(gap, np.repeat(np.arange(len(sizes)), sizes), p=1.0, p_holm=1.0, pairs=1)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
+
+
+def test_a_p_value_of_exactly_the_level_is_not_significant() -> None:
+    found = paired_difference(np.ones(40, dtype=np.int64), np.arange(40), p=LEVEL, p_holm=LEVEL, pairs=1)
+    assert found.low == 0.0
