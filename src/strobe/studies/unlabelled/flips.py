@@ -93,9 +93,9 @@ def flip_files(
     is_classes = layout is not None and isinstance(next(iter(answers.values())), ClassAnswers)
     folder_of = dict.fromkeys(frames, "images")
     if only is not None and layout == "yolo" and is_classes:  # a folder for each class, as its classifiers expect
-        space = dataset.info.label_space.names
+        folders = _class_folders(dataset)
         frames = [row for row in frames if row in only.classes]
-        folder_of = {row: f"train/{_safe(space[only.classes[row]])}" for row in frames}
+        folder_of = {row: f"train/{folders[only.classes[row]]}" for row in frames}
     names = _file_names(dataset, frames, folder_of)
     files: dict[str, str | bytes] = {
         "flickers.csv": as_csv(_flip_rows(dataset, told, names)),
@@ -240,6 +240,17 @@ def _safe(text: str) -> str:
     'clips_a_b.mp4_12'
     """
     return re.sub(r"[^\w.-]+", "_", text).strip(".")[-100:] or "_"
+
+
+def _class_folders(dataset: Dataset) -> list[str]:
+    """Return a folder name for each class; classes with the same name also have their id."""
+    space = dataset.info.label_space
+    names = [_safe(name) for name in space.names]
+    many = Counter(name.lower() for name in names)
+    return [
+        name if many[name.lower()] == 1 else f"{name}-{_safe(label)}"
+        for name, label in zip(names, space.ids, strict=True)
+    ]
 
 
 def _file_names(dataset: Dataset, frames: Sequence[int], folders: Mapping[int, str]) -> dict[int, str]:
