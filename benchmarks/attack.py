@@ -35,11 +35,11 @@ import torch
 
 from strobe.core.files import cache_folder, write_bytes, write_json
 from strobe.core.ports import Silent
-from strobe.datasets.assets import PHOTOS, fetch
-from strobe.datasets.media import decode_image
+from strobe.formats.assets import PHOTOS, fetch
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.store.media import decode_image
 from strobe.vary.apgd import best_of_apgd, likeliest_wrong
 from strobe.vary.pgd import Ball, Loss, Norm, Pgd, best_of_steps
 

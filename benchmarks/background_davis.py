@@ -29,10 +29,11 @@ from strobe.core.files import make_folder, write_bytes, write_text
 from strobe.core.labels import space
 from strobe.core.png import png_bytes
 from strobe.core.ports import Silent
-from strobe.datasets import folder as dataset_folder
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
-from strobe.runs.folder import Run
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.store import dataset_folder as dataset_folder
+from strobe.store.run_folder import Run
+from strobe.workflows.predict import predict
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 CLIPS = {"dog": "dog", "cows": "cattle", "car-shadow": "car", "bmx-trees": "bicycle"}

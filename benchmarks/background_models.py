@@ -23,9 +23,9 @@ import numpy as np
 from strobe.build.pool import worker_pool
 from strobe.core.files import make_folder, replacing
 from strobe.core.ports import Progress, Silent
-from strobe.datasets import folder as dataset_folder
 from strobe.models.header import read_header, write_weights
 from strobe.models.weights import read_state
+from strobe.store import dataset_folder as dataset_folder
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find

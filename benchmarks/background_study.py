@@ -22,15 +22,16 @@ import numpy as np
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
 from strobe.core.ports import Progress, Silent
-from strobe.datasets import folder
+from strobe.engine.prediction import PredictOptions
 from strobe.metrics.contrasts import paired_test
 from strobe.metrics.intervals import clopper_pearson
 from strobe.metrics.paired import paired_difference
 from strobe.models.options import LoadOptions
-from strobe.runs.folder import Run
+from strobe.store import dataset_folder as folder
+from strobe.store.run_folder import Run
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 

@@ -151,8 +151,7 @@ def measure(
     import growth
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
-    from strobe.runs.frames import FrameNames
-    from strobe.runs.shards import KEY_FACTS, ModelShards
+    from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
     names = FrameNames(growth.made(frames))
     store = ModelShards(

@@ -23,9 +23,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from strobe.core.ports import Silent
-from strobe.datasets.media import decode_image
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.store.media import decode_image
 from strobe.synthetic.world import World, WorldOptions
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from strobe.workflows.vary_corruption import frost_photographs

@@ -31,7 +31,7 @@ import numpy as np
 from generator_measured import accuracies, agreement, half
 from strobe.build.pool import worker_pool
 from strobe.core.ports import Silent
-from strobe.datasets import folder as dataset_folder
+from strobe.store import dataset_folder as dataset_folder
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import Clip, WorldOptions
 from strobe.vary.pgd import Norm
@@ -164,8 +164,8 @@ class Bench:
 
     def digits(self, part: str) -> Material:
         """Return digits as training data. The judge gets every third digit, the other models the rest."""
-        from strobe.datasets.assets import MNIST, unpack
-        from strobe.datasets.import_mnist import digits_dataset, read_digits
+        from strobe.formats.assets import MNIST, unpack
+        from strobe.formats.import_mnist import digits_dataset, read_digits
 
         split = "test" if part == "held" else "train"
         with tempfile.TemporaryDirectory() as temporary:

@@ -41,9 +41,9 @@ def study(name: str, args: argparse.Namespace) -> None:
     """Search, score and write the results of one dataset."""
     from strobe.analyses.plan import ScoreOptions
     from strobe.core.codec import encode
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.workflows.evaluate import evaluate
-    from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 
@@ -140,12 +140,12 @@ def _random(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _strips(folder: Path, run: Path, results: Any) -> Any:
-    from strobe.datasets import folder as dataset_folder
     from strobe.report.view import View
-    from strobe.runs.folder import Run
+    from strobe.store import dataset_folder as dataset_folder
+    from strobe.store.opening import frame_source
+    from strobe.store.run_folder import Run
     from strobe.studies.generator.chapter import build_strips
     from strobe.studies.generator.words import granular
-    from strobe.workflows.sources import frame_source
 
     dataset = dataset_folder.read(folder)
     searched = granular(View(results=results))

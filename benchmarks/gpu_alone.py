@@ -14,11 +14,11 @@ import torch
 from PIL import Image as Pillow
 
 from strobe.core.dataset import Dataset
-from strobe.datasets.media import MediaSource
+from strobe.engine.decode_pool import DecodePool
 from strobe.models.device_decode import DeviceResize
 from strobe.models.exact_resize import SentPlan
 from strobe.models.torch_classifier import TorchClassifier
-from strobe.predict.decode_pool import DecodePool
+from strobe.store.media import MediaSource
 
 BEGIN = time.perf_counter()
 

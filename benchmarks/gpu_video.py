@@ -39,15 +39,14 @@ from strobe.core.errors import StrobeError
 from strobe.core.packed import packed
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.datasets.media import MediaSource
+from strobe.engine.device_engine import NvidiaEngine, SessionPool
+from strobe.engine.device_frames import new_stream, wait_for
+from strobe.engine.device_video import VideosOnDevice
+from strobe.engine.loading import decode_processes, engine_options, frames_on_gpu
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
-from strobe.predict.device_engine import NvidiaEngine, SessionPool
-from strobe.predict.device_frames import new_stream, wait_for
-from strobe.predict.device_video import VideosOnDevice
-from strobe.workflows.engine_plan import decode_processes, engine_options
-from strobe.workflows.gpu_sources import frames_on_gpu
-from strobe.workflows.predict import PredictOptions
+from strobe.store.media import MediaSource
 
 PARTS = ("hard", "bare", "reference", "packed", "full-hd", "windows")
 DEVICE = "cuda"
@@ -172,10 +171,9 @@ def end_to_end(dataset: Dataset, options: PredictOptions, models: dict[str, Any]
     """Frames to stored predictions through the engine, as `strobe predict` runs it."""
     from strobe.core.labels import projection
     from strobe.core.tasks import Task
-    from strobe.predict.engine import run_models
-    from strobe.predict.forward import Runner
-    from strobe.runs.frames import FrameNames
-    from strobe.runs.shards import KEY_FACTS, ModelShards
+    from strobe.engine.engine import run_models
+    from strobe.engine.forward import Runner
+    from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
     source: Any = MediaSource(dataset) if dataset.root else VideoSource(dataset)
     n_cores = os.cpu_count() or 1

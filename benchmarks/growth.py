@@ -66,10 +66,9 @@ def make_run(folder: Path, data: Path) -> None:
     """Write a run of one model like `strobe predict`, with answers in shards that are right nine times in ten."""
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
-    from strobe.datasets.folder import read
-    from strobe.runs.folder import Run
-    from strobe.runs.frames import FrameNames
-    from strobe.runs.shards import ModelShards
+    from strobe.store.dataset_folder import read
+    from strobe.store.run_folder import Run
+    from strobe.store.shards import FrameNames, ModelShards
 
     dataset = read(data)
     run, n = Run(folder), len(dataset.frames)
@@ -111,7 +110,7 @@ def main() -> int:
     parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.make:
-        from strobe.datasets.folder import write
+        from strobe.store.dataset_folder import write
 
         write(made(arguments.make), arguments.folder)
         return 0

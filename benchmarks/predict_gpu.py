@@ -42,20 +42,17 @@ from strobe.core.dataset import Dataset
 from strobe.core.labels import projection
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.datasets.media import MediaSource
+from strobe.engine.decode_pool import DecodePool
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner, Work
+from strobe.engine.worker import DecodeOptions, ShardWorker
 from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
-from strobe.predict.decode_pool import DecodePool
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.predict.work import Work
-from strobe.predict.worker import ShardWorker
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store.media import MediaSource
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
 PARTS = ("bare", "alone", "memory", "device", "exact", "packed", "loader")
 

@@ -36,18 +36,17 @@ from strobe.core.ports import Image
 from strobe.core.projections import projection_between
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
-from strobe.datasets.media import MediaSource
+from strobe.engine.decode_pool import DecodePool
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner
+from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores, quick_source
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.torchvision import TorchvisionDetector, load
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import AsDecoded
-from strobe.predict.decode_pool import DecodePool
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store.media import MediaSource
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
 MODELS = ("fasterrcnn_resnet50_fpn", "ssd300_vgg16")
 SIZES = ((500, 375), (1280, 720))

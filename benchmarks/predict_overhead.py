@@ -45,16 +45,15 @@ from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 from strobe.core.tasks import Task
-from strobe.datasets.media import MediaSource
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Runner
+from strobe.engine.worker import DecodeOptions
 from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.weights import load_into, read_state
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.store.media import MediaSource
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
 
 def make_frames(root: Path, n: int) -> Dataset:
@@ -189,8 +188,8 @@ def own_video(video: Path | None, n: int, rounds: int) -> int:
     """Build the video in three ways, run the engine on each and print its cost. Returns the exit code."""
     from strobe.build.sample import AnchorOptions
     from strobe.core.ports import FrameSource
+    from strobe.store.opening import frame_source
     from strobe.workflows.build import BuildOptions, build
-    from strobe.workflows.sources import frame_source
 
     root = Path(tempfile.mkdtemp(prefix="strobe-own-video-"))
     model = load(ModelName("bundled", "efficientnet-lite0"), LoadOptions(device="cpu"))

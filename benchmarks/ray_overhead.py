@@ -22,10 +22,11 @@ from predict_overhead import make_frames
 from strobe.core.dataset import Dataset
 from strobe.core.late import require
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.engine.executors import ExecutorOptions
+from strobe.engine.prediction import PredictOptions
 from strobe.models.cores import cores
-from strobe.workflows.engines import ExecutorOptions
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.store import dataset_folder as folder
+from strobe.workflows.predict import predict
 
 FEW = 64
 

@@ -26,10 +26,10 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
+from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel
-from strobe.runs.folder import Run
-from strobe.workflows.bring import bring
-from strobe.workflows.opening import Opened
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Run
 from strobe.workflows.score import ScoreRunOptions, score_staged
 from vid_shaped import dataset_of, vid_world
 

@@ -246,7 +246,7 @@ def imports_s() -> dict[str, float]:
     what = (
         "import strobe.cli.review, strobe.workflows.review, strobe.review.app, strobe.review.serve, strobe.review.pairs"
     )
-    what += ", strobe.datasets.folder, strobe.workflows.sources"
+    what += ", strobe.store.dataset_folder, strobe.store.opening"
 
     def once() -> tuple[float, float]:
         begin = time.monotonic()

@@ -11,7 +11,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 
 CLASSES = ("cat", "dog", *(f"class {number}" for number in range(28)))
 

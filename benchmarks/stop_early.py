@@ -19,9 +19,9 @@ import numpy as np
 from strobe.analyses.early import EarlyStopRounds, Failures, saved
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
-from strobe.runs.folder import Run
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Run
 from strobe.studies.temporal.score import score
-from strobe.workflows.opening import Opened
 
 QUICK = ScoreOptions(bootstrap=False)
 

@@ -25,7 +25,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.labels import space
 from strobe.core.ports import Silent
-from strobe.datasets import folder as dataset_folder
+from strobe.store import dataset_folder as dataset_folder
 
 K, EVERY, SIDE = 10, 5, 288
 CLIPS = {
@@ -86,10 +86,10 @@ def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> Non
 
 def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str, Any]:
     """Run the fold of one held-out dog."""
+    from strobe.engine.prediction import PredictOptions
     from strobe.models.options import LoadOptions
     from strobe.train.recipe import find
     from strobe.workflows.evaluate import evaluate
-    from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.train import train
     from strobe.workflows.train_job import Material, TrainOptions

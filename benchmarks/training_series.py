@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.ports import Silent
-from strobe.datasets import folder as dataset_folder
 from strobe.metrics.pmk import first_wrong
 from strobe.models.plan import ImagePlan
+from strobe.store import dataset_folder as dataset_folder
 from strobe.synthetic.sets import ArraySource
 from strobe.workflows.synthesize import rendered
 from strobe.workflows.training_series import (

@@ -177,8 +177,8 @@ def unreadable(dest: Path, *, results: bool = True) -> str:
     """
     from strobe.core.errors import StrobeError
     from strobe.core.swaps import settle
-    from strobe.datasets import folder
-    from strobe.runs.folder import Run
+    from strobe.store import dataset_folder as folder
+    from strobe.store.run_folder import Run
 
     try:
         settle(dest)

@@ -59,7 +59,7 @@ def _ladder_files(folder: Path) -> None:
     """Make boxes and masks of the anchors of `masked`, in the formats of other tools."""
     from PIL import Image
 
-    from strobe.datasets import folder as folders
+    from strobe.store import dataset_folder as folders
 
     keys = [str(key) for key in folders.read(folder / "datasets/masked").frames.key]
     text(folder / "inputs/ladder.csv", "key,x0,y0,x1,y1", *(f"{key},4,5,20,24" for key in keys))

@@ -32,11 +32,11 @@ from fuzz.sim_makers import Hand, break_command, run_twice
 from fuzz.sim_people import Crowd, Person
 from fuzz.sim_server import Broken, Disk, Machine, install
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.log import round_of
 from strobe.review.questions import QUESTIONS
+from strobe.store import dataset_folder as folders
 
 __all__ = ["Ended", "main", "simulate"]
 
@@ -365,7 +365,7 @@ def _preload() -> None:
     for name in ("score", "export", "review", "synthesize"):
         importlib.import_module(f"strobe.cli.{name}")
         importlib.import_module(f"strobe.workflows.{name}")
-    for name in ("strobe.report.terminal", "strobe.report.tables", "strobe.datasets.export_csv", "scipy.stats"):
+    for name in ("strobe.report.terminal", "strobe.report.tables", "strobe.formats.export_csv", "scipy.stats"):
         importlib.import_module(name)
     logging.getLogger("strobe.review").setLevel(logging.CRITICAL)  # otherwise every full disk would log a line
 

@@ -135,7 +135,7 @@ def test_a_broken_plugin_is_one_line_and_everything_else_works(installed: Path, 
     for name, says in {
         "noimport = bad_one_gone:PROVIDER": "ModuleNotFoundError: No module named 'bad_one_gone'",
         "raises = bad_one:PROVIDER": "RuntimeError: two lines",
-        "wrong = bad_two:PROVIDER": "bad_two:PROVIDER is a int, expected a strobe.models.provider.Provider",
+        "wrong = bad_two:PROVIDER": "bad_two:PROVIDER is a int, expected a strobe.models.providers.Provider",
         "exits = bad_three:PROVIDER": "SystemExit: gone",
         "timm = bad_two:PROVIDER": "the name timm is taken by strobe itself",
         "preds = bad_two:PROVIDER": "the name preds is taken by strobe itself",

@@ -7,10 +7,10 @@ import pytest
 
 from strobe.core.answers import ANSWERS
 from strobe.core.tasks import Task
-from strobe.predict.forward import FORWARDS
+from strobe.engine.forward import FORWARDS
+from strobe.formats.bring import READERS
 from strobe.report.studies import studies
-from strobe.runs.formats import BROUGHT, SHARDS
-from strobe.workflows.bring import READERS
+from strobe.store.answer_tables import BROUGHT, SHARDS
 
 SCORERS = {study.task: study for study in studies() if study.task is not None}
 

@@ -13,8 +13,8 @@ import pytest
 
 from strobe.analyses import results
 from strobe.cli.main import main
-from strobe.datasets import folder as folders
-from strobe.runs import folder as runs
+from strobe.store import dataset_folder as folders
+from strobe.store import run_folder as runs
 
 GOLDEN = Path(__file__).parent / "golden"
 OLDER = sorted(path for path in (GOLDEN / "older").iterdir() if path.is_dir())

@@ -89,7 +89,7 @@ _HOME["Predictions"] = ("core.answers", "ClassAnswers")
 
 # These packages share their name with a function. Python binds a package's name in its parent on the first import.
 # Import them here and delete the binding, so that the name always refers to the function (ADR 18).
-for _room in ("build", "predict", "report"):
+for _room in ("build", "report"):
     import_module(f"strobe.{_room}")
     del globals()[_room]
 

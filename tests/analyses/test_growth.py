@@ -16,7 +16,7 @@ from strobe.core.arrays import blocks
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.tables import texts
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.temporal.score_slices import OffsetPool
 

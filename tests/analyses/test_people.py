@@ -23,8 +23,8 @@ from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.variants import Target, Variant
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.import_trials import Signed, TrialFiles, read_trials
+from strobe.formats.import_trials import Signed, TrialFiles, read_trials
+from strobe.store.bring_media import ImportOptions
 from strobe.studies.people.records import PeopleResults
 from strobe.studies.people.score import BesidePeople, people_results
 from strobe.studies.people.score_preserved import preserved_sets

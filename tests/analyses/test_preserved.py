@@ -153,7 +153,7 @@ def test_a_baseline_or_judge_that_is_not_there_is_refused_before_anything_is_wri
     from strobe.analyses.plan import ScoreOptions
     from strobe.core.errors import StrobeError
     from strobe.core.ports import Silent
-    from strobe.datasets import folder
+    from strobe.store import dataset_folder as folder
     from strobe.workflows.score import ScoreRunOptions, score_dataset
 
     data = searched()
@@ -170,8 +170,8 @@ def test_a_baseline_or_judge_that_is_not_there_is_refused_before_anything_is_wri
 def test_searches_of_no_model_have_no_baseline(tmp_path) -> None:
     from strobe.analyses.plan import ScoreOptions
     from strobe.core.errors import StrobeError
-    from strobe.datasets import folder
-    from strobe.workflows.opening import Opened
+    from strobe.store import dataset_folder as folder
+    from strobe.store.opening import Opened
     from strobe.workflows.score import ScoreRunOptions, check_request
 
     folder.write(strobe.example_dataset(), tmp_path / "data")

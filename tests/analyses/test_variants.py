@@ -15,8 +15,8 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
-from strobe.datasets import folder
 from strobe.metrics.intervals import proportion
+from strobe.store import dataset_folder as folder
 from strobe.studies.temporal.score import score
 from strobe.studies.variants.score import VariantPlan
 from strobe.studies.variants.score_contrasts import contrasts

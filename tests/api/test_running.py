@@ -17,7 +17,7 @@ from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.records import Detections, ModelSpec
-from strobe.runs.shards import ModelShards
+from strobe.store.shards import ModelShards
 
 SIZE = transforms.Compose([transforms.Resize((32, 32)), transforms.ToTensor()])
 
@@ -285,7 +285,7 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
 
 def test_names_are_functions_whatever_was_imported() -> None:
     from strobe.build import sample
-    from strobe.predict import engine
+    from strobe.engine import engine
     from strobe.report import page
 
     assert all(hasattr(one, "__all__") for one in (sample, engine, page))

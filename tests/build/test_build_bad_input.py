@@ -9,7 +9,7 @@ import pytest
 
 from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 MakeClip = Callable[..., Path]
 

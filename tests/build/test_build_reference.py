@@ -13,8 +13,8 @@ from strobe.build.decode import Reader
 from strobe.build.sample import AnchorOptions
 from strobe.build.source import VideoSource
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]

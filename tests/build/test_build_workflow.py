@@ -21,8 +21,8 @@ from PIL import Image as Pillow
 from strobe.build.hints import DropRules
 from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.build import BuildOptions, build
 
 MakeClip = Callable[..., Path]

@@ -20,14 +20,17 @@ from strobe.core.dataset import Dataset  # noqa: E402
 from strobe.core.labels import Projection  # noqa: E402
 from strobe.core.ports import Silent  # noqa: E402
 from strobe.core.tasks import Task  # noqa: E402
-from strobe.predict.decoding import DecodeOptions  # noqa: E402
-from strobe.predict.device_video import VideosOnDevice  # noqa: E402
-from strobe.predict.engine import EngineOptions, run_models  # noqa: E402
-from strobe.predict.forward import Runner  # noqa: E402
-from strobe.runs.frames import FrameNames  # noqa: E402
-from strobe.runs.shards import KEY_FACTS, ModelShards  # noqa: E402
+from strobe.engine.device_video import VideosOnDevice  # noqa: E402
+from strobe.engine.engine import EngineOptions, run_models  # noqa: E402
+from strobe.engine.forward import Runner  # noqa: E402
+from strobe.engine.loading import frames_on_gpu  # noqa: E402
+from strobe.engine.worker import DecodeOptions  # noqa: E402
+from strobe.store.shards import (  # noqa: E402
+    KEY_FACTS,
+    FrameNames,
+    ModelShards,
+)
 from strobe.workflows.build import BuildOptions, build  # noqa: E402
-from strobe.workflows.gpu_sources import frames_on_gpu  # noqa: E402
 
 WINDOWS = AnchorOptions(k=3, anchors_per_video=2)
 

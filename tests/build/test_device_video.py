@@ -21,10 +21,10 @@ from software_engine import SoftwareEngine, SoftwareSession  # noqa: E402
 from strobe.build.sample import AnchorOptions  # noqa: E402
 from strobe.build.source import VideoSource  # noqa: E402
 from strobe.core.errors import StrobeError  # noqa: E402
-from strobe.predict.device_clip import CompressedPacket, EncodedClip, NotForTheEngines  # noqa: E402
-from strobe.predict.device_colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
-from strobe.predict.device_engine import EngineHangs  # noqa: E402
-from strobe.predict.device_video import VideosOnDevice  # noqa: E402
+from strobe.engine.device_clip import CompressedPacket, EncodedClip, NotForTheEngines  # noqa: E402
+from strobe.engine.device_colour import MATRICES, Colour, rgb_of_nv12  # noqa: E402
+from strobe.engine.device_engine import EngineHangs  # noqa: E402
+from strobe.engine.device_video import VideosOnDevice  # noqa: E402
 from strobe.workflows.build import BuildOptions, build  # noqa: E402
 
 WHOLE = BuildOptions(label=("dog",), sampling=AnchorOptions(k=0, every=1), reference=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from strobe.core.errors import StrobeError
+from strobe.engine.loading import load_runner
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.workflows.worker_specs import load_runner
 
 PLAIN, QUICK = LoadOptions(device="cpu"), LoadOptions(device="cpu", backend="onnxruntime")
 

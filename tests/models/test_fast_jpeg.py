@@ -8,8 +8,8 @@ import pytest
 from PIL import Image as Pillow
 
 from strobe.core.errors import InvalidFile
-from strobe.datasets.media import decode_image
 from strobe.models.fast_jpeg import FastJpegSource, jpeg_facts
+from strobe.store.media import decode_image
 
 
 class Files:

@@ -12,7 +12,7 @@ from strobe.models.grammar import ModelText, is_address, split_name, split_text
 from strobe.models.options import LoadOptions, ModelSettings
 from strobe.models.registry import load_model, parse
 from strobe.models.requested import requested_models
-from strobe.runs.shards import KEY_FACTS, facts_of, prediction_key
+from strobe.store.shards import KEY_FACTS, facts_of, prediction_key
 
 WORD = st.text("abz019._-", min_size=1, max_size=8)
 NAME = st.text("abz019._- ", min_size=1, max_size=8)

@@ -14,7 +14,6 @@ from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.ports import Silent
-from strobe.datasets import folder
 from strobe.report.drawing import FigureContent, FigureSpec
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import explained, glossary, lead
@@ -22,6 +21,7 @@ from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
 from strobe.report.wording import measured
+from strobe.store import dataset_folder as folder
 from strobe.studies.people import figures as figures_people
 from strobe.studies.people import words as story_people
 from strobe.studies.people.records import PeopleResults

@@ -20,7 +20,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.datasets import folder
 from strobe.report import story
 from strobe.report.gallery import build, level_words
 from strobe.report.headline import headline
@@ -30,6 +29,7 @@ from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
+from strobe.store import dataset_folder as folder
 from strobe.studies.variants import tables as variants_tables
 from strobe.studies.variants import words as story_variants
 from strobe.workflows.inspect import inspect, lines

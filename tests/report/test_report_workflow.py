@@ -13,7 +13,7 @@ from strobe.cli.report import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, score_dataset
 
@@ -116,7 +116,7 @@ def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
 def test_a_subset_is_asked_for_and_honoured(scored, tmp_path):
     from dataclasses import replace
 
-    from strobe.workflows.opening import ALL
+    from strobe.store.opening import ALL
 
     root, data, _run = scored
     some = tmp_path / "some.txt"

@@ -19,7 +19,7 @@ from PIL import Image
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace, space
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -253,11 +253,11 @@ class Running:
 
         import uvicorn
 
-        from strobe.datasets.media import MediaSource
         from strobe.review.app import Access, make_app
         from strobe.review.guard import ServerAddress
         from strobe.review.serve import bind, config_of
         from strobe.review.store import Store
+        from strobe.store.media import MediaSource
 
         self.store = Store(url, ask=ask)
         if suggestions is not None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from strobe.core.people import NameAnswer
-from strobe.datasets import folder as folders
 from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 BOX, NEAR, FAR = [40, 30, 140, 130], [42, 30, 142, 130], [150, 100, 300, 190]

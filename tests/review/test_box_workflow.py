@@ -12,10 +12,10 @@ from strobe.cli.main import main
 from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.people import BoxAnswer
-from strobe.datasets import folder as folders
+from strobe.formats.import_photos import PhotoFiles
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 from strobe.workflows.suggest import suggestions
 
 
@@ -206,9 +206,9 @@ def test_suggestions_from_a_file_and_from_a_run(small, tmp_path):
     ids = small.frame_ids()
     assert found == {ids[int(small.sets.anchor_frame[number])]: (10, 20, 110, 111) for number in (0, 1)}
     from strobe.core.tasks import Task
-    from strobe.runs.brought import keep_brought
-    from strobe.runs.folder import Run
-    from strobe.runs.frames import FrameNames
+    from strobe.store.brought import keep_brought
+    from strobe.store.run_folder import Run
+    from strobe.store.shards import FrameNames
 
     run_folder = Run(tmp_path / "run")
     answers = BoxAnswers.of(

@@ -9,10 +9,10 @@ import pytest
 from strobe.cli.main import main
 from strobe.core.derivation import derive, latest_votes
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 

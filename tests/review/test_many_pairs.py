@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import text
 
 from strobe.core.records import Verdict
-from strobe.datasets import folder as folders
 from strobe.review import leases, queue, tally
 from strobe.review.conduct import ReviewOptions
 from strobe.review.pictures import FrameImages
@@ -17,6 +16,7 @@ from strobe.review.places import TableLookup
 from strobe.review.question import question_named
 from strobe.review.questions import QUESTIONS
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 PEOPLE = ("Ann", "Bo", "Cy")

@@ -12,13 +12,13 @@ from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
 from strobe.core.variants import Variant
-from strobe.datasets import folder as folders
-from strobe.datasets.export_csv import export_csv
+from strobe.formats.export_csv import export_csv
 from strobe.review import queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.naming import NameQuestion, shown
 from strobe.review.questions import QUESTIONS
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog"])

@@ -3,7 +3,7 @@
 import pytest
 
 from strobe.core.derivation import derive
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from strobe.datasets import folder as folders
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

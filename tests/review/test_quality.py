@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from strobe.analyses.voting import asked, review_results, too_quick, warnings
 from strobe.cli.main import cli
 from strobe.core.records import DECISIONS, Verdict
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from strobe.cli.main import cli
 from strobe.core.records import Verdict
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 
 
 def vote(number, set_id, frame_id, decision="similar", **fields):

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from strobe.core.derivation import reviewed
-from strobe.datasets import folder as folders
+from strobe.store import dataset_folder as folders
 
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 

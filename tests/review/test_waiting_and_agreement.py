@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from strobe.cli.review import command
 from strobe.core.records import Verdict
-from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import Conduct, ReviewOptions
 from strobe.review.people import People
 from strobe.review.plan import plan
 from strobe.review.store import Store
 from strobe.review.summary import summarise
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 _ids = count()

@@ -15,11 +15,11 @@ from PIL import Image
 
 from strobe.core.people import NameAnswer
 from strobe.core.ports import Silent
-from strobe.datasets import folder
 from strobe.review import leases, queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.naming import shown
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folder
 from strobe.workflows import review
 from strobe.workflows.import_dataset import import_dataset
 from strobe.workflows.score import ScoreRunOptions, score_dataset

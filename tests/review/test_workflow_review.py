@@ -18,10 +18,10 @@ from strobe.cli.review import command
 from strobe.core.derivation import derive, reviewed
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
-from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import ReviewOptions
 from strobe.review.store import Store
+from strobe.store import dataset_folder as folders
 from strobe.workflows import review
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/ytbb-robust/anchor_labels.json"

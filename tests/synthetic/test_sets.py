@@ -11,8 +11,8 @@ from PIL import Image as PillowImage
 from strobe.cli.synthesize import command
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.ports import FrameSource
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.synthetic.classes import KINDS
 from strobe.synthetic.sets import SyntheticOptions, balanced_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions

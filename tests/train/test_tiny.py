@@ -19,6 +19,7 @@ from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Detector, Silent
 from strobe.core.records import Box
+from strobe.engine.prediction import PredictOptions
 from strobe.models.detectors import tiny
 from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres
 from strobe.models.options import LoadOptions, ModelName
@@ -33,7 +34,6 @@ from strobe.train.processes import Processes
 from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
 from strobe.workflows.evaluate import evaluate
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD, train_detector

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 import strobe.vary.pictures as pictures
 from strobe.core.dataset import Dataset
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import synthesize

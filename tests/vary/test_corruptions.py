@@ -14,10 +14,10 @@ from PIL import Image
 
 from strobe.core.errors import InvalidValue, UnknownName
 from strobe.core.ports import Silent
-from strobe.datasets.assets import PHOTOS, fetch
-from strobe.datasets.media import decode_image
+from strobe.formats.assets import PHOTOS, fetch
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.store.media import decode_image
 from strobe.vary.blur import copied_from
 from strobe.vary.corruptions import CORRUPTIONS, GROUPS, SEVERITIES, chosen, corrupt
 from strobe.vary.fields import plasma

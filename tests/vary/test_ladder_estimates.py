@@ -13,12 +13,12 @@ from PIL import Image
 from strobe.cli.main import cli, main
 from strobe.core.files import cache_folder
 from strobe.core.ports import Silent
-from strobe.datasets import folder
-from strobe.datasets.assets import U2NETP, fetch
+from strobe.formats.assets import U2NETP, fetch
 from strobe.models.options import LoadOptions
 from strobe.models.saliency import Saliency
+from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
 from strobe.vary.masks import without_specks
-from strobe.workflows.sources import frame_source
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background
 
 BOX = {"cat/a": (10, 20, 40, 60), "cat/b": (30, 8, 62, 40), "dog/c": (5, 5, 35, 45), "dog/d": (40, 30, 70, 58)}

@@ -18,20 +18,21 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
-from strobe.datasets.export_coco import export_coco
-from strobe.datasets.export_fiftyone import export_fiftyone
-from strobe.datasets.export_huggingface import write_frames
-from strobe.datasets.media import MediaSource
+from strobe.engine.decode_pool import DecodePool, can_start_workers
+from strobe.engine.prediction import PredictOptions
+from strobe.formats.export_coco import export_coco
+from strobe.formats.export_fiftyone import export_fiftyone
+from strobe.formats.export_huggingface import write_frames
 from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
-from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.review.pictures import FrameImages
-from strobe.runs.folder import Run
+from strobe.store.media import MediaSource
+from strobe.store.opening import frame_source
+from strobe.store.run_folder import Run
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
-from strobe.workflows.predict import PredictOptions, predict
-from strobe.workflows.sources import frame_source
+from strobe.workflows.predict import predict
 
 CLASSES = LabelSpace.of_names("colours", ["red", "green"])
 DONE = [("brightness", 2), ("fog", 5), ("jpeg_compression", 4), ("impulse_noise", 3)]

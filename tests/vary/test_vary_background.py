@@ -20,8 +20,8 @@ from strobe.core.errors import StrobeError
 from strobe.core.ladders import CONTROLS, RUNGS
 from strobe.core.ports import SendableSource
 from strobe.core.variants import Variant
-from strobe.datasets import folder
-from strobe.workflows.sources import frame_source
+from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
 from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
 PLAIN = VaryBackgroundOptions()

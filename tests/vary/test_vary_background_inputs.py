@@ -18,8 +18,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.people import BoxAnswer
 from strobe.core.tables import Boxes
-from strobe.datasets import folder
-from strobe.datasets.ladder_table import read_ladder
+from strobe.formats.ladder_table import read_ladder
+from strobe.store import dataset_folder as folder
 from strobe.workflows.vary_background import LadderMade, VaryBackgroundOptions, vary_background
 
 PLAIN = VaryBackgroundOptions()

@@ -19,11 +19,11 @@ from strobe.core.errors import CannotDownload, StrobeError
 from strobe.core.files import read_json
 from strobe.core.ports import Silent
 from strobe.core.records import frame_id
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.vary.corruptions import corrupt
-from strobe.workflows.sources import frame_source
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_corruption import CorruptionOptions, frost_photographs, vary_corruption
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strobe.workflows.engines import _QUIET
+from strobe.engine.ray_cluster import _QUIET
 
 sys.path.insert(0, str(Path(__file__).parent))
 

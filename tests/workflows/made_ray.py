@@ -14,10 +14,11 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
-from strobe.datasets import folder
+from strobe.engine.executors import ExecutorOptions
+from strobe.engine.prediction import PredictOptions, PredictOutcome
 from strobe.models.options import LoadOptions
-from strobe.workflows.engines import ExecutorOptions
-from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
+from strobe.store import dataset_folder as folder
+from strobe.workflows.predict import predict
 
 MARKS = [
     pytest.mark.slow,

@@ -8,8 +8,8 @@ import pytest
 
 from strobe.cli.main import main
 from strobe.core.ladders import LadderPicture
-from strobe.datasets import folder
-from strobe.datasets.ladder_table import write_ladder
+from strobe.formats.ladder_table import write_ladder
+from strobe.store import dataset_folder as folder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import made_background as made

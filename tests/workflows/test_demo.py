@@ -10,10 +10,10 @@ from strobe.analyses.model_results import Unscored
 from strobe.core.errors import CannotDownload, InvalidFile
 from strobe.core.labels import space
 from strobe.core.ports import Silent
-from strobe.datasets.assets import COCKATOO, PHOTOS, fetch
-from strobe.datasets.media import decode_image
+from strobe.formats.assets import COCKATOO, PHOTOS, fetch
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.store.media import decode_image
 from strobe.workflows.demo import MODELS, DemoOptions, demo, photo_label
 
 
@@ -35,7 +35,7 @@ def test_a_changed_file_is_never_used(tmp_path):
 def test_a_wheel_with_other_content_is_refused(tmp_path):
     import zipfile
 
-    from strobe.datasets.assets import unpack
+    from strobe.formats.assets import unpack
 
     wheel = tmp_path / "imageio.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -12,9 +12,10 @@ import pytest
 
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.workflows import engines
-from strobe.workflows.engines import ExecutorOptions, _Room, _room, away
-from strobe.workflows.ray_pool import _Actor, _Refused
+from strobe.engine import ray_cluster as engines
+from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.ray_cluster import _Room, _room
+from strobe.engine.ray_pool import _Actor, _Refused
 
 RAY = ExecutorOptions(name="ray")
 

@@ -24,11 +24,12 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
-from strobe.datasets import folder
+from strobe.engine.prediction import PredictOptions
 from strobe.report import page as page_module
 from strobe.report.terminal import print_headline
+from strobe.store import dataset_folder as folder
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
 
 COLOURS = ("red", "green", "blue")

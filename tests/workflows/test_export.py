@@ -22,12 +22,12 @@ from strobe.core.errors import InvalidValue, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, space
 from strobe.core.packed import packed
 from strobe.core.records import Verdict
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.import_frames import FrameFiles
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.export import export
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_frames import FrameFiles
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 

@@ -16,7 +16,7 @@ from PIL import Image
 from strobe.cli.main import main
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.workflows.export import export
 
 LOAD = """
@@ -75,7 +75,7 @@ def test_hugging_face_datasets_reads_images_labels_boxes_and_sets(world: Dataset
 
 
 def test_an_interrupted_export_goes_on_and_another_one_is_not_mixed_in(world: Dataset, tmp_path: Path) -> None:
-    from strobe.datasets import export_huggingface
+    from strobe.formats import export_huggingface
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export_huggingface, "_SHARD_BYTES", 4 * 2 * 32 * 32)

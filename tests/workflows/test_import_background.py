@@ -12,13 +12,13 @@ from PIL import Image
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.people import BoxAnswer
-from strobe.datasets import folder
-from strobe.datasets.import_imagenet_9 import RUNGS
-from strobe.datasets.ladder_table import read_ladder
+from strobe.formats.import_imagenet_9 import RUNGS
+from strobe.formats.import_photos import PhotoFiles
+from strobe.formats.ladder_table import read_ladder
 from strobe.report.published import printed_on
+from strobe.store import dataset_folder as folder
 from strobe.workflows import review
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
 

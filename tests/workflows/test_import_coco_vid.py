@@ -10,8 +10,8 @@ from made_imports import coco
 
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
-from strobe.datasets import folder
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
 

@@ -14,11 +14,11 @@ from strobe.cli.import_ import command
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.import_frames import FrameFiles
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_frames import FrameFiles
 
 
 def test_frames(tmp_path: Path) -> None:

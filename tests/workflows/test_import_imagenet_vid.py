@@ -8,9 +8,9 @@ from made_imports import CAT, TURTLE, ilsvrc, xml
 
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
 
 

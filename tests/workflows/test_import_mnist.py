@@ -10,10 +10,10 @@ import pytest
 
 from strobe.core.errors import CannotDownload, InvalidFile, InvalidValue, StrobeError
 from strobe.core.labels import space
-from strobe.datasets import assets, import_mnist
-from strobe.datasets.import_mnist import digits_dataset, read_digits
+from strobe.formats import assets, import_mnist
+from strobe.formats.import_mnist import digits_dataset, read_digits
+from strobe.store.opening import frame_source
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.sources import frame_source
 
 COUNTS = {"train": 8, "t10k": 12}
 

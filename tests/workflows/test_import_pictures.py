@@ -13,9 +13,9 @@ from scipy.io import savemat
 
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
+from strobe.formats.import_photos import PhotoFiles
+from strobe.store import dataset_folder as folder
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 
 TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"
 

@@ -8,12 +8,12 @@ import pytest
 
 from strobe.build.sample import AnchorOptions
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.datasets import folder
-from strobe.datasets.import_youtube_bb import listed_anchors
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.import_frames import FrameFiles
+from strobe.formats.import_youtube_bb import listed_anchors
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_frames import FrameFiles
 
 # -- youtube-bb --------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
 from strobe.core.tables import Hints
-from strobe.datasets import folder
+from strobe.store import dataset_folder as folder
 from strobe.workflows.inspect import inspect, lines, sheet
 
 ANCHOR_BLUE, CROSS, YELLOW = (0, 114, 178), (213, 94, 0), (240, 228, 66)

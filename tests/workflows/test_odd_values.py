@@ -132,7 +132,7 @@ def test_votes_with_a_giant_field(text: str, data: Path, tmp_path: Path, capsys:
 
 
 def test_listed_anchors_with_a_giant_field(tmp_path: Path) -> None:
-    from strobe.datasets.import_youtube_bb import listed_anchors
+    from strobe.formats.import_youtube_bb import listed_anchors
 
     path = tmp_path / "listed.csv"
     path.write_text(f"ytid,time_ms,label\n{GIANT},1,2\n", encoding="utf-8")

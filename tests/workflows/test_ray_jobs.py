@@ -20,11 +20,11 @@ from strobe.build.extract import ExtractJob
 from strobe.build.sample import AnchorOptions
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.ray_build import outcomes_away
+from strobe.engine.ray_pool import RayPool
 from strobe.models.options import LoadOptions
 from strobe.workflows.build import BuildOptions, build
-from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import ExecutorOptions, away
-from strobe.workflows.ray_pool import RayPool
 
 pytestmark = MARKS
 
@@ -207,8 +207,8 @@ import os, sys
 from pathlib import Path
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import ExecutorOptions, away
+from strobe.engine.ray_build import outcomes_away
+from strobe.engine.executors import ExecutorOptions, away
 
 class Said(Silent):
     def note(self, text):

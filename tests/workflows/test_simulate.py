@@ -17,8 +17,8 @@ from strobe.build.camera_path import CameraOptions
 from strobe.cli.simulate import command
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows.simulate import SimulateOptions, simulate
 
 QUICK = CameraOptions(k=2, size=32)

@@ -13,8 +13,8 @@ import pytest
 import strobe
 from strobe.cli.main import main
 from strobe.core.answers import ClassAnswers, State
-from strobe.datasets import folder
-from strobe.runs.folder import Run
+from strobe.store import dataset_folder as folder
+from strobe.store.run_folder import Run
 
 MODELS = ("strobe-world", "strobe-world-linf")
 SETTLED = ("acc_orig", "acc_pmk", "drop", "per_class", "per_class_median", "by_fps", "unscored")

@@ -11,12 +11,12 @@ from made_imports import coco, ilsvrc, numbered
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.sampled import ImportSampling
+from strobe.formats.import_frames import FrameFiles
+from strobe.formats.import_photos import PhotoFiles
+from strobe.formats.sampled import ImportSampling
+from strobe.store import dataset_folder as folder
+from strobe.store.bring_media import ImportOptions
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.import_frames import FrameFiles
-from strobe.workflows.import_photos import PhotoFiles
 
 HEADER = "video,frame,label,x0,y0,x1,y1\n"
 

@@ -10,11 +10,11 @@ from PIL import Image as Pillow
 
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError
-from strobe.datasets import folder
+from strobe.formats.import_photos import PhotoFiles
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
 from strobe.vary.search_work import SearchWork
 from strobe.workflows.import_dataset import ImportOptions, import_dataset
-from strobe.workflows.import_photos import PhotoFiles
 from strobe.workflows.vary_attack import VaryAttackOptions, vary_attack
 
 CPU = LoadOptions(device="cpu", batch_size=3)
@@ -133,7 +133,7 @@ def test_the_folder_says_everything(attacked: Path, place: Path) -> None:
 
 
 def test_norm_and_margin_hold_for_the_stored_pixels(attacked: Path) -> None:
-    from strobe.datasets.media import MediaSource
+    from strobe.store.media import MediaSource
 
     data = folder.read(attacked)
     assert data.variants is not None

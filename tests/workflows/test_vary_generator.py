@@ -19,9 +19,9 @@ from strobe.cli.main import main
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
-from strobe.datasets import folder
-from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
+from strobe.store.media import MediaSource
 from strobe.workflows import generator_record
 from strobe.workflows.inspect import inspect, lines
 from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator

@@ -16,24 +16,25 @@ from strobe.core.crops import cut_of, fitted
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Classifier, SendableSource, Silent
-from strobe.datasets import folder
+from strobe.engine.decode_pool import DecodePool
+from strobe.engine.engine import EngineOptions
+from strobe.engine.forward import Shard
+from strobe.engine.prediction import PredictOptions, PredictOutcome
+from strobe.engine.views import Crops
+from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.detectors.torch_detector import TorchDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.predict.crops import Crops
-from strobe.predict.decode_pool import DecodePool
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions
-from strobe.predict.work import Shard
-from strobe.runs.folder import Run
+from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
+from strobe.store.run_folder import Run
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.evaluate import evaluate
-from strobe.workflows.predict import PredictOptions, PredictOutcome, predict
+from strobe.workflows.predict import predict
 from strobe.workflows.score import ScoreRunOptions, score_run
-from strobe.workflows.sources import frame_source
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.worker_specs import SpecWorker, worker_spec
 
 OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=5)
 

@@ -21,15 +21,15 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
-from strobe.datasets import folder
+from strobe.engine.engine import EngineOptions, run_models
+from strobe.engine.forward import Shard, ShardResult
+from strobe.engine.loading import load_runner
+from strobe.engine.worker import DecodeOptions
+from strobe.engine.worker_specs import SpecWorker, worker_spec
 from strobe.models.options import LoadOptions
-from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.work import Shard, ShardResult
-from strobe.runs.frames import FrameNames
-from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.sources import frame_source
-from strobe.workflows.worker_specs import SpecWorker, load_runner, worker_spec
+from strobe.store import dataset_folder as folder
+from strobe.store.opening import frame_source
+from strobe.store.shards import KEY_FACTS, FrameNames, ModelShards
 
 MODELS = """
 import numpy as np
@@ -104,7 +104,7 @@ def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
 
 CHILD = """
 import pickle, sys
-from strobe.workflows.worker_specs import SpecWorker
+from strobe.engine.worker_specs import SpecWorker
 recipe, shards = pickle.load(sys.stdin.buffer)
 worker = SpecWorker(recipe)
 found = [worker(shard) for shard in shards]

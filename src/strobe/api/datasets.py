@@ -33,7 +33,7 @@ def load_dataset(path: str | Path, *, reviewed: bool = True, videos: str | Path 
     ...     strobe.load_dataset(folder)
     <Dataset example: 8 sets, 56 frames, 8 sources, 2 classes, k = 3>
     """
-    from strobe.workflows.opening import Opened
+    from strobe.store.opening import Opened
 
     return Opened.of(Path(path), subset=None if videos is None else Path(videos), reviewed_only=reviewed).dataset
 
@@ -58,7 +58,7 @@ def save_dataset(dataset: Dataset, path: str | Path, *, overwrite: bool = False)
     ...     strobe.save_dataset(strobe.example_dataset(), f"{tmp}/data").name
     'data'
     """
-    from strobe.datasets.folder import write
+    from strobe.store.dataset_folder import write
 
     return write(dataset, Path(path), overwrite=overwrite)
 

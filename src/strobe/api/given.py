@@ -18,11 +18,10 @@ from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
-from strobe.datasets.detection_files import RawDetections
-from strobe.datasets.prediction_files import RawPredictions
-from strobe.datasets.read_detections import match_detections, task_of_file
-from strobe.datasets.read_predictions import match_predictions
-from strobe.workflows.bring import READERS, FileOptions, out_of_reach
+from strobe.formats.bring import READERS, FileOptions, out_of_reach
+from strobe.formats.prediction_files import RawDetections, RawPredictions
+from strobe.formats.read_detections import match_detections, task_of_file
+from strobe.formats.read_predictions import match_predictions
 from strobe.workflows.score import InMemoryModel
 
 __all__ = ["answers_of"]

@@ -21,9 +21,9 @@ from strobe.core.ports import Classifier, Detector, Progress
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
+    from strobe.engine.prediction import PredictOptions, PredictOutcome
     from strobe.models.plan import ImagePlan
     from strobe.models.requested import RequestedModel
-    from strobe.workflows.predict import PredictOptions, PredictOutcome
 
 __all__ = ["Running", "evaluate", "load_model", "predict"]
 
@@ -61,9 +61,9 @@ class Running:
 
     def options(self) -> "PredictOptions":
         """Return the options as the record that the workflows take."""
+        from strobe.engine.executors import ExecutorOptions
+        from strobe.engine.prediction import PredictOptions
         from strobe.models.options import LoadOptions
-        from strobe.workflows.engines import ExecutorOptions
-        from strobe.workflows.predict import PredictOptions
 
         engine = ExecutorOptions.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
         load = LoadOptions(
@@ -157,7 +157,7 @@ def predict(
     >>> answers.label.tolist()
     [3, 3, 3, 3, 3, 3]
     """
-    from strobe.runs.folder import Run
+    from strobe.store.run_folder import Run
     from strobe.workflows.predict import predict as run
 
     data = opened(dataset)
@@ -238,9 +238,9 @@ def evaluate(
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import Evaluated, shown, warn_of
-    from strobe.runs.folder import Run
+    from strobe.store.opening import Opened
+    from strobe.store.run_folder import Run
     from strobe.workflows.evaluate import evaluate as run
-    from strobe.workflows.opening import Opened
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.videos import VideoOptions, given_dataset
 
@@ -351,7 +351,7 @@ def _asked(
         called = name or model.model or "model"
         if data is not None:
             from strobe.api.given import answers_of
-            from strobe.workflows.bring import FileOptions
+            from strobe.formats.bring import FileOptions
 
             model = answers_of(model, data, FileOptions(), name=called).answers
         return [RequestedModel(called, "answers", answers=model)]
@@ -375,7 +375,7 @@ def _name_of(model: Any) -> str:
 
 def _candidates(dataset: Dataset) -> Dataset:
     """Return all candidates of a reviewed dataset's videos, because smoothing also uses rejected frames."""
-    from strobe.datasets import folder
+    from strobe.store import dataset_folder as folder
 
     if dataset.root is None or not dataset.verdicts or not folder.is_dataset(dataset.root):
         return dataset

@@ -26,8 +26,8 @@ from strobe.core.labels import LabelSpace
 if TYPE_CHECKING:
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore
+    from strobe.formats.bring import FileOptions
     from strobe.studies.detection.records import DetectionOptions
-    from strobe.workflows.bring import FileOptions
     from strobe.workflows.score import ScoredRun
 
 __all__ = ["compare", "load_predictions", "report", "results", "score"]
@@ -356,7 +356,7 @@ def load_predictions(
 def _files(
     kind: Kind, merge: str, *, allow_missing: bool = False, ignore_extra: bool = False, empty_frames: bool = False
 ) -> "FileOptions":
-    from strobe.workflows.bring import FileOptions
+    from strobe.formats.bring import FileOptions
 
     return FileOptions(
         kind=kind, merge=merge, allow_missing=allow_missing, ignore_extra=ignore_extra,
@@ -375,8 +375,8 @@ def _scored(
 ) -> "ScoredRun":
     """Score the models with the command line's workflow. The dataset in memory also serves as its own candidates."""
     from strobe.core.ports import Silent
+    from strobe.store.opening import Opened
     from strobe.studies.detection.records import DetectionOptions
-    from strobe.workflows.opening import Opened
     from strobe.workflows.score import ScoreRunOptions, check_request, score_models
 
     place = Opened(path=dataset.root or Path(), candidates=dataset, dataset=dataset)

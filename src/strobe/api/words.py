@@ -93,7 +93,7 @@ def opened(dataset: Dataset | str | Path) -> Dataset:
     """
     if isinstance(dataset, Dataset):
         return dataset
-    from strobe.workflows.opening import Opened
+    from strobe.store.opening import Opened
 
     return Opened.of(Path(dataset)).dataset
 

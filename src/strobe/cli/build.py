@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from strobe.build.hints import DropRules
     from strobe.build.index import Limits
     from strobe.build.sample import AnchorOptions
+    from strobe.engine.executors import ExecutorOptions
     from strobe.workflows.build import BuildOptions
-    from strobe.workflows.engines import ExecutorOptions
 
 __all__ = ["command"]
 

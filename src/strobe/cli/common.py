@@ -100,7 +100,7 @@ workers_option = click.option(
 
 
 def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001 (click's signature)
-    from strobe.datasets.format import severities
+    from strobe.formats.registry import severities
 
     try:
         return severities(text)

@@ -25,8 +25,8 @@ from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.workflows.engines import ExecutorOptions
-    from strobe.workflows.predict import PredictOptions
+    from strobe.engine.executors import ExecutorOptions
+    from strobe.engine.prediction import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
     from strobe.workflows.videos import VideoOptions
 

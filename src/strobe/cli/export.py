@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from strobe.cli.common import dataset_option, folder, json_option, progress, quiet_option, warn_of
 from strobe.cli.output import refuse_option
 from strobe.core.errors import printable
-from strobe.workflows.formats import EXPORT_FORMATS
+from strobe.formats.registry import EXPORT_FORMATS
 
 __all__ = ["command"]
 

@@ -20,10 +20,10 @@ from strobe.cli.common import (
 )
 from strobe.cli.output import counted, made, made_json
 from strobe.core.errors import StrobeError, printable
-from strobe.workflows.formats import IMPORT_FORMATS
+from strobe.formats.registry import IMPORT_FORMATS
 
 if TYPE_CHECKING:
-    from strobe.datasets.format import FormatOption, ImportFormat
+    from strobe.formats.registry import FormatOption, ImportFormat
     from strobe.workflows.import_dataset import ImportedDataset
 
 __all__ = ["command"]

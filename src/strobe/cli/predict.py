@@ -11,8 +11,8 @@ from strobe.cli.predicting import engine_options, merge_option, model_option, pr
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
-    from strobe.workflows.engines import ExecutorOptions
-    from strobe.workflows.predict import PredictOptions
+    from strobe.engine.executors import ExecutorOptions
+    from strobe.engine.prediction import PredictOptions
 
 __all__ = ["command"]
 
@@ -41,7 +41,7 @@ def command(
     quiet: bool,
 ) -> None:
     """Run models over every frame of DATASET's sets. Running the same command again does only the missing work."""
-    from strobe.workflows.opening import Opened
+    from strobe.store.opening import Opened
     from strobe.workflows.predict import predict
 
     outcomes = predict(

@@ -65,7 +65,7 @@ def _loading(**load: Any) -> Any:
 def _prediction(
     *, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, stop_early: bool, **load: Any
 ) -> object:
-    from strobe.workflows.predict import PredictOptions
+    from strobe.engine.prediction import PredictOptions
 
     return PredictOptions(
         load=_loading(**load), workers=workers, decode=decode, retry_errors=retry_errors,
@@ -103,7 +103,7 @@ loading_options = options(
 
 
 def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
-    from strobe.workflows.engines import ExecutorOptions
+    from strobe.engine.executors import ExecutorOptions
 
     return ExecutorOptions.of(engine, actors=actors, cores=actor_cores, gpus=actor_gpus)
 

@@ -23,8 +23,8 @@ from strobe.cli.predicting import engine_options, loading_options, model_option
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
+    from strobe.engine.executors import ExecutorOptions
     from strobe.models.options import LoadOptions
-    from strobe.workflows.engines import ExecutorOptions
     from strobe.workflows.searching import SearchOutcome
     from strobe.workflows.vary_attack import VaryAttackOptions
     from strobe.workflows.vary_background import VaryBackgroundOptions

@@ -15,8 +15,6 @@ from strobe.models.own_imports import MODULE
 from strobe.models.plan import AsDecoded
 from strobe.models.plugin_files import raising
 
-__all__ = ["FunctionClassifier", "GuardedModel", "guarded"]
-
 
 class FunctionClassifier:
     """A plain function of images, behind the Classifier port."""
@@ -132,3 +130,22 @@ def guarded(made: Any, path: Path | None, spec: ModelSpec) -> GuardedModel:
 
 def _has_gradients(made: Any) -> bool:
     return all(hasattr(made, part) for part in ("input_hw", "input_pixels", "input_scores"))
+
+
+def is_module(thing: object) -> bool:
+    """Return whether this is a torch module, without importing torch.
+
+    >>> is_module(print)
+    False
+    """
+    return any(
+        cls.__module__.startswith("torch.nn.modules") and cls.__name__ == "Module" for cls in type(thing).__mro__
+    )
+
+
+def probe_image() -> Image:
+    """Return a test image of smooth noise, 240 × 320."""
+    from PIL import Image as Pillow
+
+    small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
+    return np.asarray(Pillow.fromarray(small).resize((320, 240), Pillow.Resampling.BICUBIC))

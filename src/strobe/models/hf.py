@@ -12,7 +12,7 @@ from strobe.models.downloads import hub
 from strobe.models.hf_processors import ProcessorPreparation, described, no_bars, plain
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.weights import load_into, state_of, would_run_code
 

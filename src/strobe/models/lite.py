@@ -8,7 +8,7 @@ from strobe.core.late import require
 from strobe.models.header import header_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import load_into, read_state
 

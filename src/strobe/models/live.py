@@ -20,13 +20,11 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.py import FunctionDetector
-from strobe.models.guard import FunctionClassifier, guarded
+from strobe.models.guard import FunctionClassifier, guarded, is_module
 from strobe.models.identity import CannotFingerprint, digest_of
 from strobe.models.live_transform import BatchFunction, as_floats, look_of, transform_of, tried
 from strobe.models.naming import labels_of, space_of
 from strobe.models.options import LoadOptions, ModelName
-
-__all__ = ["Live", "as_model", "is_module"]
 
 Kind = Literal["auto", "logits", "probabilities"]
 
@@ -71,17 +69,6 @@ class Live:
             return digest_of(self.model, self.transform), ""
         except CannotFingerprint as error:
             return f"once-{uuid.uuid4().hex}", str(error)
-
-
-def is_module(thing: object) -> bool:
-    """Return whether this is a torch module, without importing torch.
-
-    >>> is_module(print)
-    False
-    """
-    return any(
-        cls.__module__.startswith("torch.nn.modules") and cls.__name__ == "Module" for cls in type(thing).__mro__
-    )
 
 
 def as_model(

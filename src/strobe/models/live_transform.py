@@ -10,9 +10,8 @@ from PIL import Image as PillowImage
 
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Image
+from strobe.models.guard import probe_image
 from strobe.models.plan import ImagePlan
-
-__all__ = ["BatchFunction", "Transform", "as_floats", "look_of", "probe_image", "transform_of", "tried"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TRIES = 6
@@ -79,12 +78,6 @@ def _not_random(plan: Transform, name: str) -> None:
                 f"{name}: transform returns a different tensor for the same image each time (random augmentation?); "
                 "pass the evaluation transform"
             )
-
-
-def probe_image() -> Image:
-    """Return a test image of smooth noise, 240 × 320."""
-    small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
-    return np.asarray(PillowImage.fromarray(small).resize((320, 240), PillowImage.Resampling.BICUBIC))
 
 
 def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> Any:

@@ -20,7 +20,7 @@ from strobe.models.naming import labels_of
 from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions, ModelName, file_of
 from strobe.models.plan import ImagePlan
-from strobe.models.provider import FILE_SETTINGS, Provider
+from strobe.models.providers import FILE_SETTINGS, Provider
 
 __all__ = ["PROVIDER", "OnnxClassifier", "load"]
 

@@ -26,7 +26,7 @@ from strobe.models.downloads import hub
 from strobe.models.header import Header, header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import digest_of_state, load_into, state_of
 

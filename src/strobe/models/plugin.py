@@ -26,14 +26,12 @@ from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
-from strobe.models.guard import FunctionClassifier, guarded
-from strobe.models.live import as_model, is_module
-from strobe.models.live_transform import probe_image
+from strobe.models.guard import FunctionClassifier, guarded, is_module, probe_image
 from strobe.models.opened_files import watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import ImagePlan
 from strobe.models.plugin_files import PluginObject, made_by_file, packed
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 
 __all__ = ["PROVIDER", "load"]
 
@@ -74,6 +72,8 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
     labels = next((part for part in parts[1:] if part is not transform), None)
     if len(parts) > 3 or (len(parts) == 3 and (transform is None or labels is None)):
         raise ModelFailed(f"{printable(model.plain)}: expected (module, transform, classes), got {len(parts)} values")
+    from strobe.models.live import as_model
+
     return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
 
 

@@ -1,15 +1,75 @@
-"""The providers of models, as two lists of text. A new provider needs its module, one line here and a contract test.
+"""The providers of models: how a provider declares itself, and two lists of text.
 
-Packages add providers with an entry point of the group `strobe.providers` (docs/plugins.md).
+A new provider needs its module, one line here and a contract test. Packages add providers with an entry point of the
+group `strobe.providers` (docs/plugins.md).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Any, Literal
 
+from strobe.core.errors import expect
 from strobe.core.registry import Registry
 from strobe.models.grammar import FORMS
-from strobe.models.provider import Provider
+from strobe.models.options import LoadOptions, ModelName
 
-__all__ = ["PROVIDERS", "bundled", "declared"]
+TORCH_SETTINGS = ("precision", "backend", "compile", "decode", "image_size", "batch_size")
+"""The settings that a row of a model list may have for a classifier that runs in torch."""
+
+FILE_SETTINGS = ("decode", "image_size", "batch_size")
+"""The settings that a row of a model list may have for a network that was exported to a file."""
+
+SETTINGS = (*TORCH_SETTINGS, "prompt", "limits")
+"""Every setting that a row of a model list may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A provider of models or generators. `load` returns a model or generator by its parsed name.
+
+    `what` and `example` are shown by `strobe models`. `package` is the import name of the package it needs, `pip` its
+    name on PyPI if that differs, `also` further packages with their purpose, `extra` strobe's extra that installs them.
+
+    `names` lists its models. `bundled` are models written without a provider. `settings` are the keys of a model list
+    that it accepts. `model_settings`: it reads the file of `--model-settings`. `is_file`: the name may be a file or a
+    folder. `address`: the part after @ may be an address. `runs_code`: loading a model runs a file's code. `downloads`:
+    weights may come from the network. `gradients`: its classifiers have gradients. `standard`: its models were trained
+    on ILSVRC-2012 alone, so they count for the trend.
+
+    `trains`: the weights can be trained and written to a file. `backbone` returns the name, the features and the
+    tensors with a head, for a network whose head strobe cannot find. `detector` names the function that starts the
+    training of a detector. `sent` returns the name and options for another process, if absolute paths are not enough.
+    """
+
+    load: Callable[[ModelName, LoadOptions], Any]
+    what: str
+    example: str
+    package: str = "numpy"
+    pip: str = ""
+    also: tuple[tuple[str, str], ...] = ()
+    extra: str = ""
+    names: Callable[[], list[str]] | None = None
+    bundled: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    model_settings: bool = False
+    is_file: bool = False
+    address: bool = False
+    runs_code: bool = False
+    downloads: bool = False
+    gradients: Literal["", "most", "all"] = ""
+    standard: bool = False
+    trains: bool = False
+    backbone: Callable[[ModelName, Any], tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None
+    detector: str = ""
+    sent: Callable[[ModelName, LoadOptions], tuple[ModelName, LoadOptions]] | None = None
+
+    def __post_init__(self) -> None:
+        expect(callable(self.load), "Provider.load", "a function (model, options)", self.load)
+        expect(bool(self.what and self.example), "Provider", "what and example", (self.what, self.example))
+        unknown = [name for name in self.settings if name not in SETTINGS]
+        expect(not unknown, "Provider.settings", f"among {', '.join(SETTINGS)}", unknown)
+
 
 PROVIDERS = Registry(
     "strobe.providers",

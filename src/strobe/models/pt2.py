@@ -10,7 +10,7 @@ from strobe.core.late import require
 from strobe.models.file_settings import classifier_settings, plan_of
 from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
-from strobe.models.provider import FILE_SETTINGS, Provider
+from strobe.models.providers import FILE_SETTINGS, Provider
 from strobe.models.pt2_files import only_arithmetic
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import no_code, would_run_code

@@ -16,8 +16,7 @@ from strobe.core.records import ModelSpec
 from strobe.core.registry import Plugin, Registry
 from strobe.models.grammar import FORMS, is_address, is_pattern, split_text
 from strobe.models.options import LoadOptions, ModelName, no_settings
-from strobe.models.provider import Provider
-from strobe.models.providers import PROVIDERS, bundled
+from strobe.models.providers import PROVIDERS, Provider, bundled
 
 __all__ = ["MODELS", "NamedThings", "available", "expand", "load_model", "parse", "sendable"]
 

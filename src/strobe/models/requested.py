@@ -12,7 +12,7 @@ from strobe.models.grammar import split_name
 from strobe.models.options import LoadOptions, ModelSettings
 from strobe.models.registry import MODELS, expand, files_of, parse
 from strobe.models.testbed import Entry, entries, entry, is_testbed
-from strobe.models.views import BoxesView, View, inner_specs, view_of, with_inner
+from strobe.models.views import BoxesView, CropView, View, inner_specs, view_of, with_inner
 
 __all__ = ["RequestedModel", "requested_models"]
 
@@ -36,6 +36,11 @@ class RequestedModel:
     def view(self) -> View | None:
         """The view that its spec describes, if it combines two models; None for a single model."""
         return None if self.live is not None or self.answers is not None else view_of(self.spec)
+
+    @property
+    def loaded(self) -> str:
+        """The model string to load: its spec without the part that names its crop."""
+        return self.view.classifier if isinstance(self.view, CropView) else self.spec
 
     @property
     def is_brought(self) -> bool:

@@ -11,7 +11,7 @@ from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 

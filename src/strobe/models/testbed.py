@@ -10,8 +10,7 @@ from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.models.options import ModelSettings
-from strobe.models.provider import SETTINGS
-from strobe.models.providers import bundled
+from strobe.models.providers import SETTINGS, bundled
 
 __all__ = ["Entry", "entries", "entry", "is_testbed", "tags_of"]
 
@@ -100,7 +99,7 @@ def tags_of(model: str) -> tuple[str | None, bool]:
     >>> tags_of("py:mine.py:make")
     (None, False)
     """
-    provider = bundled().get(model)
+    provider = None if ":" in model else bundled().get(model)
     if provider is not None and provider.standard:
         return "Trained on ILSVRC", True
     for row in entries("@testbed"):

@@ -13,7 +13,7 @@ from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.plan import ImagePlan, as_triple
-from strobe.models.provider import TORCH_SETTINGS, Provider
+from strobe.models.providers import TORCH_SETTINGS, Provider
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.torchvision_weights import cached, published
 from strobe.models.weights import classes_of_state, load_into, no_code, state_of, would_run_code

@@ -9,8 +9,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
-from strobe.models.provider import Provider
-from strobe.models.providers import PROVIDERS
+from strobe.models.providers import PROVIDERS, Provider
 from strobe.models.registry import MODELS, load_model, parse
 from strobe.models.strobe_net import WITHOUT_WEIGHTS
 from strobe.models.torch_classifier import TorchClassifier

@@ -13,9 +13,9 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource, Image, Progress
-from strobe.datasets.media import decode_image
+from strobe.store.media import decode_image
+from strobe.store.opening import frame_source
 from strobe.vary.pictures import AnchorImage, StoreJob, anchors_of, store_members
-from strobe.workflows.sources import frame_source
 
 __all__ = ["is_whole", "stored_anchors", "stored_members"]
 

@@ -39,11 +39,11 @@ from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.core.true_boxes import refuse_shares
-from strobe.datasets import folder
-from strobe.datasets.making import finish, made_before
-from strobe.datasets.media import FILE_DIGESTS, has_file_digests
-from strobe.workflows.build_away import outcomes_away
-from strobe.workflows.engines import ExecutorOptions, away
+from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.ray_build import outcomes_away
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
+from strobe.store.media import FILE_DIGESTS, has_file_digests
 
 __all__ = ["BuildOptions", "Built", "build", "video_names"]
 

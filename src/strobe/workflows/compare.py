@@ -23,13 +23,13 @@ from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
 from strobe.report.subject import Subject, kinds_of
 from strobe.report.wording import counted
-from strobe.runs.folder import Run, StoredModel, Subset
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.temporal.score import Prepared, score
 from strobe.studies.unlabelled.score import flicker_sets, no_flicker, without_cuts
-from strobe.workflows.opening import Opened
 
 __all__ = [
     "compare_runs",

@@ -15,12 +15,12 @@ from strobe.core.labels import space
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.core.tables import texts
-from strobe.datasets import folder as dataset_folder
-from strobe.datasets.assets import COCKATOO, PHOTOS, fetch
+from strobe.engine.prediction import PredictOptions
+from strobe.formats.assets import COCKATOO, PHOTOS, fetch
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as dataset_folder
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.simulate import SimulateOptions, simulate
 

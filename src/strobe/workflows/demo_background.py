@@ -10,16 +10,16 @@ from strobe.core.files import make_folder
 from strobe.core.ladders import RUNGS
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.datasets.assets import PHOTOS, fetch
-from strobe.datasets.bring_media import ImportOptions
+from strobe.engine.prediction import PredictOptions
+from strobe.formats.assets import PHOTOS, fetch
+from strobe.formats.import_photos import PhotoFiles
 from strobe.models.options import LoadOptions
+from strobe.store.bring_media import ImportOptions
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.demo import write_photo_labels
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.import_dataset import import_dataset
-from strobe.workflows.import_photos import PhotoFiles
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_background import VaryBackgroundOptions, vary_background

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from strobe.core.ports import Progress
+from strobe.engine.prediction import PredictOptions
 from strobe.synthetic.sets import SyntheticOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_detector import DETECTION_WORLD

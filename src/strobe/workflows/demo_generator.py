@@ -6,9 +6,9 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.core.files import make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.vary_generator import VaryGeneratorOptions, vary_generator
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from strobe.core.files import make_folder
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.engine.prediction import PredictOptions
 from strobe.models.cores import cores
 from strobe.models.options import LoadOptions
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRunOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.training_series import RUNGS, SeriesJob, jobs_of, size_named, train_series

@@ -15,9 +15,9 @@ import numpy as np
 from strobe.core.errors import install_line
 from strobe.core.late import installed_version, too_old
 from strobe.core.registry import Registry
+from strobe.formats.registry import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.models.providers import PROVIDERS, declared
 from strobe.report.studies import STUDIES
-from strobe.workflows.formats import EXPORT_FORMATS, IMPORT_FORMATS
 from strobe.workflows.generators import GENERATORS
 
 __all__ = ["examine"]

@@ -13,17 +13,15 @@ from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
+from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
+from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel, requested_models
 from strobe.models.views import BoxesView
 from strobe.report.loggers import check_logs, log_results
-from strobe.runs.folder import Run
-from strobe.workflows.bring import bring
-from strobe.workflows.opening import Opened
-from strobe.workflows.predict import PredictOptions, PredictOutcome, run_requested
+from strobe.store.opening import Opened, frame_source
+from strobe.store.run_folder import Run
 from strobe.workflows.report import ReportOptions, report_run
 from strobe.workflows.score import ScoreRunOptions, check_model, check_request, score_staged
-from strobe.workflows.sources import frame_source
-from strobe.workflows.stopping import check_stopping
 from strobe.workflows.videos import VideoOptions, dataset_of_videos, given_dataset
 
 __all__ = ["Evaluation", "evaluate"]
@@ -95,6 +93,8 @@ def evaluate(
     place.check(opened.candidates)
     place.judge_on(opened.subset)
     if prediction.stop_early:
+        from strobe.engine.stopping import check_stopping
+
         check_stopping(opened.dataset)
         if request.compare_review:
             raise StrobeError(

@@ -15,15 +15,14 @@ from strobe.core.names import short_names
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
-from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import bring_out
+from strobe.formats.export_media import bring_out
+from strobe.formats.registry import EXPORT_FORMATS
 from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboard_json
-from strobe.runs.folder import Run
+from strobe.store.bring_media import MediaMode
+from strobe.store.opening import Opened, frame_source
+from strobe.store.run_folder import Run
 from strobe.studies.unlabelled.flips import AROUND, Layout, flip_files
-from strobe.workflows.formats import EXPORT_FORMATS
-from strobe.workflows.opening import Opened
 from strobe.workflows.report import read_results
-from strobe.workflows.sources import frame_source
 
 __all__ = ["Exported", "export", "export_flickers", "export_leaderboard"]
 

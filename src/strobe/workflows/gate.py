@@ -29,13 +29,13 @@ from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
 from strobe.report.wording import counted
-from strobe.runs.folder import Run, StoredModel
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.unlabelled.records import FlickerOptions
 from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, flicker_sets, no_flicker
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
-from strobe.workflows.opening import Opened
 
 __all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 

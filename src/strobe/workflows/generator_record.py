@@ -21,8 +21,8 @@ from strobe.core.files import read_json, replacing, write_bytes, write_json
 from strobe.core.inside import inside
 from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
-from strobe.datasets import folder
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
 from strobe.vary.changing import ChangeableGenerator, eight_bits, places_of
 from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled
 from strobe.vary.search_work import npy_bytes

@@ -13,7 +13,7 @@ from strobe.core.registry import Registry
 from strobe.generator.checks import checked_generator
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plugin_files import made_by_file, packed, raising
-from strobe.models.provider import Provider
+from strobe.models.providers import Provider
 from strobe.models.registry import NamedThings
 from strobe.models.weights import load_into, read_state
 

@@ -21,7 +21,7 @@ from strobe.core.ports import Progress
 from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
-from strobe.runs.folder import Run, StoredModel
+from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.unlabelled.score import flicker_sets
 from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 

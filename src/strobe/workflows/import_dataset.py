@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import UnknownName, printable
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.sampled import ImportedDataset, ImportSampling
-from strobe.workflows.formats import IMPORT_FORMATS
-from strobe.workflows.importing import AS_USUAL, into, outside
+from strobe.formats.importing import AS_USUAL, into, outside
+from strobe.formats.registry import IMPORT_FORMATS
+from strobe.formats.sampled import ImportedDataset, ImportSampling
+from strobe.store.bring_media import ImportOptions
 
 __all__ = ["ImportOptions", "ImportSampling", "ImportedDataset", "import_dataset"]
 

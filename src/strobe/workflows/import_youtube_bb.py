@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.format import SEED, FormatOption, ImportFormat, K
-from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
-from strobe.datasets.sampled import ImportedDataset
+from strobe.formats.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
+from strobe.formats.registry import SEED, FormatOption, ImportFormat, K
+from strobe.formats.sampled import ImportedDataset
+from strobe.store.bring_media import ImportOptions
 
 __all__ = ["FORMAT", "read_into"]
 

@@ -10,9 +10,9 @@ from strobe.core.derivation import derive
 from strobe.core.errors import printable
 from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
-from strobe.datasets import folder
 from strobe.report.subject import sources
 from strobe.report.wording import counted, join
+from strobe.store import dataset_folder as folder
 
 __all__ = ["inspect", "lines", "sheet"]
 
@@ -61,8 +61,8 @@ def sheet(
     progress: Progress | None = None,
 ) -> int:
     """Draw a contact sheet and return the number of frames that could not be read."""
-    from strobe.datasets.contact_sheet import choose_sets, draw_sheet
-    from strobe.workflows.sources import frame_source
+    from strobe.formats.contact_sheet import choose_sets, draw_sheet
+    from strobe.store.opening import frame_source
 
     dataset = folder.read(path)
     chosen = choose_sets(dataset, how_many, named=named)

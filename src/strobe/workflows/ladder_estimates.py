@@ -18,18 +18,19 @@ from strobe.core.files import sha256_of_file
 from strobe.core.ports import Image, Progress
 from strobe.core.tables import Labels
 from strobe.core.tasks import Task
-from strobe.datasets.assets import U2NETP, fetch
+from strobe.engine.prediction import PredictOptions
+from strobe.engine.views import boxes_held
+from strobe.formats.assets import U2NETP, fetch
 from strobe.models.options import LoadOptions, require_file
 from strobe.models.registry import load_model
 from strobe.models.requested import requested_models
 from strobe.models.saliency import Saliency
-from strobe.runs.folder import Run
+from strobe.store.opening import frame_source
+from strobe.store.run_folder import Run
 from strobe.vary.masks import without_specks
 from strobe.vary.pictures import AnchorImage
 from strobe.workflows.ladder_objects import ObjectBoxes
-from strobe.workflows.predict import PredictOptions, predict
-from strobe.workflows.sources import frame_source
-from strobe.workflows.views import boxes_held
+from strobe.workflows.predict import predict
 
 __all__ = ["DetectorBoxes", "NetMasks"]
 

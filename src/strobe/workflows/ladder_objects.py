@@ -18,7 +18,7 @@ from strobe.core.inside import inside, refuse_links
 from strobe.core.ports import Progress
 from strobe.core.records import Box
 from strobe.core.true_boxes import are_shares
-from strobe.datasets.object_files import mask_files, read_boxes
+from strobe.formats.object_files import mask_files, read_boxes
 from strobe.vary.background_sets import AnchorObject
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
 from strobe.vary.pictures import AnchorImage, anchors_of

@@ -6,8 +6,7 @@ from typing import Any
 
 from strobe.core.errors import UnknownName, install_line
 from strobe.models.grammar import FORMS
-from strobe.models.provider import Provider
-from strobe.models.providers import PROVIDERS, declared
+from strobe.models.providers import PROVIDERS, Provider, declared
 from strobe.models.registry import available, parse
 from strobe.models.testbed import entries
 

@@ -19,9 +19,8 @@ from strobe.report.page import PageOptions, gallery_models, write_report
 from strobe.report.studies import applying
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
-from strobe.runs.folder import Run, StoredModel
-from strobe.workflows.opening import Opened
-from strobe.workflows.sources import NoImages, frame_source
+from strobe.store.opening import NoImages, Opened, frame_source
+from strobe.store.run_folder import Run, StoredModel
 
 __all__ = ["ReportOptions", "read_results", "report_run"]
 

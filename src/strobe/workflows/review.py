@@ -112,7 +112,7 @@ def serve(
         from strobe.review.secret import server_secret
         from strobe.review.serve import bind, run
         from strobe.review.sessions import Sessions
-        from strobe.workflows.sources import LateSource, frame_source
+        from strobe.store.opening import LateSource, frame_source
 
         dataset = reading.result()
     settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
@@ -227,7 +227,7 @@ def _exported(
 ) -> dict[str, Any]:
     """Run the export while the folders are locked. `places` are the output folders for a dataset and for crops."""
     from strobe.core.derivation import derive
-    from strobe.datasets.folder import append_answers, append_verdicts
+    from strobe.store.dataset_folder import append_answers, append_verdicts
 
     question, (out, crops) = _question(ask), places
     before, dataset = _content(folder), _read(folder)
@@ -298,8 +298,8 @@ _OUTCOMES = {"pairs": _write_reviewed, "box": _write_boxed}
 
 def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, Any]) -> None:
     """Write a part of the dataset as a new folder with its provenance, without people's answers."""
-    from strobe.datasets.folder import write
-    from strobe.datasets.making import made_before
+    from strobe.store.dataset_folder import write
+    from strobe.store.making import made_before
 
     files = _media_files(dataset)
     decided = "release" if part.info.reviewed == "votes" else part.info.reviewed
@@ -313,8 +313,8 @@ def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str,
 def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
     """Crop the images that people keep to their boxes."""
     from strobe.analyses.drawn import drawn_pictures
-    from strobe.datasets.export_crops import export_crops
-    from strobe.workflows.sources import frame_source
+    from strobe.formats.export_crops import export_crops
+    from strobe.store.opening import frame_source
 
     export_crops(dataset, drawn_pictures(dataset), frame_source(dataset), crops, progress=progress)
 
@@ -343,7 +343,7 @@ def _media_files(dataset: Dataset) -> dict[str, Path]:
 
     Only regular files inside the folder are accepted, because a link could point to any file of this machine.
     """
-    from strobe.datasets.media import MediaSource
+    from strobe.store.media import MediaSource
 
     source, out = MediaSource(dataset), {}
     for row, relative in enumerate(dataset.frames.media.tolist()):
@@ -368,13 +368,13 @@ def _link_media(files: Mapping[str, Path], out: Path) -> None:
 
 
 def _read(folder: Path, *, people: bool = True) -> Dataset:
-    from strobe.datasets.folder import read
+    from strobe.store.dataset_folder import read
 
     return read(folder, people=people)
 
 
 def _content(folder: Path) -> "Content":
-    from strobe.datasets.folder import content
+    from strobe.store.dataset_folder import content
 
     return content(folder)
 

@@ -24,34 +24,55 @@ from strobe.core.labels import LabelSpace, coarser_groups
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
-from strobe.datasets import folder as dataset_folder
+from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
 from strobe.report.tables import write_tables
 from strobe.report.tables_sets import write_sets
-from strobe.runs.brought import brought_files
-from strobe.runs.folder import Incomplete, Run, Subset
+from strobe.store import dataset_folder
+from strobe.store.brought import brought_files
+from strobe.store.opening import Opened
+from strobe.store.run_folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.unlabelled.records import SURE, FlickerOptions
-from strobe.workflows.bring import FileOptions, bring
-from strobe.workflows.model_facts import Types, known_types, read_types
-from strobe.workflows.opening import Opened
 
-__all__ = [
-    "InMemoryModel",
-    "ScoreRunOptions",
-    "ScoredRun",
-    "check_model",
-    "check_request",
-    "is_run_folder",
-    "score_dataset",
-    "score_models",
-    "score_run",
-    "score_staged",
-    "scored_without_truth",
-]
+Types = dict[str, tuple[str | None, bool]]
+"""Model type, and whether the trend line is fitted to the model, by name."""
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
+
+
+def known_types(run: Run, path: Path | None) -> tuple[Types, Types]:
+    """Return every model's type by name: from the shipped testbed, then from the run, then from the user's CSV.
+
+    The second value is to be stored in the run, so that later scoring needs no CSV.
+    """
+    from strobe.models.testbed import entries
+
+    shipped: Types = {entry.model: (entry.model_type, entry.standard) for entry in entries() if entry.model}
+    kept = run.about().get("model_types", {}) if run.exists else {}
+    try:
+        remembered: Types = {str(name): (kind, bool(standard)) for name, (kind, standard) in kept.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidFile(run.path / "run.json", "expected {model: [type, standard]}", where="model_types") from error
+    known = remembered | read_types(path)
+    return shipped | known, known
+
+
+def read_types(path: Path | None) -> Types:
+    """Return the rows of a CSV model,model_type,standard, or nothing without a file."""
+    if path is None:
+        return {}
+    types: Types = {}
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            word = (row.get("standard") or "").strip().lower()
+            if not row.get("model") or word not in _WORDS:
+                raise InvalidFile(path, "expected model,model_type,standard (yes or no)", where=f"line {number}")
+            types[row["model"]] = (printable(row.get("model_type") or "") or None, _WORDS[word])
+    return types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from strobe.core.labels import LabelSpace, Projection
 from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.variants import Target
+from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.forward import Runner
+from strobe.engine.loading import load_runner
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
 from strobe.models.requested import requested_models
-from strobe.predict.forward import Runner
-from strobe.workflows.engines import ExecutorOptions, away
 from strobe.workflows.generators import load_generator, sendable_generator
-from strobe.workflows.worker_specs import load_runner
 
 __all__ = ["LoadedSearch", "SearchBench", "SearchSpec", "TargetFacts", "TargetModel", "bench_for"]
 

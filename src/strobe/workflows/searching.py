@@ -12,9 +12,9 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, out_of_memory, printable
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.core.variants import STATUSES
-from strobe.datasets.media import MediaSource
+from strobe.engine.engine import EngineOptions, run_models
 from strobe.models.cores import sharing_cores
-from strobe.predict.engine import EngineOptions, run_models
+from strobe.store.media import MediaSource
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, SearchPlan
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel

@@ -13,9 +13,9 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.locks import writes
 from strobe.core.ports import Image, Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.making import finish, made_before
-from strobe.datasets.media import decode_image
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
+from strobe.store.media import decode_image
 
 __all__ = ["SimulateOptions", "Simulated", "simulate"]
 

@@ -7,9 +7,9 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.tasks import Task
-from strobe.datasets.read_detections import read_detections
+from strobe.formats.read_detections import read_detections
 from strobe.models.grammar import split_name
-from strobe.runs.folder import Run
+from strobe.store.run_folder import Run
 
 __all__ = ["suggestions"]
 

@@ -8,8 +8,8 @@ from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
-from strobe.datasets import folder
-from strobe.datasets.making import made_before
+from strobe.store import dataset_folder as folder
+from strobe.store.making import made_before
 from strobe.synthetic.sets import SyntheticOptions, SyntheticSets, stored_clip, synthetic_dataset
 
 __all__ = ["Synthesized", "rendered", "synthesize"]

@@ -13,8 +13,8 @@ from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
 from strobe.core.ports import Image, Progress
-from strobe.datasets.media import decode_image
 from strobe.models.options import default_batch
+from strobe.store.media import decode_image
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import About, began, finish, noted, trained_on
 from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOptions, in_training

@@ -18,9 +18,8 @@ from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, check_logs, opened_logs
+from strobe.store.opening import Opened, frame_source
 from strobe.train.recipe import Recipe
-from strobe.workflows.opening import Opened
-from strobe.workflows.sources import frame_source
 from strobe.workflows.train_card import CARD, WEIGHTS
 
 if TYPE_CHECKING:

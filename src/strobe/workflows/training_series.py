@@ -12,10 +12,9 @@ import numpy as np
 from strobe.build.pool import worker_pool
 from strobe.core.errors import UnknownName, expect
 from strobe.core.ports import Progress, Silent
+from strobe.store.opening import Opened, frame_source
 from strobe.synthetic.sets import ArraySource, SyntheticOptions
 from strobe.synthetic.world import WorldOptions
-from strobe.workflows.opening import Opened
-from strobe.workflows.sources import frame_source
 
 if TYPE_CHECKING:
     from strobe.workflows.train_job import Material

@@ -9,19 +9,18 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.locks import writes
 from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.making import finish, made_before
+from strobe.engine.executors import ExecutorOptions
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
+from strobe.store.opening import Opened, frame_source
 from strobe.vary.attack import AttackOptions, AttackPlan, Method, attack, checked_levels, fine_grid
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
 from strobe.workflows.anchor_images import is_whole
-from strobe.workflows.engines import ExecutorOptions
-from strobe.workflows.opening import Opened
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetModel, bench_for
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all
-from strobe.workflows.sources import frame_source
 
 __all__ = ["VaryAttackOptions", "vary_attack"]
 

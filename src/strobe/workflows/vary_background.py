@@ -12,11 +12,12 @@ from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.ladders import CONTEXTS, LADDER, NEEDS_MASK, RUNGS, LadderPicture
 from strobe.core.locks import writes
 from strobe.core.ports import Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.ladder_sheet import SHEET, draw_ladders
-from strobe.datasets.ladder_table import LADDER_FILE, read_ladder, write_ladder
-from strobe.datasets.making import finish, made_before
+from strobe.formats.ladder_sheet import SHEET, draw_ladders
+from strobe.formats.ladder_table import LADDER_FILE, read_ladder, write_ladder
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
+from strobe.store.opening import Opened, frame_source
 from strobe.vary.background import VERSION
 from strobe.vary.background_sets import LadderOptions, LadderPlan, known_rungs, ladder_dataset, ladder_of
 from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
@@ -31,8 +32,6 @@ from strobe.workflows.ladder_objects import (
     things_of,
     truth_digest,
 )
-from strobe.workflows.opening import Opened
-from strobe.workflows.sources import frame_source
 
 __all__ = ["LadderMade", "VaryBackgroundOptions", "vary_background"]
 

@@ -8,14 +8,14 @@ from strobe.core.errors import CannotDownload, StrobeError, printable
 from strobe.core.files import write_bytes
 from strobe.core.locks import writes
 from strobe.core.ports import Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.assets import FROST, fetch
-from strobe.datasets.making import finish, made_before
+from strobe.formats.assets import FROST, fetch
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
+from strobe.store.opening import Opened
 from strobe.vary.corrupted_sets import CorruptionPlan, corrupted_dataset
 from strobe.vary.corruptions import chosen
 from strobe.vary.pictures import AnchorImage
 from strobe.workflows.anchor_images import is_whole, stored_anchors, stored_members
-from strobe.workflows.opening import Opened
 
 __all__ = ["CorruptionOptions", "Varied", "frost_photographs", "vary_corruption"]
 

@@ -19,9 +19,10 @@ from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.locks import writes
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
-from strobe.datasets import folder
-from strobe.datasets.making import finish, made_before
+from strobe.engine.executors import ExecutorOptions
 from strobe.models.options import LoadOptions
+from strobe.store import dataset_folder as folder
+from strobe.store.making import finish, made_before
 from strobe.vary.changing import ChangeableGenerator, drawn_latents, eight_bits, granularities, places_of, scales
 from strobe.vary.generated_sets import GeneratorSearchPlan, Sampled, generated_dataset
 from strobe.vary.generator_search import GeneratorSearchOptions, levels_of, search_changes
@@ -29,7 +30,6 @@ from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
 from strobe.workflows.anchor_images import is_whole
-from strobe.workflows.engines import ExecutorOptions
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
 from strobe.workflows.search_bench import LoadedSearch, SearchBench, TargetFacts, TargetModel, bench_for
 from strobe.workflows.searching import Batch, Found, SearchOutcome, read_back, search_all

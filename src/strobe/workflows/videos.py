@@ -18,14 +18,14 @@ from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
-from strobe.datasets import folder
+from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.models.requested import RequestedModel
 from strobe.models.views import CropView
-from strobe.runs.folder import Run
+from strobe.store import dataset_folder as folder
+from strobe.store.run_folder import Run
 from strobe.workflows.build import BuildOptions, build, video_names
-from strobe.workflows.predict import PredictOptions
 
 DATASET = "dataset"
 """The folder inside the run for the dataset that is made from videos."""

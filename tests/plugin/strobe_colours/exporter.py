@@ -1,9 +1,9 @@
 """An export format: the keys of all frames, one a line."""
 
 from strobe.core.dataset import Dataset
-from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing
-from strobe.datasets.format import ExportFormat
+from strobe.formats.export_media import Outgoing
+from strobe.formats.registry import ExportFormat
+from strobe.store.bring_media import MediaMode
 
 
 def make(dataset: Dataset, *, media: MediaMode) -> Outgoing:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
-from strobe.datasets.bring_media import ImportOptions
-from strobe.datasets.format import FormatOption, ImportFormat
-from strobe.datasets.import_photos import Still, import_photos
-from strobe.datasets.sampled import ImportedDataset
+from strobe.formats.import_photos import Still, import_photos
+from strobe.formats.registry import FormatOption, ImportFormat
+from strobe.formats.sampled import ImportedDataset
+from strobe.store.bring_media import ImportOptions
 
 
 def read(source: Path, target: Path, *, table: str, how: ImportOptions) -> ImportedDataset:

@@ -8,7 +8,7 @@ from strobe.core.errors import UnknownName
 from strobe.core.labels import LabelSpace
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, ModelName
-from strobe.models.provider import Provider
+from strobe.models.providers import Provider
 
 
 class MeanColour:

@@ -14,7 +14,7 @@ from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, PlacementPreparation
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
-from strobe.models.provider import Provider
+from strobe.models.providers import Provider
 from strobe.models.weights import digest_of_state, load_into, read_state
 
 __all__ = ["NETWORKS", "PROVIDER", "TinyDetector", "detector_of", "load", "network"]

@@ -15,7 +15,7 @@ from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import AsDecoded
-from strobe.models.provider import Provider
+from strobe.models.providers import Provider
 from strobe.models.weights import digest_of_state
 
 __all__ = ["PROVIDER", "UltralyticsDetector", "load"]

@@ -14,7 +14,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.estimate import Missing
 from strobe.core.files import json_text
-from strobe.datasets.export_media import Outgoing, picture_name
+from strobe.formats.export_media import Outgoing, picture_name
 from strobe.metrics.flicker import timelines
 from strobe.report.rows import Row, as_csv
 from strobe.studies.unlabelled.score_links import (

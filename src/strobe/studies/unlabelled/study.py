@@ -127,7 +127,7 @@ class FlickerScores(Collector):
     def into(self, results: Results) -> Results:
         """Return the results with flicker."""
         dataset, cuts = self._dataset
-        if (dataset is None or self._plan is None) and not self._detectors:
+        if dataset is None and not self._detectors and not results.models:
             raise StrobeError(
                 f"{printable(self._scoring.dataset.name)}: a scene cut lies inside every one of its {cuts} sets, so "
                 "flicker cannot be measured; use shorter sets (a smaller --k)"

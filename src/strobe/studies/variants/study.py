@@ -9,7 +9,7 @@ from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.tasks import Task
-from strobe.datasets.ladder_table import read_ladder
+from strobe.formats.ladder_table import read_ladder
 from strobe.report.drawing import FigureSpec
 from strobe.report.figures_classes import detection_class, per_class
 from strobe.report.study import Chapter, PageInput, SectionFigures, Study

@@ -1,0 +1,136 @@
+"""The engine divides missing predictions into shards, runs these through an Executor, and writes results on arrival."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import State
+from strobe.core.errors import expect
+from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.engine.executors import LocalExecutor
+from strobe.engine.forward import Runner, Shard, ShardResult
+from strobe.engine.worker import DecodeOptions, Interrupted, ShardWorker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """The number of frames per shard, how frames are decoded, and whether unreadable frames are tried again."""
+
+    shard_size: int = 512
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    retry_errors: bool = False
+    in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+
+
+class RemoteWorkers(Protocol):
+    """Other processes that run shards."""
+
+    def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
+        """Yield the result of each shard, in any order. `tick` is called as frames finish."""
+
+
+@dataclass(slots=True)
+class ModelOutcome:
+    """A model's statistics: the frames predicted now, cached and unreadable, the seconds in `forward`, and its failure.
+
+    `first_problem` is the error of the first frame that was unreadable this time.
+    """
+
+    n_new: int = 0
+    n_kept: int = 0
+    n_unreadable: int = 0
+    first_problem: str | None = None
+    forward_s: float = 0.0
+    wall_s: float = 0.0
+    error: str | None = None
+
+
+def run_models(
+    runners: Sequence[Runner],
+    stores: Mapping[str, AnswerStore],
+    source: FrameSource,
+    *,
+    frame_names: Sequence[str],
+    rows: NDArray[Any],
+    options: EngineOptions,
+    progress: Progress,
+    as_input: Collection[int] = (),
+    elsewhere: RemoteWorkers | None = None,
+) -> dict[str, ModelOutcome]:
+    """Predict the rows that are not in a model's store yet. Frames are read once for all models.
+
+    Rows in `as_input` are already model inputs, and are neither resized nor cropped.
+
+    If a model fails, it is skipped and the others continue. On Ctrl-C, the complete batches of a local worker are kept.
+    Work done `elsewhere` is kept only as complete shards.
+    """
+    requested = np.zeros(len(frame_names), dtype=bool)
+    requested[rows] = True
+    stored = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
+    missing = {name: requested & ~mask for name, (mask, _) in stored.items()}
+    outcomes = {
+        name: ModelOutcome(n_kept=int((requested & mask).sum()), n_unreadable=n_errors)
+        for name, (mask, n_errors) in stored.items()
+    }
+    total = int(sum(mask.sum() for mask in missing.values()))
+    if not total:
+        return outcomes
+    begin = time.perf_counter()
+    names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
+    with progress.task(f"predict {names}", total) as tick:
+        worker = None
+        shards = _shards(missing, np.flatnonzero(requested), options.shard_size, outcomes)
+        if elsewhere is not None:
+            results = elsewhere.results(shards, tick)
+        else:
+            worker = ShardWorker(
+                runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
+            )
+            results = LocalExecutor(in_flight=options.in_flight).map(worker, shards)
+        try:
+            for result in results:
+                _keep(result, stores, outcomes)
+        except Interrupted as interrupted:
+            _keep(interrupted.done, stores, outcomes)
+            raise KeyboardInterrupt from interrupted
+        finally:
+            if worker is not None:
+                worker.close()
+    for outcome in outcomes.values():
+        outcome.wall_s = time.perf_counter() - begin
+    return outcomes
+
+
+def _shards(
+    missing: dict[str, NDArray[np.bool_]], rows: NDArray[Any], size: int, outcomes: dict[str, ModelOutcome]
+) -> Iterator[Shard]:
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        needed = {
+            name: part[mask[part]]
+            for name, mask in missing.items()
+            if outcomes[name].error is None and mask[part].any()
+        }
+        if needed:
+            yield Shard(rows=part, needed=needed)
+
+
+def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, ModelOutcome]) -> None:
+    for name, (rows, answers) in result.parts.items():
+        stores[name].write(rows, answers, device=result.made_on.get(name, ""))
+        outcomes[name].n_new += len(rows)
+        unreadable = np.flatnonzero(answers.state == State.UNREADABLE).tolist()
+        outcomes[name].n_unreadable += len(unreadable)
+        if unreadable and outcomes[name].first_problem is None:
+            outcomes[name].first_problem = answers.reasons[unreadable[0]]
+    for name, seconds in result.forward_s.items():
+        outcomes[name].forward_s += seconds
+    for name, failure in result.failures.items():
+        outcomes[name].error = outcomes[name].error or failure

@@ -1,0 +1,313 @@
+"""Load a model, open the store of its answers, and choose how its frames are decoded and sharded.
+
+If possible, videos are decoded by the engines of the models' GPU. The frames are bit-identical to the CPU's.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.labels import LabelSpace, Projection
+from strobe.core.ports import (
+    Classifier,
+    Detector,
+    DeviceSource,
+    EncodedClassifier,
+    FrameSource,
+    Model,
+    Progress,
+    SendableSource,
+)
+from strobe.core.projections import projection_between
+from strobe.core.records import ModelSpec
+from strobe.core.tasks import Task
+from strobe.engine.engine import EngineOptions
+from strobe.engine.forward import Runner
+from strobe.engine.views import Crops
+from strobe.engine.worker import DecodeOptions
+from strobe.models.cores import device_kind, quick_source
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.models.requested import RequestedModel
+from strobe.models.testbed import tags_of
+from strobe.store.run_folder import Run
+from strobe.store.shards import FrameNames, ModelShards, facts_of, shard_models
+
+if TYPE_CHECKING:
+    from strobe.engine.prediction import PredictOptions
+
+
+def store_of(
+    dataset: Dataset,
+    runner: Runner,
+    spec: ModelSpec,
+    model: RequestedModel,
+    run: Run,
+    frames: FrameNames,
+    progress: Progress,
+    *,
+    decode: str,
+    stop_early: bool,
+) -> ModelShards:
+    """Return the store of a model's answers in the run and write its model.json.
+
+    Other checkpoints keep their own store.
+    """
+    if not model.helper:
+        _check_classes(dataset, runner)
+    label_space = dataset.info.label_space
+    model_type, standard = tags_of(model.spec)
+    facts: dict[str, Any] = {
+        "weights": spec.weights,
+        "preprocessing": dict(spec.preprocessing),
+        "kind": spec.kind,
+        "projection": runner.projection.digest,
+        "merge": runner.merge,
+        "decode": _decoding(decode),
+    }
+    task = Task(spec.task)
+    store = ModelShards(
+        run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
+        every_box=task is Task.DETECTION and not runner.projection.is_identity, note=progress.note,
+    )  # fmt: skip
+    line = store.describe(
+        {
+            **facts,
+            "frames_digest": frames.digest,
+            # The sum of probabilities is stored as its logarithm, so that stored values rank like logits.
+            "kind": "logits" if runner.merge == "sum" else spec.kind,
+            "label_space": label_space.digest,
+            "model_type": model_type,
+            "standard": standard,
+            "childless": [label_space.names[place] for place in runner.projection.childless],
+            **({"helper": True} if model.helper and not _was_asked(run, runner.name) else {}),
+            **({"view": "crop"} if model.view is not None else {}),
+            **({"stopped_early": True} if stop_early else {}),
+            "spec": {
+                "name": spec.name,
+                "provider": spec.provider,
+                "kind": spec.kind,
+                "label_space": spec.label_space.to_json(),
+            },
+        }
+    )
+    if line is not None:
+        progress.note(f"{printable(runner.name)}: {line}")
+    return store
+
+
+def _decoding(decode: str) -> str:
+    """Return the decoding method with its version."""
+    if decode != "device":
+        return decode
+    from strobe.models.device_decode import DECODED
+
+    return DECODED
+
+
+def of_a_model(dataset: Dataset) -> bool:
+    """Return whether the dataset has the classes of a model, because it was made from videos without labels."""
+    return dataset.info.provenance.get("classes_of") is not None
+
+
+def _check_classes(dataset: Dataset, runner: Runner) -> None:
+    """Raise an error if the dataset has the classes of a model, and this model has others.
+
+    A detector may have further classes, whose boxes are ignored.
+    """
+    if not of_a_model(dataset):
+        return
+    spec, children = runner.model.spec, runner.projection.children
+    if Task(spec.task) is Task.DETECTION:
+        fits = any(children)
+    else:
+        fits = sorted(children) == [(place,) for place in range(len(spec.label_space))]
+    if not fits:
+        raise ModelFailed(
+            f"{printable(runner.name)}: its {len(spec.label_space):,} classes are not the "
+            f"{len(dataset.info.label_space):,} classes of {printable(dataset.info.provenance['classes_of'])}, which "
+            "this run uses; choose another folder with -o, or start a run with --label-space and classes that all "
+            "models have"
+        )
+
+
+def _was_asked(run: Run, name: str) -> bool:
+    """Return whether a model of the run was requested, and was not only run for another model."""
+    return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
+
+
+def checked_spec(model: RequestedModel, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
+    """Return the model's spec with its view. Only classifiers see crops, and only detectors provide boxes."""
+    if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
+        raise ModelFailed(
+            f"{printable(model.name)}: crop: only works with classifiers, and {printable(spec.name)} is a detector"
+        )
+    if model.helper and Task(spec.task) is not Task.DETECTION:
+        raise ModelFailed(f"{printable(model.name)}: it is not a detector, so it has no boxes to use")
+    return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
+
+
+def preprocessing_line(name: str, spec: ModelSpec) -> str:
+    """Return the model's preprocessing, batch size and weights in one line."""
+    facts = {key: value for key, value in spec.preprocessing.items() if value is not None and key != "plugin_sha256"}
+    settings = " ".join(", ".join(f"{key}={value}" for key, value in facts.items()).split())
+    return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"
+
+
+def load_runner(
+    name: str,
+    spec: str,
+    load: LoadOptions,
+    label_space: LabelSpace,
+    *,
+    merge: str,
+    live: Callable[[LoadOptions], Classifier | Detector] | None = None,
+    any_classes: bool = False,
+) -> Runner:
+    """Load a model by its spec, or take the model that a program passed, and add the map to the dataset's classes.
+
+    With `any_classes`, the model may have none of these classes.
+    """
+    options = replace(load, label_space=label_space)
+    model = load_model(spec, options) if live is None else live(options)
+    if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
+        raise StrobeError(
+            f"{printable(name)}: --backend {load.backend} only works with torch classifiers in float32 whose "
+            "preprocessing is "
+            "resize, crop and normalise; run this model without --backend"
+        )
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # such a model prints a note itself
+    if load.compile and load.progress is not None and not own_words:
+        load.progress.note(
+            f"{printable(name)}: it is not compiled, because --compile only works with torch classifiers"
+        )
+    own = model.spec.label_space
+    try:
+        projection = projection_between(own, label_space)
+    except StrobeError:
+        if not any_classes:
+            raise
+        projection = Projection(source=own, target=label_space, children=((),) * len(label_space))
+    return Runner(name=name, model=model, projection=projection, merge=merge, made_on=device_kind(model.device))
+
+
+def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
+    """Return the frames in the form that the engine reads fastest. They are cropped if requested.
+
+    Decoding processes receive the source itself.
+    """
+    quick = source if engine.decode.processes or isinstance(source, DeviceSource) else quick_source(source)
+    return quick if crops is None else crops.of(quick)
+
+
+def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
+    """Return the rows that are already a model's input: those marked in the dataset, and those cropped for it."""
+    return np.flatnonzero(dataset.frames.as_input.astype(bool) | (crops is not None)).tolist()
+
+
+_SESSIONS = 8
+"""Decoding sessions at the same time. An H200 has seven engines. More sessions than this would take long to open."""
+
+
+def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model], say: Progress) -> FrameSource:
+    """Return the source with its frames made on the models' GPU, or the source itself if that is not possible.
+
+    Models must share one CUDA device, and all frames must be in videos.
+    """
+    given = list(models)
+    devices = {model.device for model in given}
+    # A detector is slower than one session and takes frames in full size, so only a few may wait in the GPU's memory.
+    whole = any(Task(model.spec.task) is Task.DETECTION for model in given)
+    if len(devices) != 1 or not (device := devices.pop()).startswith("cuda") or dataset.frames.as_input.any():
+        return source
+    from strobe.build.source import VideoSource
+
+    if type(source) is not VideoSource:
+        return source
+    from strobe.engine.device_engine import NvidiaEngine
+    from strobe.engine.device_frames import has_programs
+    from strobe.engine.device_video import VideosOnDevice
+
+    try:
+        engine = NvidiaEngine(device)
+        if not has_programs():
+            raise StrobeError("this torch cannot compile programs for the GPU; try a newer one")
+    except Exception as error:  # the library may raise any error when it checks the driver
+        why = str(error) if isinstance(error, StrobeError) else printable(error, limit=120)
+        say.note(f"videos are decoded on the CPU: {why}")
+        return source
+    say.note("videos are decoded by the GPU's engines; every frame is checked against its digest from the build")
+    return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if whole else _SESSIONS)
+
+
+def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model], say: Progress) -> None:
+    """Print notes on how frames were decoded, if needed, and release the GPU's memory.
+
+    One note names the videos that the CPU decoded instead of the GPU, and the reason. If the CPU decoded files
+    `exactly` for some of these models, a note mentions the faster option.
+    """
+    if any(model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in exactly):
+        say.note("frames were decoded exactly on the CPU; --decode device is much faster for JPEG frames")
+    if not isinstance(source, DeviceSource):
+        return
+    source.close()
+    by_reason: dict[str, list[int]] = defaultdict(list)
+    for video, reason in sorted(source.handed_over.items()):
+        by_reason[reason].append(video)
+    for reason, videos in by_reason.items():
+        first = printable(dataset.videos.name[videos[0]])
+        more = f" and {len(videos) - 1} more" if len(videos) > 1 else ""
+        say.note(f"{first}{more}: decoded on the CPU, not by the GPU's engines: {reason}")
+
+
+def decode_processes(
+    options: "PredictOptions", models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
+) -> int:
+    """Return the number of decoding processes, or 0 for threads.
+
+    Processes pay off if the models leave many cores free.
+    """
+    wanted = options.workers or n_cores
+    if isinstance(source, DeviceSource):
+        return 0
+    free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
+    if not (free and isinstance(source, SendableSource) and n_cores >= 4 and wanted > 1):
+        return 0
+    from strobe.engine.decode_pool import can_start_workers
+
+    return wanted if can_start_workers() else 0
+
+
+def engine_options(
+    options: "PredictOptions", models: dict[str, Classifier | Detector], n_cores: int, *, processes: int,
+    source: FrameSource,
+) -> EngineOptions:  # fmt: skip
+    """Return the engine's options for these models and this source of frames."""
+    in_order = not isinstance(source, SendableSource)
+    waiting = source.threads if isinstance(source, DeviceSource) else 0
+    largest = max(model.spec.batch_size for model in models.values())
+    on_gpu = any(model.device != "cpu" for model in models.values())
+    fast = waiting and not any(Task(model.spec.task) is Task.DETECTION for model in models.values())
+    # If each thread took several frames of a video, threads would be far apart in it, and the frames between them would
+    # use memory. Otherwise a GPU's threads take at most half a batch: detector batches are small, and each frame is
+    # sent and stored in full size.
+    chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
+    decode = DecodeOptions(
+        threads=waiting or options.workers or max(2, n_cores),
+        processes=processes,
+        chunk=chunk,
+        ahead=2 * waiting or max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
+        device_share=(1, 1) if options.decode == "device" and not waiting else (0, 1),
+    )
+    return EngineOptions(
+        # Slow models get smaller shards, because an interruption loses one shard.
+        shard_size=options.shard_size or (8192 if fast else 2048 if on_gpu else max(64, min(512, 128 * largest))),
+        decode=decode,
+        retry_errors=options.retry_errors,
+        in_flight=2 if on_gpu else 1,
+    )

@@ -1,0 +1,384 @@
+"""Run requested models over the frames of a dataset into a run, in groups. A failed model does not stop the others."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.early import StoppedEarly
+from strobe.core.codec import encode
+from strobe.core.dataset import Dataset
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
+from strobe.core.labels import MERGES
+from strobe.core.ports import Classifier, Detector, FrameSource, Progress
+from strobe.core.records import ModelSpec
+from strobe.engine.engine import ModelOutcome, run_models
+from strobe.engine.executors import ExecutorOptions, away
+from strobe.engine.forward import Runner
+from strobe.engine.loading import (
+    checked_spec,
+    decode_processes,
+    engine_options,
+    frames_on_gpu,
+    inputs_of,
+    load_runner,
+    of_a_model,
+    preprocessing_line,
+    say_decoded,
+    source_for,
+    store_of,
+)
+from strobe.engine.views import Crops, Detectors, crops_of, derive, write_outside
+from strobe.models.cores import cores, sharing_cores
+from strobe.models.options import LoadOptions, check_decoding
+from strobe.models.requested import RequestedModel
+from strobe.models.views import BoxesView, CropView
+from strobe.store.brought import Absent, brought_files
+from strobe.store.opening import frame_source, kept
+from strobe.store.ports import Commit
+from strobe.store.run_folder import Run
+from strobe.store.shards import FrameNames, ModelShards
+
+if TYPE_CHECKING:
+    from strobe.engine.ray_cluster import RemoteCluster
+    from strobe.engine.stopping import EarlyStopping
+    from strobe.engine.worker_specs import SentModels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions:
+    """Options of a prediction. With `decode` set to `cpu`, decoding is exact. With `device`, a CUDA GPU also decodes
+    JPEG files, and the answers are cached separately.
+
+    `workers` is the number of decoding threads, or of processes if models run on a GPU. `stop_early` stops a set at its
+    first wrong frame, so accuracy, pm-k and drop stay the same with fewer forward passes. `absent` defines how to treat
+    frames that a file of boxes does not name. `engine` is where models run.
+    """
+
+    load: LoadOptions = field(default_factory=LoadOptions)
+    merge: str = "max"
+    workers: int | None = None
+    decode: str = "cpu"
+    shard_size: int | None = None
+    retry_errors: bool = False
+    models_at_once: int = 8
+    stop_early: bool = False
+    absent: Absent = "error"
+    engine: ExecutorOptions = field(default_factory=ExecutorOptions)
+
+    def __post_init__(self) -> None:
+        expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
+        expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
+        expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOutcome:
+    """The outcome of one model. `spec` is None if the model could not be loaded, and `ok` is False if it failed."""
+
+    name: str
+    ok: bool
+    error: str | None = None
+    spec: ModelSpec | None = None
+    outcome: ModelOutcome | None = None
+    stopped: StoppedEarly | None = None
+
+    def summary(self) -> str:
+        """Describe the outcome in one line."""
+        if self.outcome is None:
+            return self.error or "predictions are stored in the run folder"
+        done = self.outcome
+        rate = f", {done.n_new / done.wall_s:.1f} frames/s" if done.wall_s else ""
+        bad = f", {done.n_unreadable} unreadable" if done.n_unreadable else ""
+        early = f"; stopped early: {self.stopped.text()}" if self.stopped else ""
+        text = f"{done.n_new} new, {done.n_kept} cached{bad}{rate}{early}"
+        return f"FAILED after {text}: {self.error}" if self.error else text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts that run.json stores."""
+        facts: dict[str, Any] = {"status": "done" if self.ok else "failed", "error": self.error}
+        if self.spec is not None:
+            facts |= {"weights": self.spec.weights, "preprocessing": dict(self.spec.preprocessing)}
+            facts["batch_size"] = self.spec.batch_size
+        if self.outcome is not None:
+            facts["frames"] = {
+                "new": self.outcome.n_new, "kept": self.outcome.n_kept, "unreadable": self.outcome.n_unreadable,
+            }  # fmt: skip
+            facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
+        if self.stopped is not None:
+            facts["stopped_early"] = encode(self.stopped)
+        return facts
+
+
+def run_requested(
+    dataset: Dataset,
+    models: Sequence[RequestedModel],
+    run: Run,
+    options: PredictOptions,
+    progress: Progress,
+    *,
+    source: FrameSource | None = None,
+    asked_for: Sequence[str] = (),
+    stage: Path | None = None,
+    scored: Dataset | None = None,
+    k: int | None = None,
+    check: Callable[[RequestedModel, ModelSpec], None] | None = None,
+) -> list[PredictOutcome]:
+    """Run these models into the run. If a new run gets no prediction, its folder is removed.
+
+    `asked_for` has all models of the command in order, if `models` is only a part. Files are in `stage` until they are
+    committed. Detectors run before models that use their boxes. `scored` is the part of the dataset that will be scored
+    with this k; None means the sets that review kept. `stop_early` runs only these sets. `check` raises an error for a
+    loaded model that must not run.
+    """
+    if not models:
+        return []
+    boxed = next((model.name for model in models if model.view is not None), None)
+    if options.stop_early and boxed is not None:
+        raise StrobeError(
+            f"--stop-early: {printable(boxed)} uses boxes, which need every frame; remove --stop-early or this model"
+        )
+    for one in models:
+        try:
+            one.settings.applied(options.load)
+        except StrobeError as error:
+            raise StrobeError(f"{printable(one.name)}: {error}") from error
+    if options.engine.name == "ray" and source is not None:
+        raise StrobeError(
+            "--engine ray: other machines cannot access frames that a program passes; save the dataset to a folder"
+        )
+    detectors = Detectors(dataset, run, models, stage=stage)
+    singles = [*(model for model in models if model.view is None), *detectors.helpers]
+    with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
+        decoding = {one.settings.decode or options.decode for one in models}
+        if "device" in decoding and (cluster is None or cluster.device != "cuda"):
+            check_decoding(options.load.device if cluster is None else cluster.device)
+        work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
+        work.check = check
+        if options.stop_early:
+            from strobe.engine.stopping import EarlyStopping
+
+            work.stopping = EarlyStopping(scored or kept(dataset), k=k, run=run, asked=[model.name for model in models])
+        if singles or any(isinstance(model.view, CropView) for model in models):
+            work.source = source or frame_source(dataset)
+        outcome_of = {outcome.name: outcome for outcome in work.run(singles)}
+        for view in dict.fromkeys(model.view.seen for model in models if isinstance(model.view, CropView)):
+            same = [model for model in models if isinstance(model.view, CropView) and model.view.seen == view]
+            outcome_of |= {done.name: done for done in work.run_cropped(same, detectors, outcome_of)}
+        for model in models:
+            if isinstance(model.view, BoxesView):
+                outcome_of[model.name] = work.derive(model, model.view, detectors, outcome_of)
+        outcomes = [outcome_of[model.name] for model in models]
+        _commit(run, dataset, outcomes, asked=asked_for or [model.name for model in models])
+    return outcomes
+
+
+def _commit(run: Commit, dataset: Dataset, outcomes: Sequence[PredictOutcome], *, asked: Sequence[str]) -> None:
+    before = run.about().get("models", {}) if run.exists else {}
+    # Remove models that failed earlier without any answer and are not requested now.
+    still = {name: facts for name, facts in before.items() if facts.get("status") != "failed" or "frames" in facts}
+    changes = {"models": still | {outcome.name: outcome.to_json() for outcome in outcomes}}
+    run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked)
+
+
+class _Work:
+    """Runs models into a run, several at once. `source` provides the frames, if any are needed.
+
+    With a single model (`alone`), the command prints its outcome and the runner does not. Models run on the `cluster`,
+    if there is one, except models that a program passed.
+    """
+
+    def __init__(
+        self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool,
+        cluster: "RemoteCluster | None" = None,
+    ) -> None:  # fmt: skip
+        self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
+        self._alone, self._cluster = alone, cluster
+        self.source: FrameSource | None = None
+        self.stopping: EarlyStopping | None = None
+        self.check: Callable[[RequestedModel, ModelSpec], None] | None = None
+
+    def run(
+        self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
+    ) -> Iterator[PredictOutcome]:
+        """Run models over every frame or its crop. `outside` has the frames that the models do not see."""
+        # With early stopping, models run one at a time, because each uses the failures of earlier models.
+        at_once = 1 if self.stopping else self._options.models_at_once
+        away = [one for one in models if self._cluster is not None and one.live is None]
+        here = [one for one in models if one not in away]
+        for one in here if self._cluster is not None else ():
+            self._progress.note(f"{printable(one.name)} was passed by a program and runs in this process, not on Ray")
+        for part, cluster in ((away, self._cluster), (here, None)):
+            # A frame is decoded once for all models of a group, so they must use the same decoder.
+            for decode in dict.fromkeys(one.settings.decode or self._options.decode for one in part):
+                some = [one for one in part if (one.settings.decode or self._options.decode) == decode]
+                for start in range(0, len(some), at_once):
+                    yield from self._run_group(some[start : start + at_once], crops, outside, cluster, decode)
+
+    def run_cropped(
+        self, models: Sequence[RequestedModel], detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
+    ) -> Iterator[PredictOutcome]:
+        """Run classifiers on the same crops."""
+        view = models[0].view
+        try:
+            if self.source is None or not isinstance(view, CropView):
+                raise ModelFailed("a crop needs images")
+            _check_ran(detectors.name_of(view), outcomes)
+            crops, outside = crops_of(view, self._dataset, self.source, detectors, self._progress)
+        except StrobeError as error:
+            yield from (self._failed(one, error) for one in models)
+            return
+        yield from self.run(models, crops, outside)
+
+    def derive(
+        self, model: RequestedModel, view: BoxesView, detectors: Detectors, outcomes: Mapping[str, PredictOutcome]
+    ) -> PredictOutcome:
+        """Derive a model's answers from the boxes of another."""
+        try:
+            _check_ran(detectors.name_of(view), outcomes)
+            self._check_free(model)
+            self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
+            outcome = derive(
+                model.name, view, detectors.held(view), self._run, FrameNames(self._dataset, self._run.path),
+                retry_errors=self._options.retry_errors, progress=self._progress,
+            )  # fmt: skip
+        except StrobeError as error:
+            return self._failed(model, error)
+        return PredictOutcome(name=model.name, ok=True, outcome=outcome)
+
+    def _failed(self, model: RequestedModel, error: StrobeError) -> PredictOutcome:
+        if not self._alone:
+            said = without_name(model.spec, str(error))
+            self._progress.note(f"{printable(model.name)} cannot run and is skipped: {said}")
+        return PredictOutcome(name=model.name, ok=False, error=str(error))
+
+    def _check_free(self, one: RequestedModel) -> None:
+        if one.name in brought_files(self._run.path):
+            raise StrobeError(f"the run already has a file with this name; choose another with NAME={one.spec}")
+
+    def _sent(self, cluster: "RemoteCluster") -> "SentModels":
+        from strobe.engine.worker_specs import SentModels
+
+        return SentModels(self._dataset, cluster, self._options.load, merge=self._options.merge)
+
+    def _run_group(
+        self,
+        models: Sequence[RequestedModel],
+        crops: Crops | None,
+        outside: NDArray[np.int64] | None,
+        cluster: "RemoteCluster | None",
+        decode: str,
+    ) -> Iterator[PredictOutcome]:
+        dataset, run, progress = self._dataset, self._run, self._progress
+        options = replace(self._options, decode=decode)
+        loaded: dict[str, Classifier | Detector] = {}
+        specs: dict[str, ModelSpec] = {}
+        runners: list[Runner] = []
+        stores: dict[str, ModelShards] = {}
+        frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
+        sent = None if cluster is None else self._sent(cluster)
+        loaders = {one.name: one.live for one in models} if sent is None else sent.loaders(models)
+        for requested in models:
+            name = requested.name
+            try:
+                self._check_free(requested)
+                load = requested.settings.applied(options.load)
+                runner = load_runner(
+                    name, requested.loaded, replace(load, progress=options.load.progress or progress),
+                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper or of_a_model(dataset),
+                    live=loaders[name],
+                )  # fmt: skip
+                if self.stopping is not None:
+                    self.stopping.check_model(runner)
+                if self.check is not None:
+                    self.check(requested, runner.model.spec)
+                requested.settings.check_applied(name, runner.model.spec.preprocessing)
+                specs[name] = checked_spec(requested, runner.model.spec, crops)
+                stores[name] = store_of(
+                    dataset, runner, specs[name], requested, run, frames, progress, decode=options.decode,
+                    stop_early=options.stop_early,
+                )  # fmt: skip
+            except StrobeError as error:
+                yield self._failed(requested, error)
+                continue
+            loaded[name] = runner.model
+            runners.append(runner)
+            progress.note(preprocessing_line(name, specs[name]))
+            if options.decode == "device" and not runner.model.device.startswith("cuda"):
+                progress.note(
+                    f"{printable(name)}: frames are decoded exactly on the CPU, because --decode device is for models "
+                    "on CUDA"
+                )
+        if not runners or self.source is None:
+            return
+        run.record(dataset, path=dataset.root or Path(), changes={})  # now, so that an interrupted run can be scored
+        if outside is not None:
+            rows = np.setdiff1d(rows, outside)
+            for name, store in stores.items():
+                write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        n_cores = cores() if cluster is None else cluster.cores
+        source = self.source
+        if options.workers != 1 and crops is None and cluster is None:
+            source = frames_on_gpu(source, dataset, loaded.values(), progress)
+        engine = engine_options(
+            options, loaded, n_cores, processes=decode_processes(options, loaded, source, n_cores), source=source
+        )
+        run_over = partial(
+            run_models, runners, stores, source_for(source, engine, crops),
+            frame_names=dataset.frames.key.tolist(), as_input=inputs_of(dataset, crops),
+        )  # fmt: skip
+        if sent is not None:
+            known = {name: model.spec for name, model in loaded.items()}
+            ran = [one for one in models if one.name in loaded]
+            run_over = partial(run_over, elsewhere=sent.workers(ran, engine, self.source, crops=crops, known=known))
+        stopped: dict[str, StoppedEarly | None] = {}
+        with sharing_cores(loaded.values()):
+            if self.stopping is None:
+                outcomes = run_over(rows=rows, options=engine, progress=progress)
+            else:
+                once, (runner,) = replace(engine, retry_errors=False), runners
+                outcome, stopped[runner.name] = self.stopping.run(
+                    runner, stores[runner.name], self.source, progress, retry=engine.retry_errors,
+                    over=lambda some, inner: run_over(rows=some, options=once, progress=inner)[runner.name],
+                )  # fmt: skip
+                outcomes = {runner.name: outcome}
+        exactly = options.decode == "cpu" and source is self.source
+        say_decoded(source, dataset, loaded.values() if exactly else (), progress)
+        yield from self._reported(outcomes, specs, stopped)
+
+    def _reported(
+        self,
+        outcomes: Mapping[str, ModelOutcome],
+        specs: Mapping[str, ModelSpec],
+        stopped: Mapping[str, StoppedEarly | None],
+    ) -> Iterator[PredictOutcome]:
+        progress = self._progress
+        for name, outcome in outcomes.items():
+            if outcome.error is not None:
+                if not self._alone:
+                    progress.note(f"{printable(name)} failed and is skipped: {without_name(name, outcome.error)}")
+            elif outcome.n_unreadable:
+                first = f"; the first error: {printable(outcome.first_problem)}" if outcome.first_problem else ""
+                progress.note(
+                    f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read and are unscored{first}"
+                )
+            if not self._alone and (early := stopped.get(name)) is not None:
+                progress.note(f"{printable(name)}: stopped early, {early.text()}")
+            yield PredictOutcome(
+                name=name, ok=outcome.error is None, error=outcome.error, spec=specs[name], outcome=outcome,
+                stopped=stopped.get(name),
+            )  # fmt: skip
+
+
+def _check_ran(detector: str, outcomes: Mapping[str, PredictOutcome]) -> None:
+    """Raise if the detector that a model depends on failed."""
+    if detector in outcomes and not outcomes[detector].ok:
+        meant = "; did you mean truth, the dataset's own boxes?" if get_close_matches(detector, ["truth"]) else ""
+        why = without_name(detector, outcomes[detector].error or "failed")
+        raise ModelFailed(f"its detector {printable(detector)}: {why}{meant}")

@@ -1,0 +1,49 @@
+"""Every table of a dataset as CSV, for spreadsheets and other languages. Unknown values are empty cells."""
+
+import csv
+import io
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.formats.export_media import Outgoing, picture_name
+from strobe.formats.registry import ExportFormat
+from strobe.store.bring_media import MediaMode
+from strobe.store.tables import columns_of
+
+__all__ = ["FORMAT", "export_csv"]
+
+
+def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
+    """Return TABLE.csv for every table, and classes.csv, with lists joined by |.
+
+    Exported media keep their names, except packed frames, which become PNG.
+    """
+    files: dict[str, str | bytes] = {}
+    space = dataset.info.label_space
+    tables = {name: table.whole() for name, table in columns_of(dataset).items()}
+    tables = {"classes": {"number": [*range(len(space))], "label": [*space.ids], "name": [*space.names]}, **tables}
+    if media != "none":
+        names = [name and picture_name(name) for name in tables["frames"]["media"]]
+        tables["frames"] = {**tables["frames"], "media": names}
+    for table, columns in tables.items():
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
+        files[f"{table}.csv"] = out.getvalue()
+    used = np.unique(dataset.sets.frame).tolist()
+    return Outgoing(files=files, images={row: picture_name(str(dataset.frames.media[row])) for row in used})
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)  # the shortest text that parses to the same number
+    return "|".join(str(_cell(one)) for one in value) if isinstance(value, list) else value
+
+
+FORMAT = ExportFormat(make=export_csv)

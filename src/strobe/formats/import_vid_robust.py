@@ -1,0 +1,124 @@
+"""ImageNet-Vid-Robust as it was released: metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
+
+from pathlib import Path
+from typing import Any
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json
+from strobe.core.labels import space
+from strobe.formats.registry import ImportFormat
+from strobe.formats.sampled import ImportedDataset
+from strobe.store.bring_media import ImportOptions
+
+__all__ = ["FORMAT", "import_vid_robust"]
+
+_K = 10
+
+
+def import_vid_robust(source: Path, target: Path, *, how: ImportOptions) -> ImportedDataset:
+    """Import the released sets. Members have their own labels.
+
+    Media are put into target/media, and the caller writes the tables.
+    """
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
+    pmsets_path, labels_path = _find(source, "pmsets.json"), _find(source, "labels.json")
+    pmsets, labels = read_json(pmsets_path), read_json(labels_path)
+    _check(pmsets_path, pmsets, labels_path, labels)
+    files = how.files(source, target, labels)
+
+    by_video: dict[str, list[str]] = {}
+    for key in labels:
+        by_video.setdefault(_video(labels_path, key), []).append(key)
+    grown = DatasetBuilder()
+    videos = {name: grown.video(video_id=frame_list_digest(sorted(keys)), name=name) for name, keys in by_video.items()}
+    row = {}
+    for key, classes in labels.items():
+        digest, size = files.get(key, ("", (0, 0)))
+        row[key] = grown.frame(
+            video=videos[_video(labels_path, key)],
+            index=_index(labels_path, key),
+            key=key,
+            sha256=digest,
+            size_wh=size,
+            media=f"media/{key}" if files else "",
+            labels=classes,
+        )
+    for anchor, members in pmsets.items():
+        origin = _index(pmsets_path, anchor)
+        grown.set(
+            set_id=anchor,
+            anchor=row[anchor],
+            members=[(row[member], _index(pmsets_path, member) - origin) for member in members],
+        )
+    info = DatasetInfo(
+        name="imagenet-vid-robust",
+        label_space=space("imagenet-vid"),
+        k=_K,
+        label_source="frame",
+        reviewed="release",
+        licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
+        provenance={"format": "imagenet-vid-robust", "media": how.media != "none"},
+    )
+    return ImportedDataset(dataset=grown.build(info, root=target))
+
+
+def _find(source: Path, name: str) -> Path:
+    for path in (source / "metadata" / name, source / name):
+        if path.is_file():
+            return path
+    raise StrobeError(f"{printable(source)} has no metadata/{name}; give the folder of the imagenet-vid-robust release")
+
+
+def _check(pmsets_path: Path, pmsets: Any, labels_path: Path, labels: Any) -> None:
+    if not isinstance(labels, dict) or not labels:
+        raise InvalidFile(labels_path, "expected {frame: [class numbers]}")
+    if not isinstance(pmsets, dict) or not pmsets:
+        raise InvalidFile(pmsets_path, "expected {anchor: [neighbour frames]}")
+    n_classes = len(space("imagenet-vid"))
+    for key, classes in labels.items():
+        if not isinstance(classes, list) or not classes:
+            raise InvalidFile(labels_path, "expected a list of class numbers", where=key)
+        _video(labels_path, key), _index(labels_path, key)
+        for label in classes:
+            if type(label) is not int or not 0 <= label < n_classes:
+                raise InvalidFile(labels_path, f"label {printable(label)} is outside 0–{n_classes - 1}", where=key)
+    for anchor, members in pmsets.items():
+        if not isinstance(members, list):
+            raise InvalidFile(pmsets_path, "expected a list of frames", where=anchor)
+        for key in (anchor, *members):
+            if not isinstance(key, str) or key not in labels:
+                raise InvalidFile(pmsets_path, f"frame {printable(key)} has no label in labels.json", where=anchor)
+        if len(set(members)) != len(members) or anchor in members:
+            raise InvalidFile(pmsets_path, "a frame appears twice, or the anchor is its own neighbour", where=anchor)
+        video, origin = _video(pmsets_path, anchor), _index(pmsets_path, anchor)
+        for key in members:
+            if _video(pmsets_path, key) != video:
+                raise InvalidFile(pmsets_path, f"neighbour {printable(key)} belongs to another video", where=anchor)
+            if abs(_index(pmsets_path, key) - origin) > _K:
+                raise InvalidFile(
+                    pmsets_path, f"neighbour {printable(key)} is more than {_K} frames away", where=anchor
+                )
+
+
+def _video(path: Path, key: str) -> str:
+    parts = key.split("/")
+    if len(parts) < 2 or ".." in parts or key.startswith("/"):
+        raise InvalidFile(path, f"expected val/<video>/<frame>.JPEG, got {printable(key)}")
+    return parts[-2]
+
+
+def _index(path: Path, key: str) -> int:
+    stem = key.rsplit("/", 1)[-1].split(".")[0]
+    if not stem.isdecimal() or len(stem) > 12:
+        raise InvalidFile(path, f"expected a frame number, got {printable(key)}")
+    return int(stem)
+
+
+FORMAT = ImportFormat(
+    read=import_vid_robust,
+    about="ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG.",
+    example="imagenet-vid-robust/ data/vid --no-media",
+)

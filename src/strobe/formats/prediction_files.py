@@ -1,0 +1,328 @@
+"""Parse files of predictions or boxes (JSON, JSONL, CSV or Parquet) into names and values, without validating these."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json, reading, regular
+
+BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
+"""Corners, corner and size, or centre and size. `auto` assumes the file format's convention and checks it."""
+
+BoxUnits = Literal["auto", "pixels", "normalised"]
+"""Pixels of the stored frame, or fractions of its width and height. `auto` assumes pixels and checks this."""
+
+Kind = Literal["auto", "logits", "probabilities", "labels"]
+"""The type of a file's values. `auto` takes the declared type, or guesses it from the values."""
+
+_KINDS = (None, "logits", "probabilities", "labels")
+
+
+@dataclass
+class RawPredictions:
+    """A file's content: a value (a class, or a row of scores) per frame, and its declarations."""
+
+    frames: list[str]
+    values: Sequence[Any]
+    kind: str | None = None
+    space: str | None = None
+    columns: list[str] | None = None
+    """The class names of a CSV's score columns."""
+
+
+def read_raw(path: Path) -> RawPredictions:
+    """Read the file by its suffix. Raises a one-line error if it cannot be parsed."""
+    readers = {".json": _read_json, ".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
+    with reading(path):
+        raw = reader(regular(path))
+    if raw.kind not in _KINDS:
+        raise InvalidFile(path, f"kind {printable(raw.kind)!r}; expected logits, probabilities or labels", where="kind")
+    return raw
+
+
+def _read_json(path: Path) -> RawPredictions:
+    seen_twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(items)
+        if len(made) != len(items):
+            seen: set[str] = set()
+            for key, _ in items:
+                if key in seen:
+                    seen_twice.append(key)
+                seen.add(key)
+        return made
+
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        read_json(path)  # parse again to report the position of the error in one line
+        raise
+    if seen_twice:
+        raise InvalidFile(
+            path,
+            f"frame {printable(seen_twice[0])!r} appears twice ({len(seen_twice)} duplicates)",
+            hint="keep one of each",
+        )
+    if isinstance(data, dict) and "predictions" in data and isinstance(data["predictions"], dict):
+        kind, label_space, data = data.get("kind"), data.get("space"), data["predictions"]
+        return RawPredictions(list(data), list(data.values()), kind=kind, space=label_space)
+    if not isinstance(data, dict):
+        raise InvalidFile(path, "expected a JSON object {frame: [scores]}")
+    return RawPredictions(list(data), list(data.values()))
+
+
+def _read_jsonl(path: Path) -> RawPredictions:
+    frames: list[str] = []
+    values: list[Any] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+                frames.append(str(entry["frame"]))
+                values.append(entry["scores"] if "scores" in entry else entry["label"])
+            except (ValueError, RecursionError) as error:
+                raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", where=f"line {number}") from error
+            except (KeyError, TypeError) as error:
+                raise InvalidFile(
+                    path, 'expected {"frame": …, "scores": […]} or {"frame": …, "label": …}', where=f"line {number}"
+                ) from error
+    return RawPredictions(frames, values)
+
+
+def _read_csv(path: Path) -> RawPredictions:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        header = next(reader, [])
+        if not header or header[0] != "frame" or len(header) < 2:
+            raise InvalidFile(path, "expected a header frame,label or frame,<classes…>", where="line 1")
+        columns = header[1:] if header[1:] != ["label"] else None
+        frames: list[str] = []
+        values: list[Any] = []
+        for number, line in enumerate(reader, start=2):
+            if not line:
+                continue
+            if len(line) != len(header):
+                raise InvalidFile(path, f"{len(line)} fields, expected {len(header)}", where=f"line {number}")
+            frames.append(line[0])
+            if columns is None:
+                values.append(int(line[1]) if line[1].lstrip("-").isdecimal() else line[1])
+                continue
+            try:
+                values.append([float(value) for value in line[1:]])
+            except ValueError as error:
+                raise InvalidFile(path, f"not a number ({error})", where=f"line {number}") from error
+    return RawPredictions(frames, values, columns=columns)
+
+
+def _read_parquet(path: Path) -> RawPredictions:
+    from strobe.store.tables import read_parquet
+
+    table, names = read_parquet(path, ("frame", "frame_id", "scores", "label"))
+    key = next((name for name in ("frame", "frame_id") if name in names), None)
+    value = next((name for name in ("scores", "label") if name in names), None)
+    if key is None or value is None:
+        raise InvalidFile(path, f"expected columns frame and scores or label, got {printable(', '.join(names))}")
+    declared = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
+    return RawPredictions(
+        [str(name) for name in table.column(key).to_pylist()],
+        _rows(table.column(value)),
+        kind=declared.get("kind"),
+        space=declared.get("space"),
+    )
+
+
+def _rows(column: Any) -> Sequence[Any]:
+    """Return the column's values. Scores of equal length become one matrix, without a Python object per number."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        values = column.combine_chunks()
+        lengths = values.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
+        same = lengths is None or len(lengths.unique()) == 1
+        flat = values.flatten()
+        if same and len(values) and not values.null_count and not flat.null_count and pa.types.is_floating(flat.type):
+            return list(flat.to_numpy().reshape(len(values), -1))
+    return list(column.to_pylist())
+
+
+@dataclass
+class RawDetections:
+    """One row per box. `image` (N,) indexes `image_names`, and `label` indexes `words`."""
+
+    image: NDArray[np.int64]
+    label: NDArray[np.int64]
+    box: NDArray[np.float64]
+    score: NDArray[np.float64]
+    image_names: list[Any]
+    words: list[Any]
+    is_xywh: bool
+    unit: str
+    """The name of a row in messages: `annotations` or `row`."""
+    images: list[Any] | None = None
+    categories: list[Any] | None = None
+    images_are_answers: bool = False
+    """Whether every listed image was processed, with or without boxes."""
+    answered: list[Any] | None = None
+    """The names of the images that have their own row, with or without boxes."""
+    space: str | None = None
+
+    def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
+        """Return the table's value for the image of each box."""
+        return _through(self.image, self.image_names, table)
+
+    def map_labels(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
+        """Return the table's value for the class of each box."""
+        return _through(self.label, self.words, table)
+
+    def where(self, row: int) -> str:
+        """Describe a box by its position in the file and its image."""
+        return f"{self.unit}[{row}] ({printable(self.image_names[int(self.image[row])])})"
+
+    def where_label(self, word: Any) -> str:
+        """Describe the first box with this class."""
+        return self.where(int(np.flatnonzero(self.label == self.words.index(word))[0]))
+
+
+def _through(codes: NDArray[np.int64], names: list[Any], table: Mapping[Any, int]) -> NDArray[np.int64]:
+    values = np.array([table[name] for name in names], dtype=np.int64)
+    return values[codes] if len(names) else np.zeros(0, dtype=np.int64)
+
+
+class _Coder:
+    """Assign a number to each name, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+
+    def __call__(self, name: Any) -> int:
+        return self.places.setdefault(name, len(self.places))
+
+    @property
+    def names(self) -> list[Any]:
+        return list(self.places)
+
+
+def read_raw_detections(path: Path) -> RawDetections:
+    """Read the file's boxes by its suffix. Raises a one-line error if it cannot be parsed."""
+    if path.suffix.lower() == ".json":
+        return _read_coco(path)
+    if path.suffix.lower() == ".parquet":
+        return _read_box_parquet(path)
+    raise InvalidFile(
+        path, f"unknown ending {printable(path.suffix)!r}", hint="expected .json (COCO results) or .parquet"
+    )
+
+
+def _read_coco(path: Path) -> RawDetections:
+    data = read_json(path)
+    images = categories = None
+    declared = None
+    if isinstance(data, dict):
+        images, categories, declared = data.get("images"), data.get("categories"), data.get("space")
+        for key in ("images", "categories"):
+            if data.get(key) is not None and not isinstance(data[key], list):
+                raise InvalidFile(path, f"{key} is not a list", where=key)
+        data = data.get("annotations", data.get("predictions"))
+    if not isinstance(data, list):
+        raise InvalidFile(path, "expected a list of results", hint='each {"image_id", "category_id", "bbox", "score"}')
+    image, word = _Coder(), _Coder()
+    columns = np.empty((len(data), 5))
+    codes = np.empty((len(data), 2), dtype=np.int64)
+    for place, row in enumerate(data):
+        try:
+            x, y, w, h = row["bbox"]
+            columns[place] = (x, y, w, h, row["score"])
+            codes[place] = image(row["image_id"]), word(row["category_id"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidFile(
+                path, _problem(row, error), where=f"annotations[{place}]",
+                hint="each result is image_id, category_id, bbox of four numbers, score",
+            ) from error  # fmt: skip
+    return RawDetections(
+        image=codes[:, 0], label=codes[:, 1], box=columns[:, :4].copy(), score=columns[:, 4].copy(),
+        image_names=image.names, words=word.names, is_xywh=True, unit="annotations", images=images,
+        categories=categories, images_are_answers=images is not None, space=declared,
+    )  # fmt: skip
+
+
+def _problem(row: Any, error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"no {printable(error.args[0])}"
+    return f"cannot be read as a result: {printable(row, limit=80)}"
+
+
+def _read_box_parquet(path: Path) -> RawDetections:
+    import pyarrow as pa
+
+    from strobe.store.tables import read_parquet
+
+    corners = ("xyxy", "x0", "y0", "x1", "y1")
+    table, names = read_parquet(path, ("frame", "frame_id", "image_id", "label", "score", *corners))
+    declared = (table.schema.metadata or {}).get(b"space", b"").decode() or None
+    key = next((name for name in ("frame", "frame_id", "image_id") if name in names), None)
+    if key is None or "label" not in names or "score" not in names:
+        raise InvalidFile(
+            path,
+            f"found the columns {', '.join(names)}",
+            hint="expected frame, label, score and x0, y0, x1, y1 or xyxy",
+        )
+    frames = table.column(key).to_pylist()
+    answered = None
+    try:
+        if "xyxy" in names:
+            labels = table.column("label").to_pylist()
+            counts = [0 if one is None else len(one) for one in labels]
+            box = _flat(table, "xyxy").reshape(-1, 4)
+            score = _flat(table, "score")
+            answered = [frame for frame, one in zip(frames, labels, strict=True) if one is not None]
+            frames = [frame for frame, n in zip(frames, counts, strict=True) for _ in range(n)]
+            labels = [word for one in labels for word in one or ()]
+        else:
+            box = np.stack([_numbers(table, name) for name in ("x0", "y0", "x1", "y1")], axis=1)
+            score, labels = _numbers(table, "score"), table.column("label").to_pylist()
+    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        raise InvalidFile(path, f"its columns cannot be read as boxes ({printable(error, limit=120)})") from error
+    if not len(frames) == len(labels) == len(box) == len(score):
+        raise InvalidFile(
+            path, f"{len(box)} boxes, {len(labels)} labels and {len(score)} scores; the three numbers must be equal"
+        )
+    if len(set(answered or ())) != len(answered or ()):
+        raise InvalidFile(path, "a frame appears twice", hint="write one row per frame")
+    image, word = _Coder(), _Coder()
+    for frame in answered or ():
+        image(frame)
+    codes = np.array([[image(frame), word(label)] for frame, label in zip(frames, labels, strict=True)], dtype=np.int64)
+    codes = codes.reshape(-1, 2)
+    return RawDetections(
+        image=codes[:, 0], label=codes[:, 1], box=box, score=score, image_names=image.names, words=word.names,
+        is_xywh=False, unit="row", answered=answered, space=declared,
+    )  # fmt: skip
+
+
+def _numbers(table: Any, name: str) -> NDArray[np.float64]:
+    column = table.column(name)
+    if column.null_count:
+        raise StrobeError(f"column {name} has empty values")
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _flat(table: Any, name: str) -> NDArray[np.float64]:
+    """Return a column of lists as one array. Lists of four-element lists are flattened too."""
+    column = table.column(name).combine_chunks().flatten()
+    while hasattr(column, "flatten") and str(column.type).startswith(("list", "fixed_size_list", "large_list")):
+        column = column.flatten()
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)

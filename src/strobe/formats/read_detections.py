@@ -1,0 +1,305 @@
+"""Read detections of other programs (COCO result JSON or Parquet) into one table in the order of the frames.
+
+| format | one row per | columns |
+|---|---|---|
+| COCO results | box | `[{"image_id", "category_id", "bbox": [x, y, w, h], "score"}, …]` |
+| COCO, declared | box | `{"images": […], "categories": […], "annotations": [results]}` |
+| Parquet | box | `frame`, `label`, `x0`, `y0`, `x1`, `y1`, `score` |
+| Parquet | frame | `frame`, `label` (list), `xyxy` (list), `score` (list) |
+
+An image is a frame's key or id, or a number that `images` (id, file_name) maps to a key or id. A class is a name or id
+of the space, or a number. Numbers refer to `categories` (id, name) if present, otherwise to positions in the declared
+space.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import BoxAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
+from strobe.core.files import read_json, regular
+from strobe.core.labels import LabelSpace, Projection, space
+from strobe.core.projections import projection_between
+from strobe.core.tasks import Task
+from strobe.formats.box_checks import check_boxes, check_numbering
+from strobe.formats.prediction_files import BoxFormat, BoxUnits, RawDetections, read_raw_detections
+from strobe.store.brought import Absent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionFile:
+    """The detections, and notes about them.
+
+    `n_dropped` counts boxes whose class maps to no class of the dataset. `n_extra` counts boxes on images outside the
+    dataset. `childless` are the dataset's classes that no class of the file maps to.
+    """
+
+    answers: BoxAnswers
+    source_space: str
+    n_dropped: int
+    n_extra: int
+    childless: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def task_of_file(path: Path) -> Task:
+    """Return whether a prediction file contains boxes, rather than scores or labels of whole frames.
+
+    Its structure decides.
+    """
+    boxes = False
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        with suppress(Exception):  # reading the file later gives a better error message
+            names = set(pq.read_schema(regular(path)).names)
+            boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
+    elif path.suffix.lower() == ".json":
+        with suppress(StrobeError, OSError):
+            boxes = _is_coco(read_json(path))
+    return Task.DETECTION if boxes else Task.CLASSIFICATION
+
+
+def _is_coco(data: object) -> bool:
+    """Return whether JSON has the form of COCO results: a list, or a list next to images and categories.
+
+    A classifier's file is an object that maps frames.
+    """
+    if not isinstance(data, dict):
+        return isinstance(data, list) and (not data or any(isinstance(row, dict) for row in data))
+    return any(isinstance(data.get(key), list) for key in ("annotations", "predictions")) or (
+        isinstance(data.get("images"), list) and isinstance(data.get("categories"), list)
+    )
+
+
+def read_detections(
+    path: Path,
+    dataset: Dataset,
+    *,
+    name: str | None = None,
+    source_space: str | None = None,
+    images: Path | None = None,
+    box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
+    absent: Absent = "error",
+    ignore_extra: bool = False,
+) -> DetectionFile:
+    """Return the file's boxes in the dataset's classes and frames.
+
+    `source_space` names the shipped space that class numbers refer to. `images` is a COCO JSON file, such as the ground
+    truth, whose images and categories define the numbers in the results.
+    """
+    if path.is_dir() or not path.exists():
+        raise StrobeError(
+            f"{printable(path)}: " + ("it is a folder; give one file" if path.is_dir() else "no such file")
+        )
+    raw = read_raw_detections(path)
+    if images is not None:
+        _explain(raw, images)
+    return match_detections(
+        raw, dataset, path=path, name=name or path.stem, source_space=source_space, box_format=box_format,
+        box_units=box_units, absent=absent, ignore_extra=ignore_extra,
+    )  # fmt: skip
+
+
+def match_detections(
+    raw: RawDetections,
+    dataset: Dataset,
+    *,
+    path: Path | str,
+    name: str,
+    source_space: str | LabelSpace | None = None,
+    box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
+    absent: Absent = "error",
+    ignore_extra: bool = False,
+) -> DetectionFile:
+    """Return boxes by frame, from a file or memory, in the dataset's classes and frames.
+
+    `path` names them in errors.
+    """
+    frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
+    if not np.isfinite(raw.score).all():
+        row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
+        raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
+    target = dataset.info.label_space
+    source = _source(path, raw, target, source_space)
+    own = _classes(path, raw, source)
+    with in_file(path):
+        chosen = projection_between(source, target)
+    label = np.where(own >= 0, chosen.map_labels(np.maximum(own, 0)), -1)
+    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format, box_units)
+    check_numbering(path, xyxy, frame, raw, label, dataset, f"those of {source.name}")
+    _refuse_outside(path, raw, source, own)
+    scored = _looked_at(path, frame[frame >= 0], listed, dataset, absent)
+    lost = (frame >= 0) & (label < 0)
+    if lost.any():
+        names = [printable(source.names[place]) for place in np.unique(own[lost])]
+        some = f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        notes.append(f"{int(lost.sum())} of {len(frame)} boxes dropped: their class is not in the dataset ({some})")
+    if n_extra:
+        notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
+    keep = (frame >= 0) & (label >= 0)
+    answers = BoxAnswers.of(
+        frame[keep], label[keep], xyxy[keep], raw.score[keep],
+        n_frames=len(dataset.frames), n_classes=len(target), scored=scored, model=name,
+    )  # fmt: skip
+    return DetectionFile(
+        answers=answers,
+        source_space=source.name,
+        n_dropped=int(lost.sum()),
+        n_extra=n_extra,
+        childless=_childless(path, raw, source, chosen),
+        notes=tuple(notes),
+    )
+
+
+def _explain(raw: RawDetections, images: Path) -> None:
+    """Take images and categories from another COCO JSON file if this file has none."""
+    data = read_json(images, hint="give the COCO JSON of the images")
+    if not isinstance(data, dict):
+        raise InvalidFile(images, "expected a COCO JSON with images and categories")
+    for key in ("images", "categories"):
+        if isinstance(data.get(key), list) and getattr(raw, key) is None:
+            setattr(raw, key, data[key])
+    raw.images_are_answers = False  # the other file lists images that exist, not images that were processed
+
+
+def _frames(
+    path: Path | str, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
+) -> tuple[NDArray[np.int64], list[int] | None, int]:
+    """Return each box's frame row, the processed frame rows, and the number of boxes on frames outside the dataset.
+
+    Such boxes have the frame row −1.
+    """
+    known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
+    known |= {key: row for row, key in enumerate(dataset.frame_ids())}
+    names: dict[Any, str] = {}
+    for place, image in enumerate(raw.images or ()):
+        try:
+            names[image["id"]] = str(image["file_name"])
+        except (KeyError, TypeError) as error:
+            raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{place}]") from error
+    table: dict[Any, int] = {}
+    unknown: list[Any] = []
+    for image in raw.image_names:
+        row = known.get(names.get(image, image), -1)
+        table[image] = row
+        if row < 0:
+            unknown.append(image)
+    if unknown and not (ignore_extra and len(unknown) < len(table)):
+        numbers = isinstance(unknown[0], int) and unknown[0] not in names
+        hint = (
+            'numbers need a list "images" of id and file_name, in the file or with --box-images'
+            if numbers
+            else f"the dataset's frames are named like {printable(dataset.frames.key[0])!r}; --ignore-extra skips "
+            f"other frames"
+        )
+        raise InvalidFile(
+            path,
+            f"{len(unknown)} of {len(table)} images are not in {dataset.name}, first {printable(unknown[0])!r}",
+            hint=hint,
+        )
+    frame = raw.map_images(table)
+    listed = None
+    if raw.images_are_answers:
+        listed = [known[names[image]] for image in names if names[image] in known]
+    elif raw.answered is not None:
+        listed = [table[image] for image in raw.answered if table.get(image, -1) >= 0]
+    return frame, listed, int((frame < 0).sum())
+
+
+def _looked_at(
+    path: Path | str, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
+) -> NDArray[np.bool_]:
+    """Return a mask of the processed frames, (F,)."""
+    scored = np.zeros(len(dataset.frames), dtype=bool)
+    scored[frame] = True
+    if listed is not None:
+        scored[listed] = True
+    needed = np.zeros(len(dataset.frames), dtype=bool)
+    needed[dataset.sets.frame] = True
+    missing = needed & ~scored
+    if missing.any() and absent == "error":
+        first = dataset.frames.key[int(np.flatnonzero(missing)[0])]
+        raise InvalidFile(
+            path,
+            f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
+            hint="in COCO results, empty and missing frames look the same; pass --empty-frames or --allow-missing",
+        )
+    return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
+
+
+def _classes(path: Path | str, raw: RawDetections, source: LabelSpace) -> NDArray[np.int64]:
+    """Return the position of each box's class in its space; −1 for a number outside the space."""
+    return raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
+
+
+def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, own: NDArray[np.int64]) -> None:
+    """Refuse numbers outside their label space. Other readings of the numbers were checked before."""
+    outside = np.flatnonzero(own < 0)
+    if len(outside):
+        row = int(outside[0])
+        raise InvalidFile(
+            path,
+            f"category {raw.words[int(raw.label[row])]} is outside {source.name} (0–{len(source) - 1})",
+            where=raw.where(row),
+            hint="declare the space with --box-space, or give categories with id and name",
+        )
+
+
+def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen: Projection) -> tuple[int, ...]:
+    """Return the dataset's classes that no class of the file maps to.
+
+    The file's classes are its listed categories, if any.
+    """
+    if raw.categories is None:
+        return chosen.childless
+    rows = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+    listed = {source.index(name) for name in rows if name in source}
+    return tuple(place for place, group in enumerate(chosen.children) if not listed & set(group))
+
+
+def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None) -> LabelSpace:
+    if raw.categories is not None:
+        names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+        for candidate in (target, *(space(one) for one in ("coco-80", "voc", "open-images"))):
+            if all(name in candidate for name in names):
+                return candidate
+        return LabelSpace.of_names(Path(path).stem, names)
+    requested = declared or raw.space
+    if requested is None or requested == target.name:
+        return target
+    if isinstance(requested, LabelSpace):
+        return requested
+    with in_file(path, where="space"):
+        return space(requested)
+
+
+def _category(path: Path | str, place: int, row: Any) -> tuple[Any, str]:
+    try:
+        return row["id"], str(row["name"])
+    except (KeyError, TypeError) as error:
+        raise InvalidFile(path, "expected a category with id and name", where=f"categories[{place}]") from error
+
+
+def _class(path: Path | str, raw: RawDetections, source: LabelSpace, word: Any) -> int:
+    where = raw.where_label(word)
+    if isinstance(word, str):
+        with in_file(path, where=where):
+            return source.index(word)
+    if raw.categories is not None:
+        names = dict(_category(path, place, row) for place, row in enumerate(raw.categories))
+        if word not in names:
+            raise InvalidFile(path, f"category {word} is not among the file's {len(names)} categories", where=where)
+        return source.index(names[word])
+    if not isinstance(word, int) or isinstance(word, bool):
+        raise InvalidFile(path, f"expected a class number, id or name, got {printable(word)!r}", where=where)
+    return word if 0 <= word < len(source) else -1

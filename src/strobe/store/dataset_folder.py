@@ -1,0 +1,444 @@
+"""Read and write the dataset folder. Reading checks every rule and reports file and row, and writing is atomic.
+
+A folder that was checked when it was written has digests of the checked content (`checked`) in dataset.json, and the
+SHA-256 of every table. If all digests match, nothing is checked or computed again: columns are read on demand, frames
+are found by number, and the texts of the frames need not be in memory.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Ints, blocks
+from strobe.core.columns import arrow_of, numbers_of
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
+from strobe.core.files import cannot_write, read_json, replacing, sha256_of_file
+from strobe.core.inside import inside
+from strobe.core.labels import LabelSpace
+from strobe.core.locks import writes
+from strobe.core.parquet import open_bounded, written_out
+from strobe.core.people import PEOPLE
+from strobe.core.records import Verdict
+from strobe.core.swaps import settle, swapping
+from strobe.core.tables import Boxes, Frames, Hints, Labels, LazyColumn, Sets, Videos, texts
+from strobe.store.assemble import assemble, said, variants_of, with_info
+from strobe.store.ports import Tables
+from strobe.store.tables import Column, Table, TableSchema, columns_of, read_table, schemas
+
+_ROWS = 2**17
+"""Rows per block when a table's texts are converted to numbers."""
+
+
+class TableFolder:
+    """The tables of a dataset folder on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str) -> bool:
+        """Return whether the folder has this table."""
+        return self.path(name).is_file()
+
+    def path(self, name: str) -> Path:
+        """Return the table's file, which must be inside the folder."""
+        return inside(self.folder, f"{name}.parquet")
+
+    def sha256(self, name: str) -> str:
+        """Return the digest of the table's file."""
+        return sha256_of_file(self.path(name))
+
+
+def read_vouched(tables: Tables, folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
+    """Return the dataset of a verified folder; if `people` is false, people's answers are not read."""
+    known = schemas(schema)
+
+    def table(name: str) -> dict[str, Column]:
+        return read_table(tables.path(name), known[name])
+
+    def have(name: str) -> bool:
+        return name in known and tables.has(name)
+
+    videos = Videos(**table("videos"))
+    path = tables.path("frames")
+    ids = arrow_of(pa, videos.video_id.tolist())
+    video = _places(path, "video_id", ids)
+    index = _numbers(path, known["frames"], "index")
+    if int(index.max(initial=0)) < 2**31:
+        index = index.astype(np.int32)
+    later = {
+        name: LazyColumn(partial(_numbers, path, known["frames"], name), len(video))
+        for name in known["frames"].names
+        if name not in ("frame_id", "video_id", "index")
+    }
+    frames = Frames(video=video, index=index, **later)  # type: ignore[arg-type]  # read on first use
+    places = _FrameIds(ids, video, index)
+    classes = arrow_of(pa, info.label_space.ids)
+    sets = _sets(tables.path("sets"), known["sets"], places)
+    variants = variants_of(tables.path("variants"), table("variants")) if have("variants") else None
+    if have("set_info"):
+        sets = with_info(folder, sets, table("set_info"), variants)
+    spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if people and have(name)}
+    return Dataset(
+        info=info, videos=videos, frames=frames, sets=sets, variants=variants, root=folder,
+        labels=Labels(
+            frame=places.of(tables.path("labels")), label=_places(tables.path("labels"), "label", classes)
+        ),
+        boxes=_boxes(tables.path("boxes"), known["boxes"], places, classes) if have("boxes") else None,
+        hints=_hints(tables.path("hints"), known["hints"], places, sets) if have("hints") else None,
+        **spoken,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameIds:
+    """Looks up frames by video and index, without creating the texts `video_id:index`."""
+
+    videos: pa.Array
+    video: Ints
+    index: Ints
+
+    def of(self, path: Path) -> NDArray[np.int32]:
+        """Return, for every row of a table, the row of its frame."""
+        span = int(self.index.max()) + 1
+        key = self.video.astype(np.int64) * span + self.index
+        order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")
+        rows = []
+        for batch in _batches(path, "frame_id"):
+            parts = pc.split_pattern(batch, ":", max_splits=1, reverse=True).flatten()
+            of_video = pc.index_in(_every_second(parts, 0), value_set=self.videos)
+            place = pc.cast(_every_second(parts, 1), pa.int64())
+            wanted = numbers_of(of_video).astype(np.int64) * span + numbers_of(place)
+            at = np.searchsorted(key, wanted, sorter=order)
+            rows.append((at if order is None else order[at]).astype(np.int32))
+        return np.concatenate([np.empty(0, dtype=np.int32), *rows])
+
+
+def _every_second(values: pa.Array, first: int) -> pa.Array:
+    return values.take(arrow_of(pa, np.arange(first, len(values), 2)))
+
+
+def _batches(path: Path, column: str) -> Any:
+    """Yield the column's texts in blocks of rows."""
+    file, cost = open_bounded(path, [column])
+    with file:
+        for batch in file.iter_batches(_ROWS, columns=[column]):
+            yield written_out(path, pa.Table.from_batches([batch]), cost).column(0).combine_chunks()
+
+
+def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
+    """Return the position of each text of a column among the known texts."""
+    found = [numbers_of(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
+    return np.concatenate([np.empty(0, dtype=np.int32), *found])
+
+
+def _numbers(path: Path, schema: TableSchema, name: str) -> Column:
+    """Return one column, as `read_table` does."""
+    one = TableSchema(pa.schema([schema.arrow.field(name)]), schema.nulls)
+    return read_table(path, one)[name]
+
+
+def _sets(path: Path, schema: TableSchema, places: _FrameIds) -> Sets:
+    names: dict[str, int] = {}
+    owners = []
+    for batch in _batches(path, "set_id"):
+        coded = batch.dictionary_encode()
+        here = [names.setdefault(name, len(names)) for name in coded.dictionary.to_pylist()]
+        owners.append(np.array(here, dtype=np.int32)[numbers_of(coded.indices)])
+    owner, frame = np.concatenate(owners), places.of(path)
+    distance, is_anchor = (_numbers(path, schema, name) for name in ("distance", "is_anchor"))
+    step = np.diff(owner)
+    if not bool(((step > 0) | ((step == 0) & (np.diff(distance) >= 0))).all()):
+        order = np.lexsort((distance, owner))
+        owner, frame, distance, is_anchor = owner[order], frame[order], distance[order], is_anchor[order]
+    return Sets(set_id=texts(list(names)), set=owner, frame=frame, distance=distance, is_anchor=is_anchor)
+
+
+def _boxes(path: Path, schema: TableSchema, places: _FrameIds, classes: pa.Array) -> Boxes:
+    return Boxes(
+        frame=places.of(path),
+        label=_places(path, "label", classes),
+        xyxy=np.stack([_numbers(path, schema, name) for name in ("x0", "y0", "x1", "y1")], axis=1).reshape(-1, 4),
+        track=_numbers(path, schema, "track"),
+        crowd=_numbers(path, schema, "crowd"),
+    )
+
+
+def _hints(path: Path, schema: TableSchema, places: _FrameIds, sets: Sets) -> Hints:
+    n = len(places.video)
+    owner = _places(path, "set_id", arrow_of(pa, sets.set_id.tolist())).astype(np.int64)
+    have, wanted = owner * n + places.of(path), sets.set.astype(np.int64) * n + sets.frame
+    order = np.argsort(have, kind="stable")
+    rows = order[np.searchsorted(have, wanted, sorter=order)]
+    return Hints(**{name: _numbers(path, schema, name)[rows] for name in Hints.__slots__})
+
+
+SCHEMA = 2
+"""The newest folder format this version reads. It writes format 1 if that suffices."""
+
+_REQUIRED = ("videos", "frames", "sets", "labels")
+_OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
+
+
+def is_dataset(folder: Path) -> bool:
+    """Return whether the folder contains a dataset; False if permissions prevent reading it."""
+    settle(folder)
+    return os.path.isfile(folder / "dataset.json")  # noqa: PTH113 (Path's raises where there is no permission)
+
+
+def content(folder: Path) -> tuple[str, str]:
+    """Return a digest of the table files and one of the files with people's answers. The tables are not parsed."""
+    settle(folder)
+    info, _, schema, _ = _read_info(folder)
+    tables, out = TableFolder(folder), []
+    for names in (sorted(schemas(schema).keys() - PEOPLE.keys()), sorted(PEOPLE)):
+        found = {f"{name}.parquet": tables.sha256(name) for name in names if tables.has(name)}
+        out.append(_digest_of({**found, "classes": info.label_space.digest}))
+    return out[0], out[1]
+
+
+def read(folder: Path, *, people: bool = True) -> Dataset:
+    """Read the dataset in a folder. If a rule is broken, InvalidFile names file, row and rule.
+
+    Without `people`, votes and answers are not read, for callers that already have them or do not need them.
+    """
+    settle(folder)
+    info, files, schema, digests = _read_info(folder)
+    tables = TableFolder(folder)
+    if digests is not None and _is_whole(tables, files, schema):
+        with in_file(folder):
+            dataset = read_vouched(tables, folder, info, schema, people=people)
+        # The digest covers votes, but dataset.json is not updated when votes are added.
+        voted = bool(dataset.verdicts) or not people
+        dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
+        return dataset
+    found = []
+    for name in (*_REQUIRED, *_OPTIONAL):
+        if name not in schemas(schema) or (name in PEOPLE and not people):
+            continue
+        if tables.has(name):
+            _check_whole(tables, name, files)
+            found.append(name)
+        elif name in _REQUIRED or f"{name}.parquet" in files:
+            raise InvalidFile(
+                tables.path(name), "the file is missing", hint="copy the whole dataset folder, or make it again"
+            )
+    with in_file(folder):
+        return assemble(folder, info, found, lambda name: read_table(tables.path(name), schemas(schema)[name]))
+
+
+def _is_whole(tables: Tables, files: Mapping[str, str], schema: int) -> bool:
+    """Return whether dataset.json lists exactly these tables.
+
+    Raises InvalidFile if a table was changed after dataset.json was written.
+    """
+    here = sorted(name for name in schemas(schema) if name not in PEOPLE and tables.has(name))
+    if {f"{name}.parquet" for name in here} != set(files):
+        return False
+    for name in here:
+        _check_whole(tables, name, files)
+    return True
+
+
+def _digest_of(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
+    """Return the content of dataset.json, the tables' hashes, the format, and the recorded digests.
+
+    There is one digest of the dataset and one of its frames. Both are None if the file was changed after they were
+    computed.
+    """
+    path = folder / "dataset.json"
+    if folder.is_file():
+        raise StrobeError(
+            f"{printable(folder)} is a file, not a dataset folder; give the folder that holds dataset.json"
+        )
+    if not folder.is_dir():
+        raise StrobeError(f"no such dataset folder: {printable(folder)}")
+    if not path.is_file():
+        raise StrobeError(
+            f"{printable(folder)} is not a dataset folder, because it has no dataset.json; "
+            "make one with strobe build, simulate or import"
+        )
+    data = read_json(inside(folder, path.name))
+    if not isinstance(data, dict):
+        raise InvalidFile(path, "expected a JSON object")
+    schema = data.get("schema")
+    if not isinstance(schema, int):
+        raise InvalidFile(path, "no schema number", where="schema")
+    if schema > SCHEMA:
+        raise InvalidFile(
+            path,
+            f"format {schema} is newer than this version of strobe supports ({SCHEMA})",
+            where="schema",
+            hint="upgrade strobe",
+        )
+    for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
+        if name in data and not isinstance(data[name], kind):
+            raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
+    try:
+        label_space, k = LabelSpace.from_json(data["label_space"]), data["k"]
+        fine = isinstance(k, int | float) and 0 <= k < 2**31 and k == int(k)
+        expect(fine, "dataset.k", "a whole number >= 0", k)
+        info = DatasetInfo(
+            name=data["name"],
+            version=str(data.get("version", "1")),
+            axis=data["axis"],
+            k=int(k),
+            label_space=label_space,
+            label_source=data["label_source"],
+            reviewed=data.get("reviewed", "none"),
+            licence=data.get("licence", ""),
+            provenance=data.get("provenance", {}),
+            combine=data.get("combine", "each") if schema > 1 else "each",
+            unreviewed=data.get("unreviewed", "exclude"),
+        )
+    except KeyError as error:
+        raise InvalidFile(path, f"the field {error} is missing") from error
+    except (InvalidValue, TypeError, ValueError) as error:
+        raise InvalidFile(path, str(error)) from error
+    checked = data.pop("checked", None)
+    found = (checked.get("digest"), checked.get("frames_digest")) if isinstance(checked, dict) else (None, None)
+    vouched = all(isinstance(one, str) for one in found) and checked.get("of") == _digest_of(data)
+    return info, dict(data.get("files", {})), schema, cast(tuple[str, str], found) if vouched else None
+
+
+def _check_whole(tables: Tables, name: str, files: Mapping[str, str]) -> None:
+    expected = files.get(f"{name}.parquet")
+    if expected is not None and tables.sha256(name) != expected:
+        raise InvalidFile(
+            tables.path(name),
+            "its content differs from the digest in dataset.json",
+            hint='it is damaged or was edited; make it again, or remove its line under "files" in dataset.json',
+        )
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
+    """Raise StrobeError if the folder is a file, or contains more than a dataset and an interrupted run's leftovers.
+
+    Hidden files are ignored.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
+    if is_dataset(folder) or not folder.is_dir():
+        return
+    if any(path.name not in leftovers and not path.name.startswith(".") for path in folder.iterdir()):
+        raise StrobeError(f"{printable(folder)} is not empty and is not a dataset folder; choose another folder")
+
+
+@writes("folder")
+def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
+    """Write the tables and dataset.json. Media are not touched, because the caller writes them.
+
+    All files are written to a temporary folder first and moved into place in one step. An error such as a full disk
+    leaves the folder unchanged. A killed process leaves either the old dataset or the new one.
+    """
+    if is_dataset(folder) and not overwrite:
+        raise StrobeError(f"{printable(folder)} already contains a dataset; choose another folder or remove it first")
+    if folder.exists() and not folder.is_dir():
+        raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
+    tables, number = columns_of(dataset), dataset.schema
+    with swapping(folder) as staged:
+        files: dict[str, str] = {}
+        path = staged.root
+        try:
+            for name, table in tables.items():
+                path = staged.root / f"{name}.parquet"
+                files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
+            path = staged.root / "dataset.json"
+            digests = "" if dataset.verdicts else dataset.digest(), dataset.frames_digest()
+            _write_info(path, dataset.info, files, number, digests=digests)
+        except OSError as error:
+            raise cannot_write(folder / path.name, error) from error
+        for name in _OPTIONAL:
+            if name not in tables:
+                staged.remove(f"{name}.parquet")
+    return folder
+
+
+@writes("folder")
+def append_verdicts(
+    folder: Path, verdicts: Iterable[Verdict], *, unreviewed: Literal["exclude", "keep"] | None = None
+) -> Dataset:
+    """Add votes to a dataset folder and return the dataset. A vote with an existing id is not added twice.
+
+    `unreviewed` decides how sets without votes are treated. None keeps the folder's setting.
+    """
+    dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
+    info = replace(dataset.info, reviewed="votes", unreviewed=unreviewed or dataset.info.unreviewed)
+    if not dataset.verdicts or info == dataset.info:
+        return dataset
+    _, files, schema, known = _read_info(folder)
+    with replacing(folder / "dataset.json") as temporary:
+        # votes change the digest of the dataset
+        _write_info(temporary, info, files, schema, digests=known and ("", known[1]))
+    return replace(dataset, info=info)
+
+
+@writes("folder")
+def append_answers(folder: Path, table: str, answers: Iterable[Any]) -> Dataset:
+    """Add people's answers about single images to a table. An answer with an existing id is not added twice."""
+    return _appended(folder, read(folder), table, "answer_id", answers)
+
+
+def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
+    """Add the records whose ids are new, and return the dataset. The table's file is replaced atomically."""
+    by_id = {getattr(record, key): record for record in getattr(dataset, table)}
+    before = len(by_id)
+    for record in records:
+        by_id.setdefault(getattr(record, key), record)
+    if len(by_id) == before:
+        return dataset
+    changed = replace(dataset, **{table: tuple(by_id.values())})  # type: ignore[arg-type]  # `table` is a key of PEOPLE
+    with replacing(folder / f"{table}.parquet") as temporary:
+        _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
+    return changed
+
+
+def _write_info(
+    path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int, *, digests: tuple[str, str] | None
+) -> None:
+    content = {
+        "schema": schema,
+        "name": info.name,
+        "version": info.version,
+        "axis": info.axis,
+        "k": info.k,
+        **({"combine": info.combine} if schema > 1 else {}),
+        "label_source": info.label_source,
+        "reviewed": info.reviewed,
+        **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
+        "licence": info.licence,
+        "provenance": dict(info.provenance),
+        # People's answers are not listed: every new answer changes their files, and the folder must stay readable.
+        "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
+        "label_space": info.label_space.to_json(),
+    }
+    if digests is not None:
+        content["checked"] = {"of": _digest_of(content), "digest": digests[0], "frames_digest": digests[1]}
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:
+    """Write the table and return its sha256. It contains no times, so equal content gives equal bytes."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as file:
+        for rows in blocks(max(table.n, 1)):  # pyarrow's default number of rows in a row group
+            columns = {name: pa.array(table.columns[name](rows), schema.field(name).type) for name in schema.names}
+            file.write_table(pa.table(columns, schema=schema))
+    return sha256_of_file(path)

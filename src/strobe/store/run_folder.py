@@ -1,0 +1,393 @@
+"""The run folder: the run's settings, dataset and models, and atomic writes into it."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.analyses.early import open_sets
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.answers import Answers, ClassAnswers, State
+from strobe.core.codec import decode, encode
+from strobe.core.dataset import Dataset
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
+from strobe.core.files import json_text, make_folder, read_json, sha256_of_file, write_json
+from strobe.core.inside import inside
+from strobe.core.late import installed_version
+from strobe.core.locks import Lock, writing
+from strobe.core.swaps import settle, swapping
+from strobe.core.tasks import Task
+from strobe.store.brought import brought_files, read_brought
+from strobe.store.shards import FRAMES, FrameNames, ModelShards, facts_of, keep_frames, shard_models
+
+__all__ = ["SCHEMA", "Incomplete", "Run", "StoredModel", "Subset", "versions"]
+
+SCHEMA = 1
+
+_HELD = ("predictions/*/*.parquet", "external/*.parquet")
+_PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subset:
+    """The videos that a run is scored on, by id, and the name of the file that listed them."""
+
+    name: str
+    videos: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        expect(len(self.videos) > 0, "videos", "at least one", len(self.videos))
+
+    @property
+    def text(self) -> str:
+        """The name and size of the subset, for messages."""
+        n = len(self.videos)
+        return f"the subset {printable(self.name)} ({n} video{'' if n == 1 else 's'})"
+
+
+class Incomplete(StrobeError):
+    """Raised if a model has no prediction for some frames yet."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all packages that can change a figure."""
+    found = {
+        "strobe": "from source",
+        "python": platform.python_version(),
+    }  # with PYTHONPATH=src, no package is installed
+    known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
+    return found | {name: version for name, version in known.items() if version is not None}
+
+
+def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of each external file by name: the `known` value if there is one, else the computed value."""
+    paths = [path for path, _ in files.values()]
+    return {path.name: known.get(path.name) or sha256_of_file(path) for path in paths}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredModel:
+    """A model with answers in a run, and the known facts about their origin.
+
+    `file` is None if strobe ran the model. Otherwise `frames_digest` is the digest of the answered frames, and `sha256`
+    is the digest of the file.
+    """
+
+    name: str
+    task: Task
+    facts: Mapping[str, Any]
+    run: Path
+    dataset: Dataset
+    frames: FrameNames
+    allow_missing: bool = False
+    k: int | None = None
+    file: Path | None = None
+    frames_digest: str | None = None
+    sha256: str | None = None
+
+    def load(self, *, every_box: bool = False) -> Answers:
+        """Return the model's answers.
+
+        Raise Incomplete if frames of the sets are neither answered nor recorded as unreadable. With `every_box`, boxes
+        of classes outside the dataset are included, if strobe ran the detector. For a model that was stopped early,
+        unanswered frames are skipped. Incomplete is then raised only if a set is undecided at `k`.
+        """
+        space = self.dataset.info.label_space
+        if self.file is not None:
+            answers = read_brought(
+                self.file, self.facts, frames=self.frames, n_classes=len(space), digest=self.frames_digest,
+                sha256=self.sha256,
+            )  # fmt: skip
+        elif self.facts["label_space"] != space.digest:
+            raise StrobeError(
+                f"{printable(self.name)}: the classes of {printable(self.dataset.name)} changed after the "
+                f"predictions in {printable(self.run)} were made; run the same predict command again"
+            )
+        else:
+            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
+            answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
+        if isinstance(answers, ClassAnswers) and self.facts.get("stopped_early"):
+            return self._stopped(answers)
+        needed = np.zeros(len(self.frames), dtype=bool)
+        needed[self.dataset.sets.frame] = True
+        undone = np.flatnonzero(needed & (answers.state == State.MISSING))
+        if self.allow_missing or not len(undone):
+            return answers
+        way_out = "pass a file that has them" if self.file else "run the same predict command again"
+        raise Incomplete(
+            f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
+            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score the available ones with --allow-missing"
+        )
+
+    def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
+        skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)
+        answers = replace(answers, state=skipped)
+        if not self.allow_missing:
+            plan = Plan(self.dataset, ScoreOptions(k=self.k))
+            undecided = int(open_sets(plan, answers).sum())
+            if undecided:
+                raise Incomplete(
+                    f"{printable(self.name)} was stopped early, and {undecided} of {plan.n_sets} sets are undecided at "
+                    f"k = {plan.k}; run strobe eval or predict again, with or without --stop-early, or score the "
+                    "available predictions with --allow-missing"
+                )
+        return answers
+
+
+class Run:
+    """A run folder. The caller passes its dataset; run.json records the dataset's path."""
+
+    def __init__(self, path: Path) -> None:
+        settle(path)
+        self.path = path
+        self._judged_on: dict[str, Any] = {}
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the folder contains a run."""
+        return (self.path / "run.json").is_file()
+
+    def about(self) -> dict[str, Any]:
+        """Return run.json, validated."""
+        if not self.path.is_dir():
+            raise StrobeError(f"no such run folder: {printable(self.path)}")
+        if not self.exists:
+            raise StrobeError(
+                f"{printable(self.path)} is not a run folder: it has no run.json; make one with strobe eval or predict"
+            )
+        path = self.path / "run.json"
+        data = read_json(inside(self.path, path.name))
+        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+            raise InvalidFile(path, "no schema number", where="schema")
+        if data["schema"] > SCHEMA:
+            raise InvalidFile(
+                path,
+                f"format {data['schema']} is newer than this version of strobe supports ({SCHEMA}); upgrade strobe",
+            )
+        about = data.get("dataset")
+        if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
+            raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
+        for key in ("models", "brought_for", "brought_sha256"):
+            if not isinstance(data.get(key, {}), dict):
+                raise InvalidFile(path, "expected an object with an entry for each model", where=key)
+        if not all(isinstance(digest, str) for digest in data.get("brought_for", {}).values()):
+            raise InvalidFile(path, "expected a frames digest for each model", where="brought_for")
+        if not all(isinstance(digest, str) for digest in data.get("brought_sha256", {}).values()):
+            raise InvalidFile(path, "expected a digest for each file", where="brought_sha256")
+        asked = data.get("asked", [])
+        if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
+            raise InvalidFile(path, "expected a list of model names", where="asked")
+        if data.get("subset") is not None:
+            with in_file(path, hint="score the run again with --subset FILE or --subset all"):
+                decode(Subset, data["subset"])
+        try:
+            json_text(data)  # the content is written again later, and JSON cannot represent infinity or NaN
+        except ValueError as error:
+            raise InvalidFile(path, "it contains a number that is infinite or NaN") from error
+        return data
+
+    def asked(self) -> list[str]:
+        """The names of the models in the order in which they were first requested."""
+        about = self.about()
+        return list(dict.fromkeys([*about.get("asked", []), *about.get("models", {})]))
+
+    # -- the subset ----------------------------------------------------------------------------------------------
+
+    def subset(self) -> Subset | None:
+        """The videos that the run was last scored on, or None for all videos.
+
+        Earlier versions stored only the name of the file in results.json. Such a run raises an error.
+        """
+        about = self.about()
+        if "subset" in about:
+            return None if about["subset"] is None else decode(Subset, about["subset"])
+        try:
+            name = read_json(inside(self.path, "results.json"))["settings"]["subset"]
+        except (StrobeError, KeyError, TypeError):  # the run has no readable results, so it must be scored anyway
+            return None
+        if name is None:
+            return None
+        raise StrobeError(
+            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; pass "
+            "the same --subset FILE, or --subset all for every set"
+        )
+
+    @property
+    def was_scored(self) -> bool:
+        """Whether the run has a stored subset, which may be all sets. A run without results has no stored subset."""
+        return "subset" in self.about() or (self.path / "results.json").is_file()
+
+    def judge_on(self, subset: Subset | None) -> bool:
+        """Store this subset when run.json is next written.
+
+        Return whether the subset differs from the run's current subset.
+        """
+        self._judged_on = {"subset": None if subset is None else encode(subset)}
+        return not self.exists or self.about().get("subset", 0) != self._judged_on["subset"]
+
+    # -- the dataset ---------------------------------------------------------------------------------------------
+
+    def check(self, dataset: Dataset) -> dict[str, Any]:
+        """Return the content of run.json, empty if the run is new. Raise an error if the run is on another dataset."""
+        if (self.path / "dataset.json").is_file():
+            raise StrobeError(f"{printable(self.path)} is a dataset folder; choose another folder for the run with -o")
+        if not self.exists:
+            return {}
+        before = self.about()
+        if not self.is_on(dataset):
+            raise StrobeError(
+                f"{printable(self.path)} contains a run on other frames ({printable(before['dataset'].get('name'))}); "
+                "choose another folder with -o"
+            )
+        return before
+
+    def is_on(self, dataset: Dataset) -> bool:
+        """Return whether this run is on the dataset, with its current frames or with earlier ones.
+
+        An earlier state is recognised by frames that have not changed since the run was last written.
+        """
+        digest = self.about()["dataset"]["frames_digest"]
+        return digest == dataset.frames_digest() or bool(FrameNames(dataset, self.path).earlier.get(digest))
+
+    def record(
+        self,
+        dataset: Dataset,
+        *,
+        path: Path,
+        changes: Mapping[str, Any],
+        stage: Path | None = None,
+        asked: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Write run.json, keeping the facts that it already contains.
+
+        With `stage`, run.json is written to the staging folder and committed together with other files. `asked` names
+        the requested models, in order.
+        """
+        before, digest = self.check(dataset), dataset.frames_digest()
+        order = dict.fromkeys([*(self.asked() if before else ()), *asked])
+        now = brought_files(stage) if stage else {}
+        held = brought_files(self.path) if before else {}
+        known = dict.fromkeys(held, before["dataset"]["frames_digest"]) if before else {}
+        content = {
+            **before,
+            "schema": SCHEMA,
+            "dataset": {
+                "name": dataset.name,
+                "path": self._written(path),
+                "digest": dataset.digest(),
+                "frames_digest": digest,
+            },
+            "brought_for": known | before.get("brought_for", {}) | dict.fromkeys(now, digest),
+            "brought_sha256": _digests(held, before.get("brought_sha256", {})) | _digests(now, {}),
+            **({"asked": list(order)} if order else {}),
+            "versions": versions(),
+            "command": " ".join(["strobe", *sys.argv[1:]]),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            **self._judged_on,
+            **changes,
+        }
+        folder = make_folder(stage or self.path)
+        keep_frames(folder, dataset, run=self.path)
+        write_json(folder / "run.json", content)
+        return content
+
+    @property
+    def dataset_path(self) -> Path:
+        """Where run.json says the dataset is. A dataset inside the run moves with the run."""
+        return self.path / str(self.about()["dataset"]["path"])
+
+    def _written(self, dataset: Path) -> str:
+        """Return the dataset's path for run.json: relative if the dataset is inside the run."""
+        place, home = dataset.resolve(), self.path.resolve()
+        return place.relative_to(home).as_posix() if place.is_relative_to(home) else str(place)
+
+    # -- the models ----------------------------------------------------------------------------------------------
+
+    def models(
+        self,
+        dataset: Dataset,
+        *,
+        only: Sequence[str] = (),
+        allow_missing: bool = False,
+        k: int | None = None,
+        stage: Path | None = None,
+    ) -> list[StoredModel]:
+        """Return the models of the run: first the models that strobe ran, then external files.
+
+        `only` selects models and sets their order. Files in the staging folder `stage` are included. A detector that
+        runs only for another model is included only if `only` names it. `k` is used for scoring; None means the
+        dataset's k.
+        """
+        frames = FrameNames(dataset, self.path)
+        about = self.about() if self.exists else {}
+
+        def held(name: str, facts: Mapping[str, Any], file: Path | None) -> StoredModel:
+            task, committed = (
+                Task(str(facts.get("task", Task.CLASSIFICATION))),
+                not (stage and file and stage in file.parents),
+            )
+            return StoredModel(
+                name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
+                allow_missing=allow_missing, k=k, file=file,
+                frames_digest=about.get("brought_for", {}).get(name) if committed else None,
+                sha256=about.get("brought_sha256", {}).get(file.name) if file and committed else None,
+            )  # fmt: skip
+
+        files = brought_files(self.path) | (brought_files(stage) if stage else {})
+        by_file = sorted(files.items(), key=lambda item: item[1][0].name)
+        stored = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
+        stored += [held(name, facts, file) for name, (file, facts) in by_file]
+        if not only:
+            return [model for model in stored if not model.facts.get("helper")]
+        by_name = {model.name: model for model in stored}
+        missing = [name for name in only if name not in by_name]
+        if missing:
+            names = ", ".join(printable(name) for name in by_name) or "none"
+            raise StrobeError(
+                f"{printable(self.path)} has no predictions of {printable(missing[0])}; its models are {names}"
+            )
+        return [by_name[name] for name in dict.fromkeys(only)]
+
+    def models_as_asked(
+        self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None
+    ) -> list[StoredModel]:
+        """Return the models of the run: the requested models first, in their order, then the others."""
+        asked = self.asked()
+        found = self.models(dataset, allow_missing=allow_missing, k=k)
+        return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def predicting(self) -> Iterator[Lock]:
+        """Lock the run for writing. If a new run gets no predictions, remove its files."""
+        is_new = not self.exists
+        with writing(self.path) as held:
+            try:
+                yield held
+            finally:
+                if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
+                    for made in ("predictions", FRAMES):
+                        shutil.rmtree(self.path / made, ignore_errors=True)
+                    (self.path / "run.json").unlink(missing_ok=True)
+
+    @contextmanager
+    def stage(self) -> Iterator[Path]:
+        """Yield a staging folder inside the run, which stays locked for writing. On success, move its files into place.
+
+        The staging folder is always removed, and a new run without results is removed too.
+        """
+        stage = self.path
+        try:
+            with writing(self.path), swapping(self.path) as staged:
+                stage = staged.root
+                yield stage
+        except CannotWrite as error:  # report the final path instead of the path in the staging folder
+            raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error

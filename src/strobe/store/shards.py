@@ -1,0 +1,406 @@
+"""Answers of models run by strobe: append-only Parquet shards per model, with each frame exactly once.
+
+    frames/<digest>.parquet                      id and pixels of every frame of the dataset with that frames_digest
+    predictions/<model>/model.json               the facts that predictions depend on, and their key
+    predictions/<model>/model-<key>.json         the same for an earlier checkpoint of this name
+    predictions/<model>/<key>-<first>-<last>.<digest>.parquet
+
+The key is a digest of everything that can change a prediction, including the dataset's frames. Shards with another key
+stay in the folder but are not read. If only the frames differ, answers to unchanged frames are used: a run stays valid
+if its dataset grows or frames are replaced.
+
+The digest covers the shard's content and is checked on every read. Older shards without a digest are given a digest
+when their model is next run. model.json includes a digest of its own content.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers
+from strobe.core.arrays import blocks
+from strobe.core.columns import arrow_of, numbers_of
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json, replacing, sha256_of_file, write_json
+from strobe.core.inside import inside, matching
+from strobe.core.records import frame_id
+from strobe.core.tables import recipe_of
+from strobe.core.tasks import Task
+from strobe.store.answer_tables import (
+    SHARDS,
+    AnswerShape,
+    Columns,
+    Rows,
+    TablePart,
+    parquet_of,
+    read_columns,
+    write_columns,
+)
+
+FRAMES = "frames"
+_PIXEL_DIGITS = 16
+"""The number of stored digits of a frame's SHA-256, which is enough to detect a replaced frame."""
+
+
+class FrameNames:
+    """A dataset's frames, by their ids in stored answers.
+
+    The record also has the ids of the frames that have not changed since earlier states of the dataset.
+    """
+
+    def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
+        self._dataset = dataset
+        self.digest = dataset.frames_digest()
+        self.earlier = {} if run is None else self._earlier(run)
+
+    def __len__(self) -> int:
+        return len(self._dataset.frames)
+
+    @cached_property
+    def _row(self) -> Mapping[str, int]:
+        return {name: row for row, name in enumerate(self._dataset.frame_ids())}
+
+    def ids(self, rows: Rows | range) -> list[str]:
+        """Return the ids of these frames."""
+        dataset, chosen = self._dataset, np.asarray(rows)
+        videos, index = dataset.videos.video_id[dataset.frames.video[chosen]], dataset.frames.index[chosen]
+        return list(map(frame_id, videos.tolist(), index.tolist()))
+
+    def key(self, row: int) -> str:
+        """Return the frame's name in its source, for messages."""
+        return str(self._dataset.frames.key[row])
+
+    def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
+        """The ids whose pixels are unchanged, for every earlier state of the dataset in this run."""
+        unchanged: dict[str, frozenset[str]] = {}
+        others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
+        now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
+        for path in others:
+            table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
+            held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
+            unchanged[path.stem] = frozenset(name for name, pixel in now.intersection(held))
+        return unchanged
+
+    def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
+        """Return the row of each answer in a table for the frames of `digest`.
+
+        It is −1 if the frame was removed or replaced.
+
+        `near` is a guess at the row of the first answer. Answers are mostly in frame order, in which case no lookup is
+        needed.
+        """
+        ids = table.column("frame_id")
+        if digest == self.digest and near + len(ids) <= len(self):
+            rows = range(near, near + len(ids))
+            if len(ids) and pa.chunked_array([arrow_of(pa, self.ids(rows))]).equals(ids):
+                return np.arange(near, near + len(ids), dtype=np.int64)
+        same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
+        return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
+
+
+def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
+    """Return a text per frame that identifies the pixels that a model gets: the file's digest, and how it is read."""
+    columns = (getattr(dataset.frames, name)[rows].tolist() for name in ("sha256", "as_input", "recipe"))
+    marks = zip(*columns, strict=True)
+    return [
+        sha[:_PIXEL_DIGITS]
+        + (f" {int(as_input)} {json.dumps(recipe_of(recipe), sort_keys=True)}" if as_input or recipe else "")
+        for sha, as_input, recipe in marks
+    ]
+
+
+def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
+    """Store the dataset's current frames in `folder`, unless the run already has them."""
+    name = f"{dataset.frames_digest()}.parquet"
+    if not (run / FRAMES / name).is_file():
+        parts = [
+            (arrow_of(pa, dataset.frame_ids(rows)), arrow_of(pa, pixels_of(dataset, rows)))
+            for rows in blocks(len(dataset.frames))
+        ]
+        columns = {
+            name: pa.chunked_array(part, pa.string())
+            for name, part in zip(("frame_id", "pixels"), zip(*parts, strict=True), strict=True)
+        }
+        write_columns(folder / FRAMES / name, columns, {"schema": "1"})
+
+
+SCHEMA = 1
+KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
+"""The facts, other than the frames, that predictions depend on."""
+
+_CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
+"""Facts that identify a model, with their names in messages.
+
+If one changes, it is a different model with the same name.
+"""
+_TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
+_AGAIN = "remove it and run predict again"
+_DIGITS = 16
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
+"""The digest at the end of a shard's name."""
+_EVERY_BOX = "every"
+"""The metadata key of a shard that includes boxes of classes outside the dataset."""
+
+
+def prediction_key(facts: Mapping[str, Any]) -> str:
+    """Return the digest of the facts that predictions depend on. Any change gives another key.
+
+    >>> prediction_key({"weights": "a"}) == prediction_key({"weights": "b"})
+    False
+    """
+    return hashlib.sha256(json.dumps(dict(facts), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def plain_name(name: str) -> str:
+    """Return a model's name as a file name. If the name is not a valid file name, a digest is added at the end."""
+    plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _folder(run: Path, name: str) -> Path:
+    return inside(run, f"predictions/{plain_name(name)}")
+
+
+def shard_models(run: Path) -> list[str]:
+    """Return the names of the models that strobe ran in this run, sorted."""
+    return sorted(_said(path)["name"] for path in matching(run, "predictions/*/model.json"))
+
+
+def facts_of(run: Path, name: str) -> dict[str, Any]:
+    """Return model.json of a model that strobe ran in this run."""
+    path = inside(_folder(run, name), "model.json")
+    if not path.is_file():
+        known = ", ".join(shard_models(run)) or "none"
+        raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; its models are {known}")
+    return _said(path)
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """Return a validated model.json."""
+    facts = read_json(path, hint=_AGAIN)
+    schema = facts.get("schema") if isinstance(facts, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise StrobeError(
+            f"{printable(path)}: format {schema} is newer than this version of strobe supports ({SCHEMA}); upgrade "
+            f"strobe"
+        )
+    known: dict[str, Any] = dict(facts) if isinstance(schema, int) else {}
+    digest = known.pop("sha256", None)
+    if digest is not None and digest != _digest_of(known):
+        raise InvalidFile(path, "damaged: its content does not match its digest", hint=_AGAIN)
+    wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
+    wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
+    childless, spec = known.get("childless", []), known.get("spec")
+    if not (isinstance(childless, list) and all(isinstance(one, str) for one in childless)):
+        wrong = wrong or "childless"
+    if not (isinstance(spec, dict) and "kind" in spec and isinstance(spec.get("label_space"), dict)):
+        wrong = wrong or "spec"
+    if wrong or known["task"] not in set(Task):
+        raise InvalidFile(path, "not valid facts of a model", where=wrong, hint=_AGAIN)
+    return known
+
+
+def _read_or_none(path: Path) -> dict[str, Any] | None:
+    """Return the unchecked content of model.json, or None if it does not exist or must be rewritten."""
+    try:
+        content = read_json(path) if path.is_file() else None
+    except InvalidFile:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _digest_of(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class ModelShards:
+    """One model's shards in a run folder."""
+
+    def __init__(
+        self,
+        run: Path,
+        name: str,
+        *,
+        facts: Mapping[str, Any],
+        frames: FrameNames,
+        task: Task,
+        n_classes: int,
+        every_box: bool = False,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        """With `every_box`, new shards include boxes of classes outside the dataset and record that they do.
+
+        `note` receives a line about each shard that is removed because it is damaged.
+        """
+        self.folder, self.name, self.task = _folder(run, name), name, task
+        self._held = {fact: facts[fact] for fact in KEY_FACTS}
+        self._frames, self._n_classes = frames, n_classes
+        self._said = {"boxes": _EVERY_BOX} if every_box else {}
+        self.key = self._key(frames.digest)
+        self._note = note
+        self._checked: set[str] = set()
+
+    def _key(self, frames_digest: str) -> str:
+        return prediction_key({**self._held, "frames_digest": frames_digest})
+
+    @classmethod
+    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
+        """Return the shards of a model of the run, as described by its model.json."""
+        facts = facts_of(run, name)
+        made = {**facts, "kind": facts["spec"]["kind"]}  # the type of the model's output, not of the stored scores
+        return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
+
+    def describe(self, facts: Mapping[str, Any]) -> str | None:
+        """Write model.json.
+
+        If an earlier file describes other answers, keep that file under another name and return a note.
+        """
+        content = json.loads(
+            json.dumps({"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts})
+        )
+        path, line = inside(self.folder, "model.json"), None
+        before = _read_or_none(path)
+        changed = [fact for fact in _CHANGES if before is not None and before.get(fact) != content.get(fact)]
+        if before is not None and changed:
+            earlier = printable(str(before.get("weights"))[:12])
+            reason = f"its {_CHANGES[changed[0]]} changed"
+            line = f"{reason}; the predictions of the earlier checkpoint (weights {earlier}) are kept"
+            write_json(self.folder / f"model-{before.get('key')}.json", before)
+        if before not in (content, content | {"sha256": _digest_of(content)}):
+            write_json(path, content | {"sha256": _digest_of(content)})
+        (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint is used again
+        return line
+
+    def _shards(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files with this model's answers, each with its frames' digest.
+
+        Files for the current frames come first.
+        """
+        for digest in (self._frames.digest, *self._frames.earlier):
+            for path in matching(self.folder, f"{self._key(digest)}-*.parquet"):
+                yield path, digest
+
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
+        """Return a mask (F,) of the frames with an answer, and the number of frames recorded as unreadable.
+
+        Unreadable frames count as answered, so that they are not retried on every run. With `retry_errors`, they are
+        first removed from their shards. A damaged shard is removed and predicted again. A shard without a digest is
+        given a digest. A frame in two shards is an error.
+        """
+        done = np.zeros(len(self._frames), dtype=bool)
+        n_errors = 0
+        for left in self.folder.glob(".*.tmp"):
+            left.unlink(
+                missing_ok=True
+            )  # left by a killed process; this process has the lock, so no other process is writing the file
+        for path, digest in self._shards():
+            try:
+                table = self._table(path, ["frame_id", "error"])
+                if retry_errors and table.column("error").null_count < len(table):
+                    table = self._drop_errors(path)
+                elif not _DIGEST.search(path.name):
+                    path.rename(_named(path, sha256_of_file(path)))
+            except InvalidFile:
+                path.unlink(missing_ok=True)
+                if self._note is not None:
+                    self._note(f"{printable(self.name)}: {path.name} was damaged; its frames are predicted again")
+                continue
+            places = self._places(path, table, digest, done)
+            n_errors += int((places[~numbers_of(table.column("error").is_null())] >= 0).sum())
+        return done, n_errors
+
+    def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
+        """Return the row of each answer in a shard, and mark these rows as done. The row of an unused answer is −1."""
+        named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the name has the rows of the first and last frame
+        places = self._frames.places(table, digest, near=int(named[1]) if named else 0)
+        if digest != self._frames.digest:  # other states of the dataset may have predictions of the same frame
+            places[(places >= 0) & done[places]] = -1
+        rows = places[places >= 0]
+        once = bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
+        again = rows[done[rows]] if once else rows
+        if len(again):
+            name = printable(self._frames.ids(again[:1])[0])
+            raise InvalidFile(path, f"frame {name} is stored twice", hint="remove one of the two shards")
+        done[rows] = True
+        return places
+
+    def _table(self, path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = ()) -> pa.Table:
+        """Return the shard's table, or some of its columns.
+
+        Raise InvalidFile if its content does not match its digest.
+        """
+        digest = None if path.name in self._checked else _DIGEST.search(path.name)
+        table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest[1] if digest else None)
+        self._checked.add(path.name)
+        return table
+
+    def _drop_errors(self, path: Path) -> pa.Table:
+        """Rewrite the shard without the unreadable frames and return the rest."""
+        table = self._table(path)
+        remaining = table.filter(table.column("error").is_null())
+        if not len(remaining):
+            path.unlink()
+            return remaining
+        said = {
+            key.decode().removeprefix("strobe."): value.decode() for key, value in remaining.schema.metadata.items()
+        }
+        _put(path, dict(zip(remaining.column_names, remaining.columns, strict=True)), said)
+        return remaining
+
+    def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
+        """Add a shard with the answers to these frames (ascending), atomically. It records the `device`."""
+        ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
+        held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
+        path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
+        on = {"device": device} if device else {}
+        return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
+
+    def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
+        """Merge all shards. Raise an error if a frame occurs twice. `kind` is the type of the scores.
+
+        With `every_box`, include the boxes of classes outside the dataset. Earlier versions did not store them.
+        """
+        done = np.zeros(len(self._frames), dtype=bool)
+        shape = AnswerShape(
+            model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, every_box=every_box
+        )
+
+        def pieces() -> Iterator[TablePart]:
+            for path, digest in self._shards():
+                table = self._table(path, needs=["frame_id", "error"])
+                if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
+                    raise InvalidFile(
+                        path, "an earlier version did not store boxes of classes outside the dataset", hint=_AGAIN
+                    )
+                places = self._places(path, table, digest, done)
+                if table.column("error").null_count < len(table):
+                    reasons = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+                    shape.reasons.update({place: why for place, why in reasons if place >= 0 and why is not None})
+                yield TablePart(path, table, places)
+
+        return SHARDS[self.task].read(shape, pieces(), hint=_AGAIN)
+
+
+def _named(path: Path, sha256: str) -> Path:
+    """Return the shard's path with its digest, so that two shards with the same first and last frame differ."""
+    return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
+
+
+def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
+    """Write a shard under its name with the digest, replacing the shard at `path`, atomically."""
+    content = parquet_of(columns, said)
+    named = _named(path, hashlib.sha256(content).hexdigest())
+    with replacing(named) as temporary:
+        temporary.write_bytes(content)
+        if path != named:
+            path.unlink(missing_ok=True)  # remove the old shard first, because a frame in two shards is an error
+    return named
