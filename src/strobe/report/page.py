@@ -25,13 +25,11 @@ from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
-from strobe.report.naming import in_short_names
 from strobe.report.story import explained, glossary
 from strobe.report.studies import STUDIES, applying, decided, studies
 from strobe.report.study import PageInput
 from strobe.report.style import LIGHT
-from strobe.report.subject import count_sources
-from strobe.report.view import MOST_SHOWN, View
+from strobe.report.view import MOST_SHOWN, View, count_sources, in_short_names
 from strobe.report.wording import p_text, plain_number
 
 FEW_FAILURES = 3

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
@@ -21,7 +21,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
-from strobe.report.subject import Subject, kinds_of
+from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker, extreme_flicker, flicker_extremes
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
@@ -13,6 +12,7 @@ from strobe.analyses.measures import CLASSIFICATION, FLICKER, figures_of, flicke
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
@@ -27,7 +27,7 @@ from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
-from strobe.report.subject import Subject, kinds_of
+from strobe.report.view import Subject, kinds_of
 from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
 from strobe.analyses.history import Earlier, History, Score, earlier_of, lines_of, step_of, tests_of, with_earlier
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode

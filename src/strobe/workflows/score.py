@@ -28,8 +28,7 @@ from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
-from strobe.report.tables import write_tables
-from strobe.report.tables_sets import write_sets
+from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
 from strobe.store.opening import Opened

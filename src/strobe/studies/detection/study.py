@@ -9,6 +9,7 @@ from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult
 from strobe.analyses.per_set import SetFacts, box_sets, set_facts
+from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
@@ -17,7 +18,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.figures_classes import detection_class
-from strobe.report.published import detection_rows
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
 from strobe.studies.detection.figures import curve, errors, overview, temporal
