@@ -87,6 +87,7 @@ PARSED = {
 
 LAID = {
     "docs/start.md#Predictions": "release mine.json",
+    "docs/start.md#Any video, no labels": "dog.mp4",
     "docs/start.md#A model": "dog.mp4",
     "docs/start.md#Videos": "clips labels.csv",
     "docs/start.md#Photos": "photos",
