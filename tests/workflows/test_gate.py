@@ -14,6 +14,7 @@ import pytest
 
 import strobe
 from strobe.analyses.gate import Limit, Opponent, judge
+from strobe.analyses.measures import figures_of
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
@@ -72,17 +73,19 @@ def test_a_loss_is_held_against_its_interval(low, value, high, reason, verdict, 
     compared = [Comparison(a="new", b="old", metric="acc_pmk", n_sets=50, difference=loss)]
     limit = Limit(kind="max_loss", measure="acc_pmk", value=1.0)
     data = strobe.example_dataset()
-    score = strobe.score(data, np.zeros((len(data.frames), 2)), name="new")
+    figures = figures_of(strobe.score(data, np.zeros((len(data.frames), 2)), name="new"))
     for fail_on, expected in zip(("shown", "figure", "doubt"), passed, strict=True):
-        (check,), _ = judge([limit], score, [Opponent(name="old", comparisons=compared)], model="new", fail_on=fail_on)
+        (check,), _ = judge(
+            [limit], figures, [Opponent(name="old", comparisons=compared)], model="new", fail_on=fail_on
+        )
         assert (check.verdict, check.passed) == (verdict, expected)
         assert check.figure.value == value
-    (check,), _ = judge([limit], score, [Opponent(name="old", comparisons=compared)], model="new", unsure="pass")
+    (check,), _ = judge([limit], figures, [Opponent(name="old", comparisons=compared)], model="new", unsure="pass")
     assert check.passed is (verdict == "cannot tell" or passed[1]), "the default fails on the figure"
     assert (check.detectable is None) is (verdict == "cannot tell")
     # the other way round it is a gain
     turned = [replace(compared[0], a="old", b="new", difference=replace(loss, value=value, low=low, high=high))]
-    assert judge([limit], score, [Opponent(name="old", comparisons=turned)], model="new")[0][0].figure.value == value
+    assert judge([limit], figures, [Opponent(name="old", comparisons=turned)], model="new")[0][0].figure.value == value
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
@@ -163,7 +166,7 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         (["--max-loss", "map_pmk=1", "--against", "old"], "--max-loss takes acc_orig, acc_pmk, drop"),
         (
             ["--max-loss", "flip_rate=1"],
-            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk; --max and --min take",
+            "--max-loss takes acc_orig, acc_pmk, drop, map_orig, map_pmk, flicker; --max and --min take",
         ),
         (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; --max-loss takes acc_orig"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; its models are net"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,14 @@ __all__ = [
     "Change",
     "Comparison",
     "Pairing",
+    "SetOutcomes",
     "change",
     "compare",
     "every_pair",
     "loss_spreads",
     "named",
     "names_each",
+    "paired_tests",
     "said",
 ]
 
@@ -38,7 +40,7 @@ T = TypeVar("T")
 Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
 """The pairs of scores to compare."""
 
-Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
+Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop", "flicker"]
 """`map_drop` is the name of a detector's own drop, because two detectors are also compared as classifiers."""
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
@@ -47,8 +49,11 @@ _WORDS = {
     "map_orig": "mAP on the anchors",
     "map_pmk": "mAP on the worst frames (pm-k)",
     "map_drop": "drop of mAP from anchors to worst frames",
+    "flicker": "flicker",
 }
-WHOLE_SETS = ("acc_pmk", "map_pmk")
+ACCURACIES: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
+"""The metrics on which classifiers are compared if sets have labels."""
+WHOLE_SETS = ("acc_pmk", "map_pmk", "flicker")
 """The metrics on whole sets; their comparisons list the sets that one model holds and the other does not."""
 MOST_NAMED = 20
 MOST_NAMES = 4000
@@ -63,7 +68,8 @@ class Comparison:
     counted only in comparisons of whole sets. A detector is right on a set if AP is above 0 on the anchor and no lower
     on any member. From a to b, `only_a` sets are newly broken and `only_b` sets are newly held. `sets_only_a` and
     `sets_only_b` list at most 20 of these sets each, by their short names in tables/sets. The nearest flicker comes
-    first, and sets lost on the anchor come last. The table tables/sets lists all sets.
+    first, and sets lost on the anchor come last. The table tables/sets lists all sets. For
+    flicker, `only_a` sets flicker only for a: from a to b, they no longer flicker, and `only_b` sets newly flicker.
 
     `p` is the p-value to read, and `test` names its test. For classifiers, this is exact McNemar if every video has one
     set, else the video-level sign-flip test. For detectors, it is a paired jackknife over videos. `p_mcnemar` is always
@@ -91,6 +97,29 @@ class Comparison:
     cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
+class SetOutcomes(Protocol):
+    """What a paired test needs of a model: the level at which each set first fails (k + 1: never, −1: unscored)."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    @property
+    def k(self) -> int:
+        """The largest distance from the anchor."""
+
+    @property
+    def first_wrong(self) -> NDArray[np.int32]:
+        """The level at which each set first fails, (S,)."""
+
+    @property
+    def scored(self) -> Bools:
+        """The sets with an outcome, (S,)."""
+
+    def right_at(self, k: int) -> Bools:
+        """Return the sets that do not fail up to this level, (S,)."""
+
+
 def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
     """Return every pair, with the earlier item first.
 
@@ -108,6 +137,15 @@ def compare(
     Tests are exact. The p-values are corrected by Holm over the pairs of each metric. Each interval belongs to its
     corrected test, so the two never disagree. Each verdict is a plain sentence.
     """
+    out = paired_tests(dataset, scores, ACCURACIES, pairing=pairing)
+    by_name = {score.model: score for score in scores}
+    return tuple(replace(c, sentence=c.sentence + doubts(by_name[c.a], by_name[c.b])) for c in out)
+
+
+def paired_tests(
+    dataset: Dataset, scores: Sequence[SetOutcomes], metrics: Sequence[Metric], *, pairing: Pairing = every_pair
+) -> list[Comparison]:
+    """Test the pairs of models on each metric; p-values are corrected over the pairs of a metric."""
     names = [score.model for score in scores]
     expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
     expect(len({score.k for score in scores}) <= 1, "compare", "one k for all models", {s.k for s in scores})
@@ -119,9 +157,8 @@ def compare(
             )
     out: list[Comparison] = []
     if len(scores) < 2:
-        return ()
+        return out
     names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
-    metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     for metric in metrics:
         pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairing(scores)]
         tested = [pair for pair in pairs if pair.n]
@@ -130,8 +167,7 @@ def compare(
         if metric in WHOLE_SETS:
             found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
         out += found
-    by_name = {score.model: score for score in scores}
-    return tuple(replace(c, sentence=said(c) + doubts(by_name[c.a], by_name[c.b])) for c in out)
+    return [replace(one, sentence=said(one)) for one in out]
 
 
 def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
@@ -164,9 +200,10 @@ def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[s
     return tuple(names[row] for row in rows[order[:most]].tolist()) or None
 
 
-def loss_spreads(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> dict[str, PairSpread]:
+def loss_spreads(
+    dataset: Dataset, new: SetOutcomes, old: SetOutcomes, metrics: Sequence[Metric] = ACCURACIES
+) -> dict[str, PairSpread]:
     """Return the sampling error of each measured difference between two classifiers."""
-    metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     pairs = {metric: _Pair(metric, new, old, dataset.video_of_set) for metric in metrics}
     return {metric: pair_spread(pair.gap, pair.video) for metric, pair in pairs.items() if pair.n}
 
@@ -174,7 +211,7 @@ def loss_spreads(dataset: Dataset, new: ClassificationScore, old: Classification
 class _Pair:
     """Two models on one metric, on the sets for which both have a score, and the test of their differences."""
 
-    def __init__(self, metric: Metric, a: ClassificationScore, b: ClassificationScore, video: Ints) -> None:
+    def __init__(self, metric: Metric, a: SetOutcomes, b: SetOutcomes, video: Ints) -> None:
         cohort = a.scored & b.scored
         self._both, self._cohort = (a, b), cohort
         self.metric, self.a, self.b, self.n = metric, a.model, b.model, int(cohort.sum())
@@ -197,13 +234,15 @@ class _Pair:
         )  # fmt: skip
 
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
-        """Return the comparison with the sets that only one of the two models holds."""
+        """Return the comparison with the sets that only one of the two models holds, or on which only one flickers."""
         a, b = self._both
-        held_a, held_b = (one.right_at(one.k) & self._cohort for one in self._both)
+        fails = (a, b) if self.metric == "flicker" else (b, a)
+        sides = np.zeros((2, len(self._cohort)), dtype=bool)
+        sides[:, self._cohort] = self.gap > 0, self.gap < 0
         return replace(
             found,
-            sets_only_a=named(names, held_a & ~held_b & self._cohort, b.first_wrong, most),
-            sets_only_b=named(names, held_b & ~held_a & self._cohort, a.first_wrong, most),
+            sets_only_a=named(names, sides[0], fails[0].first_wrong, most),
+            sets_only_b=named(names, sides[1], fails[1].first_wrong, most),
         )
 
     def nothing(self) -> Comparison:
@@ -215,10 +254,12 @@ class _Pair:
         )  # fmt: skip
 
 
-def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
+def _value(score: SetOutcomes, metric: Metric) -> NDArray[np.int64]:
     orig, perturbed = score.right_at(0).astype(np.int64), score.right_at(score.k).astype(np.int64)
     if metric == "acc_orig":
         return orig
+    if metric == "flicker":
+        return 1 - perturbed
     return perturbed if metric == "acc_pmk" else orig - perturbed
 
 
@@ -241,6 +282,8 @@ def said(c: Comparison) -> str:
     lacking = f", {_sets(c.missing_sets)} with missing predictions not compared" if c.missing_sets else ""
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
     figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
+    if sure and c.metric == "flicker":
+        return f"{first} flickers more than {second}: it changes its answer in more sets {figures}."
     if sure and c.metric in ("drop", "map_drop"):
         return f"{first} flickers more than {second}: its {what} is larger {figures}."
     if sure:
@@ -253,7 +296,8 @@ def said(c: Comparison) -> str:
 class Change:
     """The change of the sets from one model to another: counts, and the names of some sets.
 
-    `by_box` means that both are detectors, compared by the class of their most confident box.
+    `by_box` means that both are detectors, compared by the class of their most confident box. With `flicker`, a newly
+    held set no longer flickers, and a newly broken set newly flickers.
     """
 
     before: str
@@ -265,13 +309,20 @@ class Change:
     held: tuple[str, ...]
     broken: tuple[str, ...]
     by_box: bool = False
+    flicker: bool | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """How the two kinds of changed sets are called: those that are better now, and those that are worse."""
+        return ("no longer flickering", "newly flickering") if self.flicker else ("newly held", "newly broken")
 
     def sentence(self) -> str:
         """The counts in words."""
+        better, worse = self.words
         if not self.newly_held and not self.newly_broken:
-            kept = f"no set newly held or newly broken, of {self.n_sets}"
+            kept = f"no set {better} or {worse}, of {self.n_sets}"
         else:
-            kept = f"{_sets(self.newly_held)} newly held, {_sets(self.newly_broken)} newly broken, of {self.n_sets}"
+            kept = f"{_sets(self.newly_held)} {better}, {_sets(self.newly_broken)} {worse}, of {self.n_sets}"
         means = " (held: AP is above 0 on the anchor, and no frame has a lower AP)" if self.detection else ""
         by = ", by the class of the most confident box" if self.by_box else ""
         return f"From {printable(self.before)} to {printable(self.after)}{by}: {kept}{means}."
@@ -283,10 +334,19 @@ def change(c: Comparison, *, before: str | None = None) -> Change | None:
         return None
     only = {c.a: (c.only_a, c.sets_only_a or ()), c.b: (c.only_b, c.sets_only_b or ())}
     first, second = (c.b, c.a) if before == c.b else (c.a, c.b)
+    flicker = c.metric == "flicker"
+    better, worse = (only[first], only[second]) if flicker else (only[second], only[first])
     return Change(
-        before=first, after=second, detection=c.metric == "map_pmk", n_sets=c.n_sets, newly_held=only[second][0],
-        newly_broken=only[first][0], held=only[second][1], broken=only[first][1],
-    )  # fmt: skip
+        before=first,
+        after=second,
+        detection=c.metric == "map_pmk",
+        n_sets=c.n_sets,
+        newly_held=better[0],
+        newly_broken=worse[0],
+        held=better[1],
+        broken=worse[1],
+        flicker=flicker or None,
+    )
 
 
 def _sets(n: int) -> str:

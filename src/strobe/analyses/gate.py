@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import CLASSIFICATION, DETECTION, figures_of
+from strobe.analyses.measures import CLASSIFICATION, DETECTION, FLICKER
 from strobe.analyses.missing import MissingSets
-from strobe.analyses.model_results import ModelResult
 from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
@@ -44,10 +43,13 @@ DEFAULT: FailOn = "figure"
 ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
 """What must be beyond the limit to fail: the whole interval, the figure, or any part of the interval."""
 
-_LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
+_LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "flicker")
 """The measures that can have a loss; a contrast cannot, because neither direction is worse (`docs/ci.md`)."""
 
-_MEASURES = {*(one.name for one in CLASSIFICATION), *(one.name for one in DETECTION)}
+_GROWING = ("drop", "flicker")
+"""The measures of which more is worse, so that a loss is a growth."""
+
+_MEASURES = {one.name for measures in (CLASSIFICATION, DETECTION, FLICKER) for one in measures}
 
 _SLACK = 1e-9
 """A loss exactly at the limit passes, regardless of rounding."""
@@ -96,7 +98,7 @@ class Limit:
         """
         what = printable(self.measure)
         if self.kind == "max_loss":
-            what = "growth of drop" if self.measure == "drop" else f"loss of {self.measure}"
+            what = f"{'growth' if self.measure in _GROWING else 'loss'} of {self.measure}"
         unit = "%" if not self.is_difference else "point" if self.value == 1 else "points"
         number = f"{self.value:g}".replace("-", "−")
         return f"{what} at {'least' if self.kind == 'min' else 'most'} {number} {unit}"
@@ -167,13 +169,13 @@ class Gate:
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
-    """Return the loss of the new model in a measure, with its interval; for drop, a loss is an increase."""
+    """Return the loss of the new model in a measure, with its interval; for drop and flicker, it is an increase."""
     known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
     if measure not in known:
         hint = f"--max-loss takes {', '.join(known)}"
         raise UnknownName("measure for --max-loss", measure, known, hint=hint)
     one = known[measure]
-    gap, sign = one.difference, 1.0 if (one.a == new) == (measure == "drop") else -1.0
+    gap, sign = one.difference, 1.0 if (one.a == new) == (measure in _GROWING) else -1.0
     if gap.value is None:
         return nothing(gap.reason or "no set was scored for both models")
     ends = sorted(sign * end for end in (gap.low, gap.high) if end is not None)
@@ -197,7 +199,7 @@ class Opponent:
 
 def judge(
     limits: Sequence[Limit],
-    result: ModelResult,
+    figures: Mapping[str, Estimate],
     opponents: Sequence[Opponent],
     *,
     model: str,
@@ -209,12 +211,13 @@ def judge(
 ) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
     """Check every rule, compute each loss against each opponent, and report how the sets changed since each opponent.
 
-    `contrasts` are the model's own contrasts, by the names that rules use. `missing` are the sets that lack predictions
-    of the model. A rule passes only if it passes in both cases: with all missing sets counted in favour of the model,
-    and with all counted against the model. `missing_varied` are the missing sets that contrasts use.
+    `figures` are the model's figures by measure, and `contrasts` its own contrasts by the names that rules use.
+    `missing` are the sets that lack predictions of the model. A rule passes only if it passes in both cases: with all
+    missing sets counted in favour of the model, and with all counted against the model. `missing_varied` are the
+    missing sets that contrasts use.
     """
     contrasts, missing = contrasts or {}, missing or MissingSets()
-    figures = figures_of(result) | {name: one.value for name, one in contrasts.items()}
+    figures = {**figures} | {name: one.value for name, one in contrasts.items()}
     checks = []
     for limit in limits:
         if limit.kind == "max_loss":
@@ -324,7 +327,7 @@ def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> st
     if limit.kind != "max_loss":
         unit = "points" if limit.is_difference else "%"
         return f"detectable: {number} {unit} or {'less' if limit.kind == 'min' else 'more'} (80 % power)"
-    what = "growth" if limit.measure == "drop" else "loss"
+    what = "growth" if limit.measure in _GROWING else "loss"
     found = f"detectable: a {what} of {number} points (80 % power)" if caught > 0 else f"detectable: any {what}"
     return found if alarms is None else f"{found}, equal models fail in {_per_cent(alarms)} of cases"
 
@@ -385,7 +388,7 @@ def _undecided(checked: Check, why: str, unsure: Unsure) -> Check:
 def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool) -> str:
     """Return the finding and its certainty in words."""
     breach = {"max_loss": "a larger loss", "min": "less", "max": "more"}[limit.kind]
-    if limit.kind == "max_loss" and limit.measure == "drop":
+    if limit.kind == "max_loss" and limit.measure in _GROWING:
         breach = "a larger growth"
     if figure.value is None:
         return f"nothing was measured: {figure.reason or 'no figure'}"

@@ -4,16 +4,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strobe.analyses.comparison import WHOLE_SETS, Comparison
-from strobe.analyses.model_results import ClassificationScore, DetectionScore, ModelResult
+from strobe.analyses.comparison_flicker import FlickerSets
+from strobe.analyses.model_results import ClassificationScore, DetectionScore, Headline
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
+from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL
 
-__all__ = ["Earlier", "History", "HistoryStep", "earlier_of", "lines_of", "step_of", "tests_of", "with_earlier"]
+__all__ = [
+    "Earlier",
+    "History",
+    "HistoryStep",
+    "Score",
+    "earlier_of",
+    "lines_of",
+    "step_of",
+    "tests_of",
+    "with_earlier",
+]
 
 
-Score = ClassificationScore | DetectionScore
+Score = ClassificationScore | DetectionScore | FlickerSets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +35,9 @@ class HistoryStep:
     `line` joins successive checkpoints; `since` is this checkpoint's pmk minus the pmk of the previous checkpoint.
     `since_first` is the difference from the first checkpoint of its line. `since_best` is the difference from the best
     earlier checkpoint, which `best` names. `clearly`, `clearly_first` and `clearly_best` are the outcomes of the
-    corrected test: better, worse, or None. `unscored` is the number of sets that could not be scored for this
-    checkpoint.
+    corrected test: better, worse, or None. If no set has a label, `flicker` is present, the differences are differences
+    of flicker, and a step with less flicker is better. `unscored` is the number of sets that could not be scored for
+    this checkpoint.
     """
 
     name: str
@@ -44,6 +57,12 @@ class HistoryStep:
     clearly_best: str | None = field(default=None, metadata=LEFT_OUT)
     best: str | None = field(default=None, metadata=LEFT_OUT)
     unscored: Count | None = field(default=None, metadata=LEFT_OUT)
+    flicker: Estimate | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def tested(self) -> Estimate:
+        """The figure that is compared with earlier steps."""
+        return self.pmk if self.flicker is None else self.flicker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +113,14 @@ def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
     """Return, for each score except the first, the earlier scores to compare it with; ties go to the earliest."""
     earlier: dict[str, Earlier] = {}
     for place, score in enumerate(scores[1:], start=1):
-        best = max(scores[:place], key=_pmk)  # the earliest of equals
+        best = max(scores[:place], key=_goodness)  # the earliest of equals
         earlier[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
     return earlier
 
 
-def _pmk(score: Score) -> float:
+def _goodness(score: Score) -> float:
+    if isinstance(score, FlickerSets):
+        return -2.0 if score.flicker.value is None else -score.flicker.value
     value = score.headline[1].value
     return -1.0 if value is None else value
 
@@ -115,20 +136,25 @@ def step_of(
     name: str,
     line: str,
     place: tuple[str, str, str],
-    result: ModelResult,
+    result: Score,
     earlier: Earlier | None,
     tested: Mapping[tuple[str, str], Comparison],
 ) -> HistoryStep:
     """Return one step. `place` is run, model and time; `tested` maps (later, earlier) model to their comparison."""
     run, model, at = place
-    orig, pmk, drop = result.headline
+    flicker, none = None, nothing("no set has a label")
+    if isinstance(result, FlickerSets):
+        flicker, (orig, pmk, drop), unscored = result.flicker, Headline(none, none, none), result.n_missing
+    else:
+        (orig, pmk, drop), unscored = result.headline, result.unscored.sets
     names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
     found = [None if other is None else tested.get((name, other)) for other in names]
     (since, clearly), (since_first, clearly_first), (since_best, clearly_best) = map(_told, found)
     return HistoryStep(
         name=name, line=line, run=run, model=model, at=at, task=result.task, orig=orig, pmk=pmk, drop=drop,
         since=since, clearly=clearly, since_first=since_first, clearly_first=clearly_first, since_best=since_best,
-        clearly_best=clearly_best, best=None if since_best is None else names[2], unscored=result.unscored.sets or None,
+        clearly_best=clearly_best, best=None if since_best is None else names[2], unscored=unscored or None,
+        flicker=flicker,
     )  # fmt: skip
 
 
@@ -138,7 +164,8 @@ def _told(comparison: Comparison | None) -> tuple[Estimate | None, str | None]:
         return None, None
     if comparison.p_holm is None or comparison.p_holm >= LEVEL:
         return comparison.difference, None
-    return comparison.difference, "better" if (comparison.difference.value or 0) > 0 else "worse"
+    sign = -1 if comparison.metric == "flicker" else 1
+    return comparison.difference, "better" if sign * (comparison.difference.value or 0) > 0 else "worse"
 
 
 def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:

@@ -7,10 +7,11 @@ from typing import Generic, TypeVar
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
+from strobe.studies.unlabelled.records import FlickerScore
 
-__all__ = ["CLASSIFICATION", "DETECTION", "Measure", "figures_of"]
+__all__ = ["CLASSIFICATION", "DETECTION", "FLICKER", "Measure", "figures_of", "flicker_figures"]
 
-M = TypeVar("M", bound=ModelResult)
+M = TypeVar("M", bound=ModelResult | FlickerScore)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,24 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
 )
 """The measures of detectors. If nothing can change (k = 0), map_orig is called mAP."""
+
+
+FLICKER: tuple[Measure[FlickerScore], ...] = (
+    Measure("flicker", "Share of sets in which some frame gets another answer than the anchor.", lambda m: m.flicker),
+    Measure("consistency", "Share of sets in which every frame gets the anchor's answer.", lambda m: m.consistency),
+    Measure("flip_rate", "Share of pairs of neighbouring frames with different answers.", lambda one: one.flip_rate),
+    Measure(
+        "sure_flip_rate",
+        "Share of pairs of neighbouring frames with different answers, both with a high confidence.",
+        lambda one: one.sure_flip_rate,
+    ),
+)
+"""The measures of classifiers that need no label."""
+
+
+def flicker_figures(model: FlickerScore) -> dict[str, Estimate]:
+    """Return the figures that need no label, by measure name."""
+    return _figures(FLICKER, model, headline=False)
 
 
 def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:

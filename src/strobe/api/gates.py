@@ -69,7 +69,8 @@ class Checkpoints(History):
             {
                 "step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
                 "orig": one.orig.value, "pmk": one.pmk.value, "pmk_low": one.pmk.low, "pmk_high": one.pmk.high,
-                "drop": one.drop.value, "since": None if one.since is None else one.since.value,
+                "drop": one.drop.value, **({} if one.flicker is None else {"flicker": one.flicker.value}),
+                "since": None if one.since is None else one.since.value,
                 "clearly": one.clearly or "",
                 "since_first": None if one.since_first is None else one.since_first.value,
                 "clearly_first": one.clearly_first or "",
@@ -117,9 +118,9 @@ def gate(
         model: The model to judge, if the run has several.
         baseline: One or several models to compare with. Default: the model of `against` with the same name, or its only
             model. Without `against`, name another model of the same run.
-        max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`.
+        max_loss: The largest loss by measure, in points: `{"acc_pmk": 1}`. For drop and flicker, the largest increase.
         min: The smallest value by measure, in per cent: `{"acc_pmk": 50}`.
-        max: The largest value by measure, in per cent: `{"drop": 10}`.
+        max: The largest value by measure, in per cent: `{"drop": 10}`, or `{"flicker": 20}` if sets have no label.
         fail_on: `shown` fails if the whole interval is beyond the limit. `figure` also fails if the figure itself is
             beyond it. `doubt` fails unless the whole interval is within the limit.
         unsure: Whether a rule fails or passes if the data are inconclusive: no interval, or too few videos.
@@ -229,7 +230,7 @@ def history(
     """Compare the models of several run folders over time.
 
     Each step is compared with the step before it, with the first step, and with the best step before it (`since`,
-    `since_first` and `since_best` of a step).
+    `since_first` and `since_best` of a step). If no set has a label, classifiers are compared by flicker.
 
     Args:
         runs: The run folders. All must be on one dataset.

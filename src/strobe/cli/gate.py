@@ -40,7 +40,8 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 @click.command(
     epilog="Example: strobe gate run/ --against main-run/ --max-loss acc_pmk=1 --min acc_pmk=50   ·   "
     "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt   ·   "
-    "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5",
+    "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5   ·   "
+    "strobe gate clips-run/ --max flicker=20 --against old-run/ --max-loss flicker=2",
 )
 @click.argument("new", type=folder(), required=False)
 @click.option(
@@ -61,7 +62,8 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 @_limit(
     "max_loss",
     "--max-loss",
-    "Largest allowed loss against the baseline, in points (for drop: largest increase). Judged by a paired interval.",
+    "Largest allowed loss against the baseline, in points (for drop and flicker: largest increase). Judged by a paired "
+    "interval.",
 )
 @_limit("min", "--min", "Smallest allowed value, in per cent (for a contrast: in points), e.g. acc_pmk=50.")
 @_limit("max", "--max", "Largest allowed value, in per cent (for a contrast: in points), e.g. drop=10.")
@@ -126,7 +128,8 @@ def command(
 
     Measures are named as in results.json. All rules accept acc_orig, acc_pmk and drop, or map_orig, map_pmk and drop
     for detectors. Only --min and --max accept the other measures and, if the dataset has variants, the model's
-    contrasts between variants. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
+    contrasts between variants. If sets have no label, all rules accept flicker, and --min and --max accept consistency,
+    flip_rate and sure_flip_rate. A contrast is named by what it isolates (bg-gap, background, magnification) or by both
     sides (anchor-grey). The command writes Markdown for a pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions

@@ -234,6 +234,6 @@ EXPORT_FORMATS = Registry(
             "a dataset card (README.md)",
         ),
     },
-    reserved=("leaderboard",),
+    reserved=("leaderboard", "flickers"),
 )
 """Every format of `strobe export` for a dataset, in display order."""

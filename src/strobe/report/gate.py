@@ -108,8 +108,9 @@ def as_markdown(found: Gate) -> str:
     lines += [line for caution in found.cautions or () for line in ("", _escaped(_sentence(caution, found)))]
     for change in changes_of(found):
         lines += ["", _escaped(change.sentence())]
-        lines += _named("Newly broken", change.broken, change.newly_broken)
-        lines += _named("Newly held", change.held, change.newly_held)
+        better, worse = change.words
+        lines += _named(worse.capitalize(), change.broken, change.newly_broken)
+        lines += _named(better.capitalize(), change.held, change.newly_held)
     return "\n".join(lines) + "\n"
 
 

@@ -19,16 +19,29 @@ MOST_LABELS = 24
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk"), Task.DETECTION: ("map_orig", "map_pmk")}
 
 
+def _figures(step: HistoryStep) -> dict[str, Estimate]:
+    """Return the figures of a step by name: flicker alone if no set has a label."""
+    if step.flicker is not None:
+        return {"flicker": step.flicker}
+    orig, pmk = _NAMES[step.task]
+    return {orig: step.orig, pmk: step.pmk, "drop": step.drop}
+
+
+def _tested(step: HistoryStep) -> str:
+    """Return the name of the figure that is compared with earlier steps."""
+    return "flicker" if step.flicker is not None else _NAMES[step.task][1]
+
+
 def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
     """Return a text table with a header for each line of models, keyed by the line's name."""
     out = []
     for line, steps in found.lines().items():
-        orig, pmk = _NAMES[steps[0].task]
-        rows = [["", "when", orig, pmk, "drop", f"{pmk} since the previous, points", "since the first, points"]]
+        since_previous = f"{_tested(steps[0])} since the previous, points"
+        rows = [["", "when", *_figures(steps[0]), since_previous, "since the first, points"]]
         rows[0].append("since the best so far, points")
         shown = {one.name: _step(one) for one in steps}
         for one in steps:
-            figures = map(with_interval, (one.orig, one.pmk, one.drop))
+            figures = map(with_interval, _figures(one).values())
             best = _since(one.since_best, one.clearly_best)
             best += "" if one.best is None else f" ({shown[one.best]})"
             since = _since(one.since, one.clearly), _since(one.since_first, one.clearly_first)
@@ -44,9 +57,9 @@ def history_lines(found: History) -> list[str]:
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
-        out += _aligned([row[:6] for row in rows], right=(2, 3, 4))
+        out += _aligned([row[:-2] for row in rows], right=range(2, len(rows[0]) - 3))
         if len(rows) > 3:  # with two steps, the first is also the previous one
-            out += ["", *_aligned([[row[0], *row[6:]] for row in rows])]
+            out += ["", *_aligned([[row[0], *row[-2:]] for row in rows])]
     return out + history_notes(found)
 
 
@@ -91,12 +104,12 @@ def as_csv(found: History) -> str:
     """Return a row for each step. Every number has its interval."""
     rows, unscored = [], any(one.unscored for one in found.steps)
     for one in found.steps:
-        orig, pmk = _NAMES[one.task]
+        figures = [spread(name, found) for name, found in _figures(one).items()]
         named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
         first, *others = (spread(name, found) if found is not None else {} for name, found in named.items())
         rows.append(
             {"step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
-             **spread(orig, one.orig), **spread(pmk, one.pmk), **spread("drop", one.drop), **first,
+             **{key: value for figure in figures for key, value in figure.items()}, **first,
              "clearly": one.clearly or "", **others[0], **others[1], "clearly_first": one.clearly_first or "",
              "clearly_best": one.clearly_best or "", "best": one.best or "",
              **({"unscored_sets": one.unscored or 0} if unscored else {})}
@@ -122,18 +135,17 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
     tasks = [task for task in Task if any(one.task is task for one in found.steps)]
     panels = figure.subplots(len(tasks), squeeze=False)[:, 0]
     for axes, task in zip(panels, tasks, strict=True):
-        orig, pmk = _NAMES[task]
         lines = {line: steps for line, steps in found.lines().items() if steps[0].task is task}
         longest = max(lines.values(), key=len)
         for place, (line, steps) in enumerate(lines.items()):
-            _line(axes, place, steps, f"{printable(line)} {orig}".strip(), f"{printable(line)} {pmk}".strip())
+            _line(axes, place, steps, printable(line))
         every = -(-len(longest) // (MOST_LABELS // (2 if is_narrow else 1)))
         shown = range(0, len(longest), every)
         axes.set_xticks(list(shown), [short(_step(longest[x]), 18) for x in shown])
         axes.tick_params(axis="x", rotation=35 if len(longest) > (3 if is_narrow else 6) else 0)
         for label in axes.get_xticklabels():
             label.set_ha("right" if len(longest) > (3 if is_narrow else 6) else "center")
-        axes.set_ylabel(f"{pmk}, k = {found.k}")
+        axes.set_ylabel(f"{_tested(longest[0])}, k = {found.k}")
         axes.margins(x=0.04)
         shares(axes)
         per_cent(axes)
@@ -143,17 +155,28 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
             axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=1.6)
 
 
-def _line(axes: Any, place: int, steps: Sequence[HistoryStep], orig: str, pmk: str) -> None:
-    known = [(x, one) for x, one in enumerate(steps) if is_known(one.orig, one.pmk)]
+def _line(axes: Any, place: int, steps: Sequence[HistoryStep], line: str) -> None:
+    orig, pmk = (f"{line} {name}".strip() for name in (_NAMES[steps[0].task][0], _tested(steps[0])))
+    by_flicker = steps[0].flicker is not None
+    known = [(x, one) for x, one in enumerate(steps) if is_known(one.tested) and (by_flicker or is_known(one.orig))]
     xs, colour = [x for x, _ in known], colour_of(place)
-    axes.plot(xs, [value_of(one.orig) for _, one in known], color=GREY if place == 0 else MUTED, linestyle=(0, (3, 2)),
-              marker=marker_of(place), markersize=3.5, markeredgecolor="none", label=orig)  # fmt: skip
-    series = Series(name=pmk, place=place, x=xs, y=[one.pmk for _, one in known])
+    if not by_flicker:
+        axes.plot(
+            xs,
+            [value_of(one.orig) for _, one in known],
+            color=GREY if place == 0 else MUTED,
+            linestyle=(0, (3, 2)),
+            marker=marker_of(place),
+            markersize=3.5,
+            markeredgecolor="none",
+            label=orig,
+        )
+    series = Series(name=pmk, place=place, x=xs, y=[one.tested for _, one in known])
     band(axes, series)
-    axes.plot(xs, [value_of(one.pmk) for _, one in known], color=colour, marker=marker_of(place), label=pmk,
+    axes.plot(xs, [value_of(one.tested) for _, one in known], color=colour, marker=marker_of(place), label=pmk,
               markeredgecolor="none")  # fmt: skip
     for (mark, size, text), marked in _marks(known):
-        places = [(x, value_of(one.pmk)) for x, one in marked]
+        places = [(x, value_of(one.tested)) for x, one in marked]
         axes.plot(*zip(*places, strict=True), mark, markersize=size, markerfacecolor="none", markeredgecolor=colour,
                   markeredgewidth=1.3, clip_on=False, label=text)  # fmt: skip
 

@@ -58,9 +58,8 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
     for one in changes[:MOST_PAIRS]:
         yield one.sentence()
         if len(changes) <= MOST_NAMED_PAIRS:
-            for what, n, names in (
-                ("newly held", one.newly_held, one.held), ("newly broken", one.newly_broken, one.broken)
-            ):  # fmt: skip
+            kinds = (one.newly_held, one.held), (one.newly_broken, one.broken)
+            for what, (n, names) in zip(one.words, kinds, strict=True):
                 shown = [printable(name) for name in names[:MOST_NAMES]]
                 rest = [f"{n - len(shown)} more"] if n > len(shown) else []
                 if n:

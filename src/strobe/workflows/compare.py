@@ -8,12 +8,13 @@ from pathlib import Path
 from strobe.analyses.answer_patterns import answer_lines, with_twins
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
-from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
-from strobe.core.answers import BoxAnswers
+from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.names import short_names
@@ -21,14 +22,25 @@ from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
 from strobe.report.view import Subject, kinds_of
+from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
 from strobe.studies.detection.score import score as score_boxes
 from strobe.studies.temporal.score import Prepared, score
+from strobe.studies.unlabelled.score import flicker_sets, no_flicker, without_cuts
 
-__all__ = ["compare_runs", "compare_scores", "doubt_lines", "in_words", "of_one_dataset", "scores_of"]
+__all__ = [
+    "compare_runs",
+    "compare_scores",
+    "cut_lines",
+    "doubt_lines",
+    "flicker_plan",
+    "in_words",
+    "of_one_dataset",
+    "scores_of",
+]
 
 
 def compare_runs(
@@ -47,7 +59,8 @@ def compare_runs(
 
     Models follow the order of `models`. Without `models`, they follow the order of the runs and, within a run, the
     order in which they were requested. The first model of a pair is the earlier one. If there are several detectors,
-    they are also compared by mAP. Models with the same name in two runs get their run's folder as a prefix.
+    they are also compared by mAP. If some sets have no label, classifiers are also compared by flicker on all sets, and
+    without any label only by flicker. Models with the same name in two runs get their run's folder as a prefix.
     `dataset_path` is where the dataset is if it was moved.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
@@ -61,23 +74,48 @@ def compare_runs(
     detectors = [name for name, model in entries if model.task is not Task.CLASSIFICATION]
     boxed = bool(detectors) and has_boxes(dataset)
     by_map = len(detectors) > 1 and boxed
-    by_map_alone = by_map and len(detectors) == len(entries) and not dataset.labelled.any()
-    if detectors and not by_map_alone:
+    plan, cuts = flicker_plan(given, options)
+    by_flicker = plan is not None and len(entries) - len(detectors) > 1
+    without_accuracy = (by_map or by_flicker) and not dataset.labelled.any()
+    if detectors and not without_accuracy:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")
-    judged = dataset if by_map_alone else dataset.labelled_sets()
-    prepared = None if by_map_alone else Prepared(judged, options)
+    judged = dataset if without_accuracy else dataset.labelled_sets()
+    prepared = None if without_accuracy else Prepared(judged, options)
     scores: list[ClassificationScore] = []
     boxes: list[DetectionScore] = []
+    flickers: list[FlickerSets] = []
     with progress.task("scoring", len(entries)) as advance:
         for name, model in entries:
             answers = model.load()
             if prepared is not None:
                 scores.append(replace(score(judged, answers.as_classes(), prepared=prepared), model=name))
+            if plan is not None and isinstance(answers, ClassAnswers):
+                flickers.append(flicker_sets(plan, answers, name=name))
             if boxed and isinstance(answers, BoxAnswers):
                 boxes.append(_boxes_scored(dataset, answers, name, model, options))
             advance(1)
     found = compare(judged, scores) + compare_detectors(dataset, boxes)
-    return in_words(found, given, k=options.k, detectors=with_twins(boxes))
+    if plan is not None:
+        found += compare_flicker(plan.dataset, flickers)
+    return in_words(found, given, k=options.k, detectors=with_twins(boxes), across_cuts=cuts)
+
+
+def flicker_plan(dataset: Dataset, options: ScoreOptions) -> tuple[Plan | None, int]:
+    """Return the sets on which flicker is measured, and the number of sets with a scene cut inside.
+
+    The sets are None if flicker is not measured on the dataset, or if no set is left.
+    """
+    if no_flicker(dataset) is not None:
+        return None, 0
+    kept, cuts = without_cuts(overall(dataset), options.k)
+    return None if kept is None else Plan(kept, options), cuts
+
+
+def cut_lines(cuts: int) -> tuple[str, ...]:
+    """Return the caution about sets that flicker is not measured on."""
+    if not cuts:
+        return ()
+    return (f"{counted(cuts, 'set')} excluded from flicker, because a scene cut lies inside",)
 
 
 def in_words(
@@ -86,6 +124,7 @@ def in_words(
     *,
     k: int | None = None,
     detectors: Sequence[DetectionScore] = (),
+    across_cuts: int = 0,
 ) -> tuple[Comparison, ...]:
     """Return the comparisons with sentences in the terms of the dataset and k, e.g. photos instead of videos.
 
@@ -94,8 +133,10 @@ def in_words(
     subject = Subject(
         kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None
     )
-    needs_labels = any(not one.metric.startswith("map_") for one in comparisons)
-    cautions, names = Cohort.of(dataset, needs_labels=needs_labels).cautions(), [one.model for one in detectors]
+    needs_labels = any(one.metric != "flicker" and not one.metric.startswith("map_") for one in comparisons)
+    cohort, names = Cohort.of(dataset, needs_labels=needs_labels), [one.model for one in detectors]
+    cautions = cohort.cautions()
+    of_flicker = (*replace(cohort, unlabelled_sets=0).cautions(), *cut_lines(across_cuts))
     doubts = {
         one.model: [subject.say(line, names=names) for line in doubt_lines({one.model: one})] for one in detectors
     }
@@ -103,7 +144,16 @@ def in_words(
         replace(
             one,
             sentence=subject.say(one.sentence, names=(one.a, one.b)),
-            cautions=tuple(dict.fromkeys((*cautions, *doubts.get(one.a, ()), *doubts.get(one.b, ())))) or None,
+            cautions=tuple(
+                dict.fromkeys(
+                    (
+                        *(of_flicker if one.metric == "flicker" else cautions),
+                        *doubts.get(one.a, ()),
+                        *doubts.get(one.b, ()),
+                    )
+                )
+            )
+            or None,
         )
         for one in comparisons
     )

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from strobe.analyses.variants_view import overall
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_bytes, write_json, write_text
+from strobe.core.inside import inside
 from strobe.core.locks import writes
 from strobe.core.names import short_names
+from strobe.core.png import png_bytes
 from strobe.core.ports import Progress, Silent
 from strobe.core.swaps import swapping
 from strobe.formats.export_media import bring_out
@@ -18,9 +21,10 @@ from strobe.report.leaderboard import LeaderboardRun, leaderboard_csv, leaderboa
 from strobe.store.bring_media import MediaMode
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
+from strobe.studies.unlabelled.flips import AROUND, Layout, flip_files
 from strobe.workflows.report import read_results
 
-__all__ = ["Exported", "export", "export_leaderboard"]
+__all__ = ["Exported", "export", "export_flickers", "export_leaderboard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +64,50 @@ def export(
         written = chosen.write_frames(dataset, frame_source(dataset), target, progress=say)
     else:
         bring_out(dataset, target, outgoing.images, mode=media, progress=say)
-    for name in missing:  # written last, so that their existence marks a complete export
-        make_folder((target / name).parent)
-        write_bytes(target / name, _bytes(outgoing.files[name]))
+    _write(target, outgoing.files, missing)
     return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
+
+
+def _write(target: Path, files: Mapping[str, str | bytes], names: Sequence[str]) -> None:
+    """Write these files, after all images, so that their existence marks a complete export."""
+    for name in names:
+        make_folder((target / name).parent)
+        write_bytes(target / name, _bytes(files[name]))
+
+
+@writes("target")
+def export_flickers(
+    run: Path,
+    target: Path,
+    *,
+    models: Sequence[str] = (),
+    around: int = AROUND,
+    layout: Layout | None = None,
+    dataset_path: Path | None = None,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write the frames around the flips of a run's models, with the answers and, with `layout`, pseudo-labels.
+
+    No label is used. An interrupted export resumes when it is started again. Other files in the folder raise an error.
+    """
+    opened = Opened.of_run(Run(run), moved_to=dataset_path)
+    dataset = overall(opened.dataset)
+    stored = Run(run).models(dataset, only=models, allow_missing=True)
+    if not stored:
+        raise StrobeError(f"{printable(run)} has no predictions yet; run strobe predict or eval first")
+    outgoing = flip_files(dataset, {one.name: one.load() for one in stored}, around=around, layout=layout)
+    _refuse_others(target, {*outgoing.files, *outgoing.images.values()})
+    missing, source = _missing(target, outgoing.files), frame_source(dataset)
+    with (progress or Silent()).task("images", len(outgoing.images)) as advance:
+        for row, name in outgoing.images.items():
+            place = inside(target, name)
+            if not place.is_file():
+                content = None if name.endswith(".png") else source.read_encoded(row)
+                make_folder(place.parent)
+                write_bytes(place, png_bytes(source.read(row)) if content is None else content)
+            advance(1)
+    _write(target, outgoing.files, missing)
+    return Exported(dataset=dataset, files=tuple(target / name for name in outgoing.files))
 
 
 def _refuse_others(target: Path, names: Collection[str], also: Sequence[str] = ()) -> None:

@@ -5,17 +5,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from strobe.analyses.comparison import loss_spreads
+from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker, extreme_flicker, flicker_extremes
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
 from strobe.analyses.gate_plan import GatePlan, plan_loss
+from strobe.analyses.measures import CLASSIFICATION, FLICKER, figures_of, flicker_figures
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
-from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.estimate import Estimate
 from strobe.core.files import write_json, write_text
 from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
@@ -25,11 +28,14 @@ from strobe.core.tasks import Task
 from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.view import Subject, kinds_of
+from strobe.report.wording import counted
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
+from strobe.studies.unlabelled.records import FlickerOptions
+from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, flicker_sets, no_flicker
 from strobe.studies.variants.records import Contrast
 from strobe.studies.variants.score_contrasts import own_contrasts
-from strobe.workflows.compare import compare_scores, doubt_lines, of_one_dataset, scores_of
+from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
 __all__ = ["GateOptions", "gate", "plan_gate", "write_gate"]
 
@@ -69,6 +75,25 @@ class _Entrants:
         return {self.model.name: self.model, **self.baselines}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JudgedSets:
+    """The rules on accuracies, or on flicker: the sets they are judged on, the model's figures, and the baselines.
+
+    `missing_varied` are the missing sets that `contrasts` use. `cautions` are about the excluded sets, which `cohort`
+    counts, and about the answers.
+    """
+
+    limits: tuple[Limit, ...]
+    judged: Dataset
+    figures: Mapping[str, Estimate]
+    missing: MissingSets
+    opponents: Sequence[Opponent]
+    cohort: Cohort
+    cautions: tuple[str, ...]
+    contrasts: Mapping[str, Contrast] = field(default_factory=dict)
+    missing_varied: int = 0
+
+
 def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     """Judge a model of a run by the limits.
 
@@ -78,28 +103,30 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
     if not request.limits:
         raise StrobeError("no limit given; use for example --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
     entrants = _entrants(new, request)
-    given, dataset, model = entrants.opened.dataset, overall(entrants.opened.dataset), entrants.model
+    given, model = entrants.opened.dataset, entrants.model
     names = tuple(entrants.baselines)
     lost = next((limit for limit in request.limits if limit.kind == "max_loss"), None)
     if lost is not None and not names:
         raise StrobeError(f"--max-loss {lost.measure} needs a baseline; add --against RUN or --baseline MODEL")
-    scores = scores_of(dataset, entrants.all, request.options, progress)
-    needs_labels = model.task is Task.CLASSIFICATION
-    judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=needs_labels)
-    contrasts, missing_varied = _contrasts(given, model, request)
-    missing = _missing(judged, scores[model.name], request.options)
-    opponents = [_opponent(dataset, scores[model.name], scores[name]) for name in names]
-    checks, changes = judge(
-        request.limits,
-        scores[model.name],
-        opponents,
-        model=model.name,
-        contrasts=contrasts,
-        missing=missing,
-        missing_varied=missing_varied,
-        fail_on=request.fail_on,
-        unsure=request.unsure,
-    )
+    parts = _parts(entrants, request, progress)
+    outcomes = [
+        judge(
+            part.limits,
+            part.figures,
+            part.opponents,
+            model=model.name,
+            contrasts=part.contrasts,
+            missing=part.missing,
+            missing_varied=part.missing_varied,
+            fail_on=request.fail_on,
+            unsure=request.unsure,
+        )
+        for part in parts
+    ]
+    checks = tuple(one for limit in request.limits for found, _ in outcomes for one in found if one.limit is limit)
+    changes = tuple(one for _, found in outcomes for one in found)
+    judged, cohort, dataset = parts[0].judged, parts[0].cohort, overall(given)
+    lacking = [part.missing.n for part in parts] + [one.missing.n for part in parts for one in part.opponents]
     shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
     subject = Subject(kinds=kinds)
     checks = tuple(replace(one, sentence=subject.say(one.sentence)) for one in checks)
@@ -120,10 +147,108 @@ def gate(new: Path, request: GateOptions, progress: Progress) -> Gate:
         subset=None if part is None else part.name,
         baselines=names if len(names) > 1 else None,
         changes=changes if len(changes) > 1 else None,
-        missing_sets=max([missing.n, *(one.missing.n for one in opponents)]) or None,
+        missing_sets=max(lacking) or None,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=(*cohort.cautions(), *(subject.say(line, names=list(scores)) for line in doubt_lines(scores))) or None,
+        cautions=tuple(
+            dict.fromkeys(subject.say(line, names=list(entrants.all)) for part in parts for line in part.cautions)
+        )
+        or None,
+    )
+
+
+def _parts(entrants: _Entrants, request: GateOptions, progress: Progress) -> list[_JudgedSets]:
+    """Return the rules on accuracies and the rules on flicker, each with its data; a part without rules is left out."""
+    dataset = overall(entrants.opened.dataset)
+    without_labels = {one.name for one in FLICKER}
+    if dataset.labelled.any() or no_flicker(entrants.opened.dataset) is not None:
+        without_labels -= {one.name for one in CLASSIFICATION}  # these are then measured on the sets with a label
+    flicker = tuple(limit for limit in request.limits if limit.measure in without_labels)
+    others = tuple(limit for limit in request.limits if limit.measure not in without_labels)
+    parts = [_accuracies(entrants, request, others, progress)] if others else []
+    if flicker:
+        part = _flicker(entrants, request, flicker, progress)
+        note = f"flicker is measured on all {counted(part.judged.n_sets, 'set')}, with and without a label"
+        parts.append(replace(part, cautions=(note, *part.cautions)) if others else part)
+    return parts
+
+
+def _accuracies(
+    entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress
+) -> _JudgedSets:
+    given, model = entrants.opened.dataset, entrants.model
+    dataset = overall(given)
+    scores = scores_of(dataset, entrants.all, request.options, progress)
+    judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=model.task is Task.CLASSIFICATION)
+    contrasts, missing_varied = _contrasts(given, model, request)
+    return _JudgedSets(
+        limits=limits,
+        judged=judged,
+        figures=figures_of(scores[model.name]),
+        missing=_missing(judged, scores[model.name], request.options),
+        opponents=[_opponent(dataset, scores[model.name], scores[name]) for name in entrants.baselines],
+        cohort=cohort,
+        cautions=(*cohort.cautions(), *doubt_lines(scores)),
+        contrasts=contrasts,
+        missing_varied=missing_varied,
+    )
+
+
+def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...], progress: Progress) -> _JudgedSets:
+    """Return the rules on flicker, which is measured on all sets. Raise StrobeError if there is no flicker."""
+    given, model, options = entrants.opened.dataset, entrants.model, request.options
+    name = limits[0].measure
+    if (reason := no_flicker(given)) is not None:
+        raise StrobeError(
+            f"{printable(given.name)} has no {name}: {reason}; limit drop or flip_rate, or use a dataset without labels"
+        )
+    if model.task is not Task.CLASSIFICATION:
+        raise StrobeError(
+            f"{printable(model.name)} is a detector, and {name} is a figure of classifiers; tables/links.csv of the "
+            "run shows how often its boxes come and go"
+        )
+    plan, cuts = flicker_plan(given, options)
+    if plan is None:
+        raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
+    found: dict[str, FlickerSets] = {}
+    figures: Mapping[str, Estimate] = {}
+    with progress.task("scoring", len(entrants.all)) as advance:
+        for one, stored in entrants.all.items():
+            answers = stored.load()
+            if not isinstance(answers, ClassAnswers):  # a baseline has the task of the model
+                continue
+            found[one] = flicker_sets(plan, answers, name=one)
+            if stored is model:
+                score = flicker_score(FlickerPlan(plan.dataset, options, FlickerOptions()), answers)
+                figures = {} if score is None else flicker_figures(score)
+            advance(1)
+    if not figures:
+        raise StrobeError(f"{printable(model.name)}: none of the {plan.n_sets} sets has all its answers")
+    new, cohort = found[model.name], replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
+    return _JudgedSets(
+        limits=limits,
+        judged=plan.dataset,
+        figures=figures,
+        missing=MissingSets(n=new.n_missing, extremes=flicker_extremes(plan.dataset, new, options)),
+        opponents=[_flicker_opponent(plan, new, found[one]) for one in entrants.baselines],
+        cohort=cohort,
+        cautions=(*cohort.cautions(), *cut_lines(cuts)),
+    )
+
+
+def _flicker_opponent(plan: Plan, new: FlickerSets, old: FlickerSets) -> Opponent:
+    """Compare the flicker of one baseline with that of the model."""
+    dataset, lacking = plan.dataset, int((~(new.scored & old.scored)).sum())
+    missing = MissingSets()
+    if lacking:
+        ends = extreme_flicker(dataset, new, old)
+        losses = [loss_of("flicker", ends[name], new=new.model) for name in ("best", "worst")]
+        missing = MissingSets(n=lacking, extremes={"flicker": Extremes(*losses)})
+    return Opponent(
+        name=old.model,
+        comparisons=compare_flicker(dataset, [new, old]),
+        spreads=loss_spreads(dataset, new, old, ("flicker",)),
+        missing=missing,
     )
 
 
@@ -215,17 +340,15 @@ def plan_gate(
             "or the run"
         )
     entrants = _entrants(new, request)
-    dataset = overall(entrants.opened.dataset)
     if len(entrants.baselines) != 1:
         raise StrobeError(
             "--plan with a run measures one pair of models; use one --against RUN or one --baseline MODEL"
         )
-    scores = scores_of(dataset, entrants.all, request.options, progress)
-    ours, other = (scores[name] for name in entrants.all)
-    videos = len(set(_judged(dataset, entrants.model).video_of_set.tolist()))
-    opponent = _opponent(dataset, ours, other)
+    part_of = {id(limit): part for part in _parts(entrants, request, progress) for limit in part.limits}
     out = []
     for limit in request.limits:
+        part = part_of[id(limit)]
+        (opponent,), videos = part.opponents, len(set(part.judged.video_of_set.tolist()))
         loss = loss_of(limit.measure, opponent.comparisons, new=entrants.model.name)
         if loss.low is None or loss.high is None:
             raise StrobeError(f"--plan --max-loss {limit.measure}: {loss.reason or 'no interval'}; use more videos")

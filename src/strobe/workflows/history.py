@@ -1,14 +1,17 @@
 """`strobe history`: compare the models of several runs on one dataset over time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
-from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.comparison_flicker import FlickerSets, compare_flicker
+from strobe.analyses.history import Earlier, History, Score, earlier_of, lines_of, step_of, tests_of, with_earlier
+from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import write_bytes, write_json, write_text
@@ -19,7 +22,8 @@ from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
 from strobe.store.run_folder import Run, StoredModel
-from strobe.workflows.compare import compare_scores, doubt_lines, of_one_dataset, scores_of
+from strobe.studies.unlabelled.score import flicker_sets
+from strobe.workflows.compare import compare_scores, cut_lines, doubt_lines, flicker_plan, of_one_dataset, scores_of
 
 __all__ = ["history", "write_history"]
 
@@ -40,7 +44,8 @@ def history(
     Compare each step with the step before it, the first step, and the best earlier step.
 
     Tests are exact and paired, with Holm's correction over all tests of a line of models. With order `time`, runs are
-    sorted by their last prediction, and models of one run by the order in which they were requested.
+    sorted by their last prediction, and models of one run by the order in which they were requested. Without any label,
+    classifiers are compared by flicker.
     """
     opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     dataset = overall(opened.dataset)
@@ -58,34 +63,49 @@ def history(
     shown = shown_models(model.name for *_, model in entries)
     places = [(run, shown[model.name]) for run, _, model in entries]
     names, lines = _names(places), lines_of(places)
-    scores = scores_of(
-        dataset, {name: model for name, (_, _, model) in zip(names, entries, strict=True)}, options, progress
-    )
+    plan, cuts = (None, 0) if dataset.labelled.any() else flicker_plan(opened.dataset, options)
+    held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
+    flickers = {} if plan is None else _flickers(plan, held_models)
+    rest = {name: model for name, model in held_models.items() if name not in flickers}
+    told = scores_of(dataset, rest, options, progress) if rest else {}
+    scores: dict[str, Score] = {**told, **flickers}
     earlier: dict[str, Earlier] = {}
     tested: dict[tuple[str, str], Comparison] = {}
     for line in dict.fromkeys(lines):
         mine = [scores[name] for name, here in zip(names, lines, strict=True) if here == line]
         for task in Task:
             earlier |= earlier_of([model for model in mine if model.task is task])
-        tested |= tests_of(compare_scores(dataset, mine, pairing=with_earlier))
+        by_flicker = [one for one in mine if isinstance(one, FlickerSets)]
+        others = [one for one in mine if not isinstance(one, FlickerSets)]
+        tested |= tests_of(compare_scores(dataset, others, pairing=with_earlier))
+        if plan is not None:
+            tested |= tests_of(compare_flicker(plan.dataset, by_flicker, pairing=with_earlier))
     steps = [
         step_of(name, line, (run, model.name, time), scores[name], earlier.get(name), tested)
         for name, line, (run, time, model) in zip(names, lines, entries, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
     part = None if opened.subset is None else opened.subset.name
-    needs_labels = any(step.task is Task.CLASSIFICATION for step in steps)
+    needs_labels = any(step.task is Task.CLASSIFICATION and step.flicker is None for step in steps)
     cohort = Cohort.of(opened.dataset, needs_labels=needs_labels)
+    if flickers:
+        cohort = replace(cohort, unlabelled_sets=0)
     return History(
         dataset=dataset.name,
-        n_sets=dataset.labelled_sets().n_sets if needs_labels else dataset.n_sets,
+        n_sets=dataset.labelled_sets().n_sets if needs_labels else (plan or dataset).n_sets,
         k=k,
         steps=tuple(steps),
         subset=part,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=(*cohort.cautions(), *doubt_lines(scores)) or None,
+        cautions=(*cohort.cautions(), *cut_lines(cuts), *doubt_lines(told)) or None,
     )
+
+
+def _flickers(plan: Plan, models: Mapping[str, StoredModel]) -> dict[str, FlickerSets]:
+    """Return where each classifier changes its answer."""
+    answers = {name: model.load() for name, model in models.items() if model.task is Task.CLASSIFICATION}
+    return {name: flicker_sets(plan, one, name=name) for name, one in answers.items() if isinstance(one, ClassAnswers)}
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.answer_patterns import digest_of_answers
+from strobe.analyses.comparison_flicker import FlickerSets
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints
@@ -12,7 +14,15 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.consistency import quartiles
-from strobe.metrics.flicker import alternations, changed, most_frequent_share, spells, sure_flips, timelines
+from strobe.metrics.flicker import (
+    alternations,
+    changed,
+    first_change,
+    most_frequent_share,
+    spells,
+    sure_flips,
+    timelines,
+)
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import flip_shares
@@ -33,6 +43,13 @@ from strobe.studies.unlabelled.records import (
 
 SHOWN = 50
 """The number of pairs of alternating answers in results.json; the table on disk has all of them."""
+
+
+def no_flicker(dataset: Dataset) -> str | None:
+    """Return why flicker is not measured on a dataset; None if it is measured."""
+    if dataset.variants is not None or dataset.info.axis != "frame-offset":
+        return "its sets are not stretches of video"
+    return "every set has a label, so accuracy is measured instead" if dataset.labelled.all() else None
 
 
 def without_cuts(dataset: Dataset, k: int | None = None) -> tuple[Dataset | None, int]:
@@ -76,14 +93,11 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
     An answer outside the dataset's classes is an answer like any other. A set without all answers is excluded and
     counted.
     """
-    whole = shared.plan
-    known = answers.scored[whole.frame]
-    scored = np.ones(whole.n_sets, dtype=bool)
-    scored[whole.set_row[~known]] = False
+    scored = _answered(shared.plan, answers)
     if not scored.any():
         return None
-    part = shared if scored.all() else shared.only(scored)
-    plan, label = part.plan, np.where(answers.state == State.OUTSIDE, -1, answers.label)
+    part, label = shared if scored.all() else shared.only(scored), _labels(answers)
+    plan = part.plan
     rows = label[plan.frame]
     differs = changed(rows, plan.set_row, plan.is_anchor, n_sets=plan.n_sets)
     first = first_wrong(differs, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
@@ -107,6 +121,32 @@ def flicker_score(shared: FlickerPlan, answers: ClassAnswers) -> FlickerScore | 
         unscored=int((~scored).sum()),
         notes=tuple(note for note in (plan.few_dominate,) if note) or None,
     )
+
+
+def flicker_sets(plan: Plan, answers: ClassAnswers, *, name: str) -> FlickerSets:
+    """Return the sets in which one classifier changes its answer, for comparing it with others."""
+    scored, first = _answered(plan, answers), np.full(plan.n_sets, -1, dtype=np.int32)
+    figure = nothing("no set has all its answers")
+    if scored.any():
+        part = plan if scored.all() else plan.only(scored)
+        first[scored] = first_change(
+            _labels(answers)[part.frame], part.set_row, part.level, part.is_anchor, n_sets=part.n_sets, never=plan.k + 1
+        )
+        figure = part.all_sets.estimates((first[scored] <= plan.k)[None])[0]
+    exact = digest_of_answers(answers, plan)
+    return FlickerSets(model=name, k=plan.k, flicker=figure, first_wrong=first, exact=exact)
+
+
+def _answered(plan: Plan, answers: ClassAnswers) -> Bools:
+    """Return the sets with all answers, (S,)."""
+    scored = np.ones(plan.n_sets, dtype=bool)
+    scored[plan.set_row[~answers.scored[plan.frame]]] = False
+    return scored
+
+
+def _labels(answers: ClassAnswers) -> Ints:
+    """Return the answer of each frame as a number; −1 is an answer outside the dataset's classes."""
+    return np.where(answers.state == State.OUTSIDE, -1, answers.label)
 
 
 def _mean(plan: Plan, values: NDArray[np.float64], use: Bools | None = None) -> Estimate:

@@ -49,25 +49,27 @@ class LinkOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Linked:
-    """The links of a dataset: the boxes, the frames in order of time, and the video of each link."""
+class Linked:
+    """The links of a dataset: the boxes, the frames in order of time, their timelines, and the video of each link."""
 
     dataset: Dataset
     answers: BoxAnswers
     options: LinkOptions
     frames: Ints
+    line: Ints
+    cuts: int
+    n_missing: int
     boxes: LinkedBoxes
     video: Ints
 
 
-def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None = None) -> LinkScore | Missing:
-    """Score one detector without labels, or return the reason why no boxes can be linked.
+def linked_boxes(dataset: Dataset, found: BoxAnswers, options: LinkOptions) -> Linked | Missing:
+    """Follow the boxes of one detector along the videos, or return the reason why no boxes can be linked.
 
     All frames of the dataset's sets take part, in the order of their videos. A frame without an answer is excluded and
     counted: links end before it. Links also end at scene cuts, which are known from the hints; pass the dataset with
     the sets that contain a cut.
     """
-    options = options or LinkOptions()
     n_frames = len(dataset.frames)
     expect(found.n_frames == n_frames, "detections", f"one answer per frame ({n_frames})", found.n_frames)
     if dataset.info.axis != "frame-offset":
@@ -77,27 +79,49 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
     video, index = dataset.frames.video[answered], dataset.frames.index[answered]
     order, line = timelines(video, index)
     frames = answered[order]
-    cuts = _cuts(dataset)[frames] & (np.diff(line, prepend=-1) == 0)
+    cuts = cut_frames(dataset)[frames] & (np.diff(line, prepend=-1) == 0)
     line = line + np.cumsum(cuts)
     if not (np.diff(line) == 0).any():
         return Missing("no two neighbouring frames of a video were answered")
     link = link_boxes(found, frames, line, rules=options.rules)
     boxes = follow(found, link, frames, line, confidence=options.rules.confidence)
     first = np.searchsorted(boxes.link, np.arange(len(boxes)))
-    linked = _Linked(
+    return Linked(
         dataset=dataset,
         answers=found,
         options=options,
         frames=frames,
+        line=line,
+        cuts=int(cuts.sum()),
+        n_missing=len(used) - len(answered),
         boxes=boxes,
         video=dataset.frames.video[frames[boxes.step[first]]],
     )
+
+
+def link_events(linked: Linked) -> list[LinkCase]:
+    """Return all gaps, class changes and crossings of the links of at least three frames."""
+    boxes = linked.boxes
+    long = boxes.span >= LEAST_SPAN
+    return [
+        _case(linked, kind, *pair)
+        for kind, pairs in _kinds(boxes)
+        for pair in pairs[long[boxes.link[pairs[:, 0]]]].tolist()
+    ]
+
+
+def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None = None) -> LinkScore | Missing:
+    """Score one detector without labels, or return the reason why no boxes can be linked (see `linked_boxes`)."""
+    linked = linked_boxes(dataset, found, options or LinkOptions())
+    if isinstance(linked, Missing):
+        return linked
+    boxes = linked.boxes
     long, whole = boxes.span >= LEAST_SPAN, ~boxes.cut_off
     return LinkScore(
-        rules=options.rules,
-        frames=len(frames),
-        missing_frames=len(used) - len(answered),
-        cuts=int(cuts.sum()),
+        rules=linked.options.rules,
+        frames=len(linked.frames),
+        missing_frames=linked.n_missing,
+        cuts=linked.cuts,
         links=len(boxes),
         one_frame=_share(boxes.span == 1, whole, linked, none="every link starts or ends with its video"),
         shares=_shares(linked, long),
@@ -108,11 +132,11 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
         crossings=int(boxes.crossings.sum()),
         videos=_by_video(linked, long),
         cases=_cases(linked, long),
-        notes=_notes(linked, long, missing=len(used) - len(answered)) or None,
+        notes=_notes(linked, long, missing=linked.n_missing) or None,
     )
 
 
-def _cuts(dataset: Dataset) -> Bools:
+def cut_frames(dataset: Dataset) -> Bools:
     """Return the frames that follow a scene cut, (F,)."""
     after = np.zeros(len(dataset.frames), dtype=bool)
     if dataset.hints is None:
@@ -133,13 +157,13 @@ def _cuts(dataset: Dataset) -> Bools:
     return after
 
 
-def _share(hit: Bools, use: Bools, linked: _Linked, *, none: str = TOO_SHORT) -> Estimate:
+def _share(hit: Bools, use: Bools, linked: Linked, *, none: str = TOO_SHORT) -> Estimate:
     if not use.any():
         return nothing(none)
     return proportion(hit[use], linked.video[use], interval=linked.options.interval)
 
 
-def _mean(values: Floats, use: Bools, linked: _Linked) -> Estimate:
+def _mean(values: Floats, use: Bools, linked: Linked) -> Estimate:
     """Return the mean of `values` over the links with a value, with an interval over videos."""
     use = use & ~np.isnan(values)
     if not use.any():
@@ -151,7 +175,7 @@ def _mean(values: Floats, use: Bools, linked: _Linked) -> Estimate:
     return draws.estimate(float(part.mean()), draws.ratio(part, np.ones(len(part))), n=len(part), limits=POSITIVE)
 
 
-def _missing(use: Bools, linked: _Linked) -> Estimate:
+def _missing(use: Bools, linked: Linked) -> Estimate:
     """Return the share of frames without a box, over the frames of all links."""
     if not use.any():
         return nothing(TOO_SHORT)
@@ -164,7 +188,7 @@ def _missing(use: Bools, linked: _Linked) -> Estimate:
     return draws.mean(total, count=count)
 
 
-def _shares(linked: _Linked, use: Bools) -> LinkShares:
+def _shares(linked: Linked, use: Bools) -> LinkShares:
     boxes = linked.boxes
     return LinkShares(
         links=int(use.sum()),
@@ -178,7 +202,7 @@ def _shares(linked: _Linked, use: Bools) -> LinkShares:
     )
 
 
-def _by_length(linked: _Linked) -> tuple[LinkLengthClass, ...]:
+def _by_length(linked: Linked) -> tuple[LinkLengthClass, ...]:
     """Return the figures of every length class that has links."""
     rows, span = [], linked.boxes.span
     for least, above in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
@@ -189,7 +213,7 @@ def _by_length(linked: _Linked) -> tuple[LinkLengthClass, ...]:
     return tuple(rows)
 
 
-def _gap_lengths(linked: _Linked) -> GapLengths | Missing:
+def _gap_lengths(linked: Linked) -> GapLengths | Missing:
     boxes, options = linked.boxes, linked.options
     if not len(boxes.gap):
         return Missing("no link has a gap")
@@ -205,7 +229,7 @@ def _gap_lengths(linked: _Linked) -> GapLengths | Missing:
     )
 
 
-def _by_video(linked: _Linked, long: Bools) -> tuple[VideoLinks, ...]:
+def _by_video(linked: Linked, long: Bools) -> tuple[VideoLinks, ...]:
     boxes, videos = linked.boxes, linked.dataset.videos
     n = len(videos)
     frames = np.bincount(linked.dataset.frames.video[linked.frames], minlength=n)
@@ -233,15 +257,14 @@ def _by_video(linked: _Linked, long: Bools) -> tuple[VideoLinks, ...]:
     )
 
 
-def _cases(linked: _Linked, long: Bools) -> tuple[LinkCase, ...]:
+def _kinds(boxes: LinkedBoxes) -> tuple[tuple[LinkEvent, Ints], ...]:
+    return ("gap", boxes.gap), ("class change", boxes.change), ("crossing", boxes.dip)
+
+
+def _cases(linked: Linked, long: Bools) -> tuple[LinkCase, ...]:
     """Return the most striking events, chosen in turn from each video and kind, and sorted with the surest first."""
     cases: list[LinkCase] = []
-    kinds: tuple[tuple[LinkEvent, Ints], ...] = (
-        ("gap", linked.boxes.gap),
-        ("class change", linked.boxes.change),
-        ("crossing", linked.boxes.dip),
-    )
-    for kind, pairs in kinds:
+    for kind, pairs in _kinds(linked.boxes):
         pairs = pairs[long[linked.boxes.link[pairs[:, 0]]]]
         sure = linked.answers.score[linked.boxes.row[pairs]].min(axis=1)
         video = linked.video[linked.boxes.link[pairs[:, 0]]]
@@ -263,7 +286,7 @@ def _sureness(case: LinkCase) -> tuple[float, int, str, int]:
     return -case.sure, case.before, case.kind, case.after
 
 
-def _case(linked: _Linked, kind: LinkEvent, before: int, after: int) -> LinkCase:
+def _case(linked: Linked, kind: LinkEvent, before: int, after: int) -> LinkCase:
     boxes, answers = linked.boxes, linked.answers
     rows = boxes.row[[before, after]]
     between = int(boxes.step[after] - boxes.step[before]) - 1
@@ -274,7 +297,7 @@ def _case(linked: _Linked, kind: LinkEvent, before: int, after: int) -> LinkCase
         during = int(answers.frame[lowest])
     first, second = (tuple(map(float, answers.xyxy[row])) for row in rows.tolist())
     scores = [float(answers.score[row]) for row in rows.tolist()]
-    names = [_name(linked.dataset, int(answers.label[row])) for row in rows.tolist()]
+    names = [class_name(linked.dataset, int(answers.label[row])) for row in rows.tolist()]
     return LinkCase(
         kind=kind,
         video=str(linked.dataset.videos.video_id[linked.video[boxes.link[before]]]),
@@ -293,12 +316,12 @@ def _case(linked: _Linked, kind: LinkEvent, before: int, after: int) -> LinkCase
     )
 
 
-def _name(dataset: Dataset, label: int) -> str:
+def class_name(dataset: Dataset, label: int) -> str:
     """Return the name of a class; a class that the dataset lacks has the detector's own number."""
     return dataset.info.label_space.names[label] if label >= 0 else f"(class {-1 - label} of the detector)"
 
 
-def _notes(linked: _Linked, long: Bools, *, missing: int) -> tuple[str, ...]:
+def _notes(linked: Linked, long: Bools, *, missing: int) -> tuple[str, ...]:
     """Return the cautions about the links."""
     notes = []
     if missing:

@@ -18,7 +18,7 @@ from strobe.studies.unlabelled import figures
 from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
 from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
 from strobe.studies.unlabelled.records_links import LinkScore
-from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, without_cuts
+from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, no_flicker, without_cuts
 from strobe.studies.unlabelled.score_links import LinkOptions, link_score
 from strobe.studies.unlabelled.tables import TABLES
 from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
@@ -40,10 +40,7 @@ class Unlabelled(Study):
 
     def collector(self, scoring: Scoring) -> Collector | None:
         """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
-        dataset = scoring.dataset
-        if dataset.variants is not None or dataset.info.axis != "frame-offset" or dataset.labelled.all():
-            return None
-        return FlickerScores(scoring)
+        return FlickerScores(scoring) if no_flicker(scoring.dataset) is None else None
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return the table of flicker."""
