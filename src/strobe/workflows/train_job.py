@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect
+from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from strobe.train.split import Split
 
 __all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
+
+
+_CUT = 0.5
+"""The cut score from which two frames belong to different scenes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,19 @@ class Material:
         """Open the dataset in a folder, with the sets that its votes keep."""
         dataset = Opened.of(path).dataset
         return cls(dataset=dataset, source=frame_source(dataset))
+
+    def without_cuts(self, say: Progress) -> "Material":
+        """Return it without the sets that a scene cut divides, because they show more than one thing."""
+        dataset = self.dataset
+        if dataset.hints is None:
+            return self
+        cut = np.unique(dataset.sets.set[(dataset.hints.cut >= _CUT) & (dataset.row_levels() <= dataset.info.k)])
+        if len(cut) == dataset.n_sets:
+            raise StrobeError(f"{printable(dataset.name)}: a scene cut divides every set, so none is left")
+        if not len(cut):
+            return self
+        say.note(f"{len(cut)} set(s) of {printable(dataset.name)} are excluded, because a scene cut divides them")
+        return replace(self, dataset=dataset.keep_rows(~np.isin(dataset.sets.set, cut)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +188,13 @@ class TrainingJob:
             least_classes=least_classes,
             say=self.say,
         )
+
+    def sides_without_labels(self, dataset: Dataset) -> "Split":
+        """Return the training part and the held-out part of a dataset without reading a label."""
+        from strobe.train.split import sides_without_labels
+
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_without_labels(dataset, held, share=self.options.held_share, seed=self.options.seed, say=self.say)
 
     def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
         """Return the facts about the data that determine the weights."""
