@@ -207,6 +207,7 @@ def _files(out: Path, done: Any, *, some_sets: Path) -> None:
     assert "| | flicker |" in card
     assert "before training" in card
     assert "acc_" not in card
+    assert f"| trained | {100 * done.history[-1].flicker:.1f}" in card
     assert "| | acc_orig | acc_pmk | drop | flicker |" in (out / "right/card.md").read_text()
     assert "held-out sets that have labels" in (some_sets / "card.md").read_text()
     assert (out / "none/curves.png").read_bytes()[:4] == b"\x89PNG"
