@@ -143,6 +143,8 @@ def _measuring() -> list[Command]:
     words = ("eval", "datasets/boxes", *two, "-o", "run", "--no-report", "--bootstrap", "100", "--device", "cpu", "-q")
     place = ("datasets/boxes", "inputs/boxes-coco.json", "models.py")
     out.append(Command(name="eval two models", words=words, place=place, dest="run", aside=("models.py",), weight=2))
+    words = ("eval", "clips", "-m", "py:models.py:logits", "-o", "run", "--k", "1", "--workers", "1", *words[-6:])
+    out.append(Command(name="eval videos", words=words, place=("clips", "models.py"), dest="run", aside=("models.py",)))
     for held in ("new-video", "new-boxes", "new-variants", "severity"):
         place = (f"runs/{held}", f"datasets/{_RUNS[held]}")
         parts = ("predictions", "external", "frames", "tables", "run.json")

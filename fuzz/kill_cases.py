@@ -105,6 +105,9 @@ KILLS: dict[str, Killed] = {
         f"eval datasets/boxes -m boxes:py:models.py:blobs -m crop:truth,fit=pad:py:models.py:logits -o out {_EVAL}",
         "datasets/boxes models.py",
     ),
+    "eval-videos": _killed(
+        f"eval clips -m py:models.py:logits -o out --k 1 {_EVAL}", "clips models.py", ask=f"score out --json {_SCORE}"
+    ),
     "eval-more": _killed(
         "eval datasets/video -m py:models.py:logits -m py:models.py:shares -o runs/video-py "
         f"-m new=preds:inputs/video-logits.json {_EVAL}",

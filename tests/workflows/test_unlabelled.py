@@ -115,14 +115,16 @@ def test_a_member_judged_by_its_own_label_needs_one(six: Dataset) -> None:
     assert strobe.score(by_anchor, perfect(six)).acc_pmk.n == 6
 
 
-def test_no_label_at_all_is_refused_before_a_model_runs(six: Dataset, tmp_path: Path, called: Called) -> None:
+def test_no_label_at_all_gives_no_accuracy(six: Dataset, tmp_path: Path, called: Called) -> None:
     bare = without_labels(six, list(range(6)))
     with pytest.raises(StrobeError, match="none of the 6 sets has a label on every frame, so accuracy cannot be"):
         strobe.score(bare, perfect(six))
     folder = strobe.save_dataset(bare, tmp_path / "data")
-    said = called("eval", folder, "-m", "timm:no-such-model", "-o", tmp_path / "run", code=2)
-    assert "none of the 6 sets has a label" in said
-    assert not (tmp_path / "run").exists()
+    (tmp_path / "mine.json").write_text(json.dumps(perfect(six)), encoding="utf-8")
+    called("score", folder, "-m", f"preds:{tmp_path / 'mine.json'}", "-o", tmp_path / "run")
+    found = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))
+    assert (found["models"], found["dataset"]["n_sets"], found["dataset"]["unlabelled_sets"]) == ({}, 6, 6)
+    assert strobe.results(bare, {"mine": perfect(six)})["models"] == {}
 
 
 def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:

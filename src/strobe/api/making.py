@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from strobe.api.words import in_python, opened, watching
+from strobe.api.words import in_python, opened, space_given, watching
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
+from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def build(
     label: str | Sequence[str] = (),
     boxes: str | Path | None = None,
     anchors: str | Path | None = None,
-    label_space: str | None = None,
+    label_space: str | Path | Sequence[str] | LabelSpace | None = None,
     label_source: Literal["frame", "anchor"] | None = None,
     unlabelled: bool = False,
     k: int = 10,
@@ -66,7 +67,8 @@ def build(
         label: Classes that every video shows.
         boxes: A CSV or COCO JSON file of boxes.
         anchors: A CSV file that names the anchors. Default: random anchors.
-        label_space: A shipped label space, e.g. imagenet-vid. Default: the classes in the labels.
+        label_space: A shipped label space, e.g. imagenet-vid, a file of classes (one per line, or a JSON list), or
+            the classes. Default: the classes in the labels.
         label_source: Whether a member is scored with the labels of its own frame or of its anchor.
         unlabelled: Allow videos without labels, to label them in review.
         k: Frames before and after the anchor.
@@ -113,9 +115,10 @@ def build(
         BuildOptions(
             sampling=sampling,
             labels=rows, label=_several(label), boxes=None if boxes is None else Path(boxes),
-            anchors=None if anchors is None else Path(anchors), label_space=label_space, label_source=label_source,
-            unlabelled=unlabelled, store=store, reference=reference, hints=hints, drop=drop or DropRules(),
-            limits=limits or Limits(), name=name, licence=licence, strict=strict, workers=workers,
+            anchors=None if anchors is None else Path(anchors), label_space=space_given(label_space),
+            label_source=label_source, unlabelled=unlabelled, store=store, reference=reference, hints=hints,
+            drop=drop or DropRules(), limits=limits or Limits(), name=name, licence=licence, strict=strict,
+            workers=workers,
         ),
         progress=watching(progress),
     )  # fmt: skip

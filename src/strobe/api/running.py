@@ -6,12 +6,13 @@ and cache as the command line.
 """
 
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from strobe.api.words import in_python, opened, root_of, watching
+from strobe.api.words import in_python, opened, root_of, space_given, watching
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
@@ -175,13 +176,15 @@ def predict(
 
 @in_python
 def evaluate(
-    dataset: Dataset | str | Path,
+    dataset: Dataset | str | Path | Sequence[str | Path],
     models: Any,
     out: str | Path,
     *,
     transform: "Transform | ImagePlan | None" = None,
     labels: Sequence[str] | LabelSpace | str | None = None,
     k: int | None = None,
+    every: int | None = None,
+    label_space: str | Path | Sequence[str] | LabelSpace | None = None,
     interval: Literal["auto", "clopper-pearson"] = "auto",
     seed: int = 0,
     device: str = "auto",
@@ -191,19 +194,24 @@ def evaluate(
     videos: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> "Evaluated":
-    """Run models over a dataset, score them and write the report.
+    """Run models over a dataset or over videos, score them and write the report.
 
-    Calling it again does only the missing work. A new model is added to the models of the run.
+    Calling it again does only the missing work. A new model is added to the models of the run. Videos need no labels:
+    sets that cover each video are made in the run folder, and the answers are compared with each other. A video that
+    cannot be used is skipped with a warning.
 
     Args:
-        dataset: A dataset, or its folder.
+        dataset: A dataset, its folder, or videos: files, or folders that are searched for videos.
         models: One model, a list of models, or a dict by name. Each is a model as for `strobe.predict`, or the answers
             that `strobe.predict` returned. In a list, a text may also be a glob or a model list (`@mine.toml`), and a
             dict is a row of a model list: `{"model": "timm:resnet50", "name": "bf16", "precision": "bfloat16"}`.
         out: The run folder.
         transform: The preprocessing of modules and functions, as for `strobe.predict`.
         labels: The classes of modules and functions, as for `strobe.predict`.
-        k: The largest distance from the anchor. Default: the dataset's k.
+        k: The largest distance from the anchor. Default: the dataset's k, or 10 for videos.
+        every: For videos: place an anchor every `every` frames. Default: 2k + 1, so that sets share no frame.
+        label_space: For videos: a shipped label space, a file of classes, or the classes. Default: the classes of the
+            first model.
         interval: `clopper-pearson` gives the intervals of the papers. `auto` accounts for videos with several sets.
         seed: Seed of the bootstrap.
         device: auto, cpu, cuda, cuda:1 or mps.
@@ -234,12 +242,17 @@ def evaluate(
     from strobe.store.run_folder import Run
     from strobe.workflows.evaluate import evaluate as run
     from strobe.workflows.score import ScoreRunOptions
+    from strobe.workflows.videos import VideoOptions, given_dataset
 
-    folder = Path(dataset) if isinstance(dataset, str | Path) else root_of(dataset)
     subset = None if videos is None else Path(videos)
-    opened = Opened.of(folder, subset=subset, run=Run(Path(out)))
-    data = opened.dataset
-    if isinstance(dataset, Dataset) and dataset.digest() != data.digest():
+    if isinstance(dataset, Dataset):
+        sources = [root_of(dataset)]
+    else:
+        sources = [Path(dataset)] if isinstance(dataset, str | Path) else [Path(one) for one in dataset]
+    folder = given_dataset(sources)
+    opened = None if folder is None else Opened.of(folder, subset=subset, run=Run(Path(out)))
+    data = None if opened is None else opened.dataset
+    if isinstance(dataset, Dataset) and opened is not None and dataset.digest() != opened.dataset.digest():
         if videos is None and opened.subset is not None:
             raise StrobeError(
                 f"{printable(out)} was scored on {opened.subset.text}, not on the dataset passed; pass the dataset's "
@@ -261,16 +274,26 @@ def evaluate(
         one
         for name, model in named
         for one in _asked(
-            model, name, transform=transform, labels=labels, kind="auto", version=None, data=data, trust=trust
+            model,
+            name,
+            transform=transform,
+            labels=labels,
+            kind="auto",
+            version=None,
+            data=data,
+            trust=trust,
+            several=True,
         )
     ]
     request = ScoreRunOptions(
         options=ScoreOptions(k=k, interval=interval, seed=seed), merge=prediction.merge, subset=subset
     )
     done = run(
-        folder, requested, Path(out), prediction=prediction, request=request, progress=watching(progress),
-        with_report=report,
+        sources, requested, Path(out), prediction=prediction, request=request, progress=watching(progress),
+        with_report=report, videos=VideoOptions(every=every, label_space=space_given(label_space)),
     )  # fmt: skip
+    for problem in done.skipped:
+        warnings.warn(f"skipped: {problem}", stacklevel=3)
     sets = {score.model: score for score in done.sets}
     scores: dict[str, Any] = {
         name: shown(found, done.dataset, sets[name], done.results.dataset)  # type: ignore[call-overload]  # it was just scored, so its model is known
@@ -307,13 +330,17 @@ def _asked(
     version: str | None,
     data: Dataset | None = None,
     trust: bool = False,
+    several: bool = False,
 ) -> "list[RequestedModel]":
-    """Return a model, or the models of a glob or a list, as records that the workflows take."""
+    """Return a model, or the models of a glob or a list, as records that the workflows take.
+
+    If a call has `several` models, transform and labels are for those without their own.
+    """
     from strobe.models.live import Live
     from strobe.models.requested import RequestedModel, requested_models
 
     if isinstance(model, str | Mapping):
-        if (transform is not None or labels is not None or version is not None) and data is None:
+        if (transform is not None or labels is not None or version is not None) and not several:
             raise StrobeError(
                 f"{printable(model)}: a model given by name has its own transform, labels and version; "
                 "remove these arguments"

@@ -109,6 +109,8 @@ def score(
     )
     one = answers_of(predictions, data, options, space=space, keys=keys, name=name)
     asked = ScoreOptions(k=k, interval=interval, seed=seed)
+    if data.boxes is None:
+        data.labelled_sets()  # raises an error if no set has a label, because a score is about accuracy
     scored = _scored(data, [one], asked, merge=merge, detection=detection)
     found: Any = scored.results.models[one.name]
     face: ClassifierScore | DetectorScore = shown(found, data, scored.sets[0], scored.results.dataset)

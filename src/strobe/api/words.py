@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any, ParamSpec, TypeVar, get_args
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress, Silent
 
-__all__ = ["in_python", "opened", "root_of", "watching"]
+__all__ = ["in_python", "opened", "root_of", "space_given", "watching"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,6 +106,17 @@ def root_of(dataset: Dataset) -> Path:
             "load it from there"
         )
     return dataset.root
+
+
+def space_given(given: str | Path | Sequence[str] | LabelSpace | None) -> str | LabelSpace | None:
+    """Return a label space as the workflows take it: a name or file stays text, and a list becomes a LabelSpace.
+
+    >>> space_given(["cat", "dog"]).ids, space_given("coco-80")
+    (('cat', 'dog'), 'coco-80')
+    """
+    if given is None or isinstance(given, LabelSpace):
+        return given
+    return str(given) if isinstance(given, str | Path) else LabelSpace.of_names("given classes", given)
 
 
 def watching(progress: bool | Progress) -> Progress:

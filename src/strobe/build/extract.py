@@ -71,6 +71,8 @@ class ExtractJob:
     threads: int = 1
     file_digest: bool = False
     """Whether a frame's digest is the digest of its file, because a JPEG's pixels can differ between decoders."""
+    least_frames: int = 1
+    """A video with fewer frames than this cannot be used."""
     aside: Path | None = None
     done: "Fragment | None" = None
 
@@ -87,6 +89,7 @@ class ExtractJob:
         content = [
             _SCHEMA, video_sha256, self.name, self.media_folder, asdict(self.sampling), spans, given, self.store,
             self.reference, self.hints, asdict(self.limits), versions(), *(["file digest"] if self.file_digest else []),
+            *([self.least_frames] if self.least_frames > 1 else []),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -252,6 +255,8 @@ def _media_whole(job: ExtractJob, fragment: Fragment) -> bool:
 
 def _extract(job: ExtractJob, reader: Reader, sha256: str, digest: str, say: Progress) -> Fragment:
     index = reader.index
+    if len(index) < job.least_frames:
+        raise InvalidValue(f"it has {len(index)} frame, but at least {job.least_frames} are needed to see a change")
     notes = [*index.notes, *overlong_spans(job.labels, index)]
     video_id = sha256[:16]
     eligible = eligible_frames(job.labels, index)

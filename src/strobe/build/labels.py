@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from strobe.build.index import VideoIndex
-from strobe.core.errors import InvalidFile, InvalidValue, printable
+from strobe.core.errors import InvalidFile, InvalidValue, UnknownName, printable
 from strobe.core.files import read_json, reading
+from strobe.core.labels import LabelSpace, shipped_spaces, space
 
 __all__ = [
     "AnchorRow",
@@ -25,6 +26,7 @@ __all__ = [
     "overlong_spans",
     "read_anchors",
     "read_boxes",
+    "read_label_space",
     "read_labels",
 ]
 
@@ -125,6 +127,33 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
             for name in names
         ]
     return tuple(rows)
+
+
+def read_label_space(name: str | LabelSpace) -> LabelSpace:
+    """Return the label space with this name, or the classes in a file: one class per line, or a JSON list."""
+    if isinstance(name, LabelSpace):
+        return name
+    path = Path(name)
+    if name in shipped_spaces():
+        return space(name)
+    if not path.suffix and not path.exists():
+        raise UnknownName("label space", name, shipped_spaces(), hint="or give a file with one class per line")
+    if path.suffix.lower() == ".json":
+        data = read_json(path)
+        if not isinstance(data, list) or not all(isinstance(one, str) and one.strip() for one in data):
+            raise InvalidFile(path, 'expected a list of class names such as ["cat", "dog"]')
+        named = [(f"entry {place}", one.strip()) for place, one in enumerate(data, 1)]
+    else:
+        with reading(path, hint="write one class per line"):
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        named = [(f"line {place}", line.strip()) for place, line in enumerate(lines, 1) if line.strip()]
+    if not named:
+        raise InvalidFile(path, "it has no classes", hint="write one class per line")
+    first: dict[str, str] = {}
+    for where, label in named:
+        if first.setdefault(label, where) != where:
+            raise InvalidFile(path, f"the class {printable(label)!r} is already on {first[label]}", where=where)
+    return LabelSpace.of_names(f"classes of {printable(path.name)}", list(first))
 
 
 def read_anchors(path: Path) -> tuple[AnchorRow, ...]:

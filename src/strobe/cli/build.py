@@ -54,7 +54,8 @@ _dataset = options(
     click.option("--boxes", type=_FILE,
                  help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd] in pixels, or COCO JSON."),
     click.option("--label-space",
-                 help="A shipped label space, e.g. imagenet-vid. Default: the classes in the labels."),
+                 help="A shipped label space, e.g. imagenet-vid, or a file with one class per line or a JSON list. "
+                 "Default: the classes in the labels."),
     click.option("--label-source", type=click.Choice(["frame", "anchor"]),
                  help="Score a member with the labels of its own frame or of its anchor."),
     click.option("--unlabelled", is_flag=True, help="Allow videos without labels, to label them in review."),

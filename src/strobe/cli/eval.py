@@ -12,12 +12,14 @@ from strobe.cli.common import (
     folder,
     json_option,
     log_option,
+    options,
     out_option,
     print_json,
     progress,
     quiet_option,
     show_option,
 )
+from strobe.cli.output import left_out
 from strobe.cli.predicting import engine_options, model_or_people_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
@@ -26,15 +28,26 @@ if TYPE_CHECKING:
     from strobe.engine.executors import ExecutorOptions
     from strobe.engine.prediction import PredictOptions
     from strobe.workflows.score import ScoreRunOptions
+    from strobe.workflows.videos import VideoOptions
 
 __all__ = ["command"]
+
+_videos = options(
+    "videos", "Videos without labels", "strobe.workflows.videos:VideoOptions",
+    click.option("--every", type=click.IntRange(1),
+                 help="Place an anchor every N frames. Default: 2k + 1, so that sets cover the video and share no "
+                 "frame. --k sets the frames before and after an anchor (default 10)."),
+    click.option("--label-space", help="A shipped label space, or a file with one class per line or a JSON list. "
+                 "Default: the classes of the first model."),
+)  # fmt: skip
 
 
 @click.command(
     cls=Grouped,
-    epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/",
+    epilog="Examples: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/   "
+    "·   any video, no labels: strobe eval clip.mp4 -m efficientnet-lite0 -o run/",
 )
-@click.argument("dataset", type=folder())
+@click.argument("sources", nargs=-1, required=True, type=folder(), metavar="DATASET | VIDEOS...")
 @model_or_people_option
 @out_option(what="predictions, results and report")
 @click.option("--no-report", is_flag=True, help="Write no report.")
@@ -42,11 +55,12 @@ __all__ = ["command"]
 @log_option
 @predicting_options
 @engine_options
+@_videos
 @scoring_options
 @json_option
 @quiet_option
 def command(
-    dataset: Path,
+    sources: tuple[Path, ...],
     models: tuple[str, ...],
     out: Path,
     no_report: bool,
@@ -54,11 +68,16 @@ def command(
     log: tuple[str, ...],
     prediction: "PredictOptions",
     engine: "ExecutorOptions",
+    videos: "VideoOptions",
     request: "ScoreRunOptions",
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run models over a dataset, score them and write the report.
+    """Run models over a DATASET or over VIDEOS, score them and write the report.
+
+    VIDEOS are files, or folders that are searched for videos. They need no labels: sets that cover each video are made
+    in the run, in the first model's own classes, and the answers are compared with each other. The frames stay in the
+    videos. If a video cannot be used, an error is printed and the others continue (exit code 1).
 
     Running the same command again does only the missing work. Another -m adds a model. If a model fails, an error is
     printed and the others continue (exit code 1). If the report fails, an error is printed and the results are kept
@@ -70,8 +89,9 @@ def command(
     if show and no_report:
         raise click.UsageError("--show needs the report; remove --show or --no-report")
     evaluation = evaluate(
-        dataset, models, out, prediction=replace(prediction, merge=request.merge, engine=engine), request=request,
+        sources, models, out, prediction=replace(prediction, merge=request.merge, engine=engine), request=request,
         progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show, log=log,
+        videos=videos,
     )  # fmt: skip
     if as_json:
         print_json(evaluation.results)
@@ -84,8 +104,13 @@ def command(
     for failure in evaluation.failed:
         reason = without_name(failure.name, failure.error or "")
         click.echo(f"failed: {printable(failure.name)}: {printable(reason, limit=500)}", err=True)
+    if quiet or as_json:  # otherwise each problem was already printed when it happened
+        left_out(evaluation.skipped)
+    if evaluation.skipped:
+        n_videos = len(evaluation.skipped) + len(evaluation.dataset.videos)
+        click.echo(f"{len(evaluation.skipped)} of {n_videos} videos skipped", err=True)
     if evaluation.no_report is not None:
         click.echo(f"no report: {evaluation.no_report}; the results are kept in {printable(out)}", err=True)
         raise click.exceptions.Exit(2)
-    if evaluation.failed:
+    if evaluation.failed or evaluation.skipped:
         raise click.exceptions.Exit(1)

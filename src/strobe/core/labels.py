@@ -24,6 +24,7 @@ __all__ = [
     "log_softmax",
     "other_names",
     "projection",
+    "shipped_spaces",
     "space",
 ]
 
@@ -345,6 +346,11 @@ def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
                 f"{what}: {problem} in the scores of {int(bad.sum())} frame(s); the first is {first}. "
                 "Every score must be a finite number or −inf, with at least one finite score per frame"
             )
+
+
+def shipped_spaces() -> tuple[str, ...]:
+    """Return the names of the label spaces that strobe ships."""
+    return tuple(_shipped("spaces"))
 
 
 @cache

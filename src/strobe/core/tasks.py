@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-__all__ = ["Task"]
+__all__ = ["WITHOUT_TRUTH", "Task"]
 
 
 class Task(StrEnum):
@@ -10,3 +10,7 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     DETECTION = "detection"
+
+
+WITHOUT_TRUTH = frozenset({Task.CLASSIFICATION})
+"""The tasks whose models can be scored on video frames that have neither labels nor boxes."""

@@ -58,6 +58,8 @@ def store_of(
 
     Other checkpoints keep their own store.
     """
+    if not model.helper:
+        _check_classes(dataset, runner)
     label_space = dataset.info.label_space
     model_type, standard = tags_of(model.spec)
     facts: dict[str, Any] = {
@@ -106,6 +108,32 @@ def _decoding(decode: str) -> str:
     from strobe.models.device_decode import DECODED
 
     return DECODED
+
+
+def of_a_model(dataset: Dataset) -> bool:
+    """Return whether the dataset has the classes of a model, because it was made from videos without labels."""
+    return dataset.info.provenance.get("classes_of") is not None
+
+
+def _check_classes(dataset: Dataset, runner: Runner) -> None:
+    """Raise an error if the dataset has the classes of a model, and this model has others.
+
+    A detector may have further classes, whose boxes are ignored.
+    """
+    if not of_a_model(dataset):
+        return
+    spec, children = runner.model.spec, runner.projection.children
+    if Task(spec.task) is Task.DETECTION:
+        fits = any(children)
+    else:
+        fits = sorted(children) == [(place,) for place in range(len(spec.label_space))]
+    if not fits:
+        raise ModelFailed(
+            f"{printable(runner.name)}: its {len(spec.label_space):,} classes are not the "
+            f"{len(dataset.info.label_space):,} classes of {printable(dataset.info.provenance['classes_of'])}, which "
+            "this run uses; choose another folder with -o, or start a run with --label-space and classes that all "
+            "models have"
+        )
 
 
 def _was_asked(run: Run, name: str) -> bool:

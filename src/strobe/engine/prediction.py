@@ -1,6 +1,6 @@
 """Run requested models over the frames of a dataset into a run, in groups. A failed model does not stop the others."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -27,6 +27,7 @@ from strobe.engine.loading import (
     frames_on_gpu,
     inputs_of,
     load_runner,
+    of_a_model,
     preprocessing_line,
     say_decoded,
     source_for,
@@ -127,12 +128,14 @@ def run_requested(
     stage: Path | None = None,
     scored: Dataset | None = None,
     k: int | None = None,
+    check: Callable[[RequestedModel, ModelSpec], None] | None = None,
 ) -> list[PredictOutcome]:
     """Run these models into the run. If a new run gets no prediction, its folder is removed.
 
     `asked_for` has all models of the command in order, if `models` is only a part. Files are in `stage` until they are
     committed. Detectors run before models that use their boxes. `scored` is the part of the dataset that will be scored
-    with this k; None means the sets that review kept. `stop_early` runs only these sets.
+    with this k; None means the sets that review kept. `stop_early` runs only these sets. `check` raises an error for a
+    loaded model that must not run.
     """
     if not models:
         return []
@@ -157,6 +160,7 @@ def run_requested(
         if "device" in decoding and (cluster is None or cluster.device != "cuda"):
             check_decoding(options.load.device if cluster is None else cluster.device)
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
+        work.check = check
         if options.stop_early:
             from strobe.engine.stopping import EarlyStopping
 
@@ -198,6 +202,7 @@ class _Work:
         self._alone, self._cluster = alone, cluster
         self.source: FrameSource | None = None
         self.stopping: EarlyStopping | None = None
+        self.check: Callable[[RequestedModel, ModelSpec], None] | None = None
 
     def run(
         self, models: Sequence[RequestedModel], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
@@ -286,11 +291,13 @@ class _Work:
                 load = requested.settings.applied(options.load)
                 runner = load_runner(
                     name, requested.loaded, replace(load, progress=options.load.progress or progress),
-                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper,
+                    dataset.info.label_space, merge=options.merge, any_classes=requested.helper or of_a_model(dataset),
                     live=loaders[name],
                 )  # fmt: skip
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
+                if self.check is not None:
+                    self.check(requested, runner.model.spec)
                 requested.settings.check_applied(name, runner.model.spec.preprocessing)
                 specs[name] = checked_spec(requested, runner.model.spec, crops)
                 stores[name] = store_of(

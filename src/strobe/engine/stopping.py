@@ -30,6 +30,10 @@ def check_stopping(dataset: Dataset) -> None:
         raise StrobeError(
             f"--stop-early: {printable(dataset.name)} has variants, whose figures need every image; remove --stop-early"
         )
+    if not dataset.labelled.any():
+        raise StrobeError(
+            f"--stop-early: no set of {printable(dataset.name)} has a label, so no frame is wrong; remove --stop-early"
+        )
 
 
 class EarlyStopping:

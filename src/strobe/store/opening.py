@@ -66,7 +66,7 @@ class Opened:
 
         Check that it has the run's frames. Without a `subset`, the part that the run was scored on is used.
         """
-        path = moved_to or Path(run.about()["dataset"]["path"])
+        path = moved_to or run.dataset_path
         if moved_to is None and not folder.is_dataset(path):
             raise StrobeError(
                 f"the dataset of {printable(run.path)} is no longer at {printable(path)}; pass its new path with "

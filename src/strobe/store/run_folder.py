@@ -280,7 +280,7 @@ class Run:
             "schema": SCHEMA,
             "dataset": {
                 "name": dataset.name,
-                "path": str(path.resolve()),
+                "path": self._written(path),
                 "digest": dataset.digest(),
                 "frames_digest": digest,
             },
@@ -297,6 +297,16 @@ class Run:
         keep_frames(folder, dataset, run=self.path)
         write_json(folder / "run.json", content)
         return content
+
+    @property
+    def dataset_path(self) -> Path:
+        """Where run.json says the dataset is. A dataset inside the run moves with the run."""
+        return self.path / str(self.about()["dataset"]["path"])
+
+    def _written(self, dataset: Path) -> str:
+        """Return the dataset's path for run.json: relative if the dataset is inside the run."""
+        place, home = dataset.resolve(), self.path.resolve()
+        return place.relative_to(home).as_posix() if place.is_relative_to(home) else str(place)
 
     # -- the models ----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,14 +18,23 @@ from strobe.build.extract import WORK_FOLDER, ExtractJob, ExtractOutcome, run_jo
 from strobe.build.gather import drop_by_hints, gather, label_space_of
 from strobe.build.hints import DropRules
 from strobe.build.index import Limits
-from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anchors, read_boxes, read_labels
+from strobe.build.labels import (
+    AnchorRow,
+    BoxRow,
+    LabelRow,
+    by_video,
+    read_anchors,
+    read_boxes,
+    read_label_space,
+    read_labels,
+)
 from strobe.build.pool import worker_pool
 from strobe.build.sample import AnchorOptions
 from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.build.video_files import video_files
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, expect, in_file, printable
-from strobe.core.labels import LabelSpace, space
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName, expect, in_file, printable
+from strobe.core.labels import LabelSpace
 from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
@@ -35,17 +45,18 @@ from strobe.store import dataset_folder as folder
 from strobe.store.making import finish, made_before
 from strobe.store.media import FILE_DIGESTS, has_file_digests
 
-__all__ = ["BuildOptions", "Built", "build"]
+__all__ = ["BuildOptions", "Built", "build", "video_names"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
     """Options of a build. `labels`, `boxes` and `anchors` are files or rows. `label` has classes of every video.
 
-    `label_space` is the name of a shipped label space, or None for the classes in the labels. If `label_source` is
-    None, the labels determine it. `unlabelled` allows videos without labels. With `strict`, nothing is written if a
-    video cannot be used. With `store` None, an existing folder keeps its format, and a new folder gets zstd. `engine`
-    is where videos are decoded.
+    `label_space` is the name of a shipped label space, a file of classes, or None for the classes in the labels. If
+    `label_source` is None, the labels determine it. `unlabelled` allows videos without labels. With `strict`, nothing
+    is written if a video cannot be used. With `store` None, an existing folder keeps its format, and a new folder gets
+    zstd. A video with fewer than `least_frames` frames cannot be used. `facts` are added to the dataset's provenance.
+    `engine` is where videos are decoded.
     """
 
     sampling: AnchorOptions = field(default_factory=AnchorOptions)
@@ -53,7 +64,7 @@ class BuildOptions:
     label: tuple[str, ...] = ()
     boxes: Path | None = None
     anchors: Path | Sequence[AnchorRow] | None = None
-    label_space: str | None = None
+    label_space: str | LabelSpace | None = None
     label_source: Literal["frame", "anchor"] | None = None
     unlabelled: bool = False
     store: Store | None = None
@@ -63,6 +74,8 @@ class BuildOptions:
     limits: Limits = field(default_factory=Limits)
     name: str = ""
     licence: str = ""
+    least_frames: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     workers: int = 1
     engine: ExecutorOptions = field(default_factory=ExecutorOptions)
@@ -102,7 +115,7 @@ def build(
     """
     say = progress or Silent()
     files, classes = video_files(videos)
-    named = _named(files)
+    named = video_names(files)
     labels, boxes, anchors = _annotations(named, options, classes)
     label_space = _label_space(options, destination, labels, boxes)
     _refuse_other_content(destination)
@@ -140,6 +153,7 @@ def build(
             licence=options.licence,
             provenance={
                 **made,
+                **options.facts,
                 **(FILE_DIGESTS if by_file else {}),
                 "decoder": versions(),
                 "videos": {fragment.video.name: fragment.video.sha256 for fragment in fragments},
@@ -164,7 +178,7 @@ def build(
     )
 
 
-def _named(videos: Sequence[Path]) -> dict[str, Path]:
+def video_names(videos: Sequence[Path]) -> dict[str, Path]:
     """Return videos by name. The name is the file name without suffix; equal names get the folder or suffix added."""
     expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
     twice = next((path for path, times in Counter(path.absolute() for path in videos).items() if times > 1), None)
@@ -269,11 +283,17 @@ def _label_space(
 ) -> LabelSpace:
     if options.label_space is None:
         if not any(labels.values()) and not any(boxes.values()):
-            raise StrobeError("--unlabelled needs --label-space, the classes that people can choose from in review")
+            raise StrobeError(
+                "--unlabelled needs --label-space, the classes that people can choose from in review: a shipped name, "
+                "or a file with one class per line"
+            )
         return label_space_of(_name(options, destination), labels, boxes)
-    chosen = space(options.label_space)
-    for named in label_space_of(chosen.name, labels, boxes).ids if any(labels.values()) or any(boxes.values()) else ():
-        chosen.index(named)
+    chosen = read_label_space(options.label_space)
+    for row in (*chain(*labels.values()), *chain(*map(_labelled, boxes.values()))):
+        try:
+            chosen.index(row.label)
+        except UnknownName as error:
+            raise StrobeError(f"{printable(row.where)}: {error}" if row.where else str(error)) from error
     return chosen
 
 
@@ -333,6 +353,7 @@ def _job(
         hints=options.hints,
         limits=options.limits,
         threads=max(1, options.workers // n_jobs),
+        least_frames=options.least_frames,
         file_digest=file_digest,
     )
 

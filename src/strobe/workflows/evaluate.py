@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from strobe.analyses.per_set import ModelSets
@@ -10,6 +11,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.locks import writes
 from strobe.core.ports import Progress
+from strobe.core.records import ModelSpec
+from strobe.core.tasks import Task
 from strobe.engine.prediction import PredictOptions, PredictOutcome, run_requested
 from strobe.formats.bring import bring
 from strobe.models.requested import RequestedModel, requested_models
@@ -18,7 +21,8 @@ from strobe.report.loggers import check_logs, log_results
 from strobe.store.opening import Opened, frame_source
 from strobe.store.run_folder import Run
 from strobe.workflows.report import ReportOptions, report_run
-from strobe.workflows.score import ScoreRunOptions, check_request, score_staged
+from strobe.workflows.score import ScoreRunOptions, check_model, check_request, score_staged
+from strobe.workflows.videos import VideoOptions, dataset_of_videos, given_dataset
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -28,7 +32,7 @@ class Evaluation:
     """The outcome of an evaluation: results, the report's path (or None with the reason), and failed models.
 
     `dataset` is the scored dataset, and `sets` has each model's result on every set. `left_out` explains why models of
-    earlier commands in the same run are not in the results.
+    earlier commands in the same run are not in the results. `skipped` has an error for each video that cannot be used.
     """
 
     results: Results
@@ -38,11 +42,12 @@ class Evaluation:
     no_report: str | None
     failed: tuple[PredictOutcome, ...]
     left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 @writes("run")
 def evaluate(
-    path: Path,
+    sources: Path | Sequence[Path],
     models: Sequence[str | RequestedModel],
     run: Path,
     *,
@@ -53,23 +58,37 @@ def evaluate(
     show: tuple[str, ...] = (),
     change: tuple[str, str] | None = None,
     log: Sequence[str] = (),
+    videos: VideoOptions = VideoOptions(),  # noqa: B008 (it is frozen)
 ) -> Evaluation:
     """Run or import every model, score all of them and write the report. If a model fails, the others continue.
 
+    `sources` are one dataset folder, or videos without labels, which become a dataset inside the run as `videos` says.
     `show` names models that figures and gallery show first, and `change` names two models as before and after. `log`
     names further destinations of the figures: tensorboard[=FOLDER], wandb[=PROJECT]. Models of earlier commands in the
     run are scored, too, except those that an interrupted command left incomplete. If people named the images, no model
     is needed.
     """
-    place = Run(run)
-    opened = Opened.of(path, subset=request.subset, run=place)
-    if not models and not opened.dataset.names:
+    sources = [sources] if isinstance(sources, Path) else sources
+    place, path = Run(run), given_dataset(sources)
+    skipped: tuple[str, ...] = ()
+    opened = None if path is None else Opened.of(path, subset=request.subset, run=place)
+    if not models and (opened is None or not opened.dataset.names):
         raise StrobeError(
             "no model given; use for example -m efficientnet-lite0, -m timm:resnet50.a1_in1k or -m preds:FILE "
             "(strobe models lists the names)"
         )
     check_logs(log)
     requested = requested_models(models, trust=prediction.load.trust) if models else []
+    if opened is None:
+        _check_shown(place, requested, show, request)
+        _check_for_videos(prediction, request)
+        made = dataset_of_videos(
+            sources, place, requested, videos, k=request.options.k, prediction=prediction, progress=progress
+        )
+        requested, skipped = list(made.models), made.problems
+        opened = Opened.of(made.path, subset=request.subset, run=place)
+    elif videos.any:
+        raise StrobeError(f"--every and --label-space are for videos, and {printable(path)} is a dataset; remove them")
     check_request(request, opened)
     place.check(opened.candidates)
     place.judge_on(opened.subset)
@@ -81,11 +100,7 @@ def evaluate(
             raise StrobeError(
                 "--compare-review needs every frame, which --stop-early does not predict; remove one of the two options"
             )
-    if not place.exists:  # for an existing run, the report checks the names
-        asked_for = [("model to --show", name) for name in show]
-        for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
-            if name not in (known := [model.name for model in requested]):
-                raise UnknownName(what, name, known)
+    _check_shown(place, requested, show, request)
     files = [model for model in requested if model.is_brought]
     others = [model for model in requested if not model.is_brought]
     if any(not isinstance(model.view, BoxesView) for model in others):
@@ -95,7 +110,7 @@ def evaluate(
         names = [model.name for model in requested]
         outcomes = run_requested(
             opened.candidates, others, place, prediction, progress, asked_for=names, scored=opened.dataset,
-            k=request.options.k, stage=stage,
+            k=request.options.k, stage=stage, check=partial(_check_scorable, opened.dataset, requested),
         )  # fmt: skip
         failed = tuple(model for model in outcomes if not model.ok)
         if failed and len(failed) == len(requested):
@@ -119,5 +134,35 @@ def evaluate(
         raise StrobeError(f"{error}; results and report are kept in {printable(run)}") from error
     return Evaluation(
         results=scored.results, dataset=opened.dataset, sets=scored.sets, report=report, no_report=reason,
-        failed=failed, left_out=scored.left_out,
+        failed=failed, left_out=scored.left_out, skipped=skipped,
     )  # fmt: skip
+
+
+def _check_shown(run: Run, requested: Sequence[RequestedModel], show: Sequence[str], request: ScoreRunOptions) -> None:
+    """Raise an error for a model to show or to judge with that is not requested, before anything is written."""
+    if run.exists:  # for an existing run, the report checks the names
+        return
+    asked_for = [("model to --show", name) for name in show]
+    for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
+        if name not in (known := [model.name for model in requested]):
+            raise UnknownName(what, name, known)
+
+
+def _check_for_videos(prediction: PredictOptions, request: ScoreRunOptions) -> None:
+    """Raise an error for options that need more than videos, before a video is decoded."""
+    options = {
+        "--stop-early": prediction.stop_early, "--compare-review": request.compare_review,
+        "--baseline": request.options.baseline, "--judge": request.options.judges,
+    }  # fmt: skip
+    for option, given in options.items():
+        if given:
+            raise StrobeError(f"{option} needs a dataset, not videos without labels and votes; remove {option}")
+
+
+def _check_scorable(
+    dataset: Dataset, requested: Sequence[RequestedModel], model: RequestedModel, spec: ModelSpec
+) -> None:
+    """Raise an error for a model that cannot be scored, unless another model needs its boxes."""
+    needed = {view.source for one in requested if (view := one.view) is not None}
+    if not model.helper and not needed & {model.name, model.spec}:
+        check_model(dataset, model.name, Task(spec.task))

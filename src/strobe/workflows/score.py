@@ -12,7 +12,7 @@ from strobe.analyses.model_results import ModelResult
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.scoring import ScorableModel, Scoring
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers
 from strobe.core.codec import encode
@@ -22,7 +22,7 @@ from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, pr
 from strobe.core.files import reading, write_json
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
-from strobe.core.tasks import Task
+from strobe.core.tasks import WITHOUT_TRUTH, Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
@@ -34,6 +34,7 @@ from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.detection.score import has_boxes
 
 Types = dict[str, tuple[str | None, bool]]
 """Model type, and whether the trend line is fitted to the model, by name."""
@@ -99,8 +100,8 @@ class ScoreRunOptions(FileOptions):
 def check_request(request: ScoreRunOptions, opened: Opened) -> None:
     """Raise an error for requests that cannot be scored, before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
-    if opened.dataset.boxes is None:  # if there are boxes, detectors can be scored without labels
-        opened.dataset.labelled_sets()
+    if opened.dataset.boxes is None and not any(scored_without_truth(opened.dataset, task) for task in Task):
+        opened.dataset.labelled_sets()  # if there are boxes, detectors can be scored without labels
     expect(k is None or k <= most, "k", f"at most {most}, which is the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
@@ -111,6 +112,20 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
         raise StrobeError(
             f"{candidates.name}: no pair has a vote ({unseen.pairs} pending), so every set has only its anchor and "
             f"no pair review can be compared; collect votes with strobe review serve"
+        )
+
+
+def scored_without_truth(dataset: Dataset, task: Task) -> bool:
+    """Return whether models of the task can be scored on the dataset's frames without labels and boxes."""
+    return task in WITHOUT_TRUTH and dataset.info.axis == "frame-offset" and dataset.variants is None
+
+
+def check_model(dataset: Dataset, name: str, task: Task) -> None:
+    """Raise an error for a model that cannot be scored on the dataset, before it runs."""
+    if task is Task.DETECTION and not has_boxes(dataset) and not scored_without_truth(dataset, task):
+        raise StrobeError(
+            f"{printable(name)}: it is a detector, and {printable(dataset.name)} has no boxes to score it with; give "
+            f"them with strobe build --boxes FILE, or score its classes with -m boxes:{printable(name)}"
         )
 
 
@@ -283,12 +298,13 @@ def score_models(
     results: dict[str, ModelResult] = {}
     left_out: list[str] = []
     for task in Task:
-        held, scorer = [model for model in models if model.task is task], scorers[task]
-        if skip_detectors and results:
+        held, scorer = [model for model in models if model.task is task], scorers.get(task)
+        if skip_detectors and results and scorer is not None:
             reasons = [scorer.excludes(model) for model in held]
             left_out += [reason for reason in reasons if reason is not None]
             held = [model for model, reason in zip(held, reasons, strict=True) if reason is None]
-        with progress.task(scorer.doing, len(held)) if held else nullcontext(lambda _: None) as advance:
+        doing = Collector.doing if scorer is None else scorer.doing
+        with progress.task(doing, len(held)) if held else nullcontext(lambda _: None) as advance:
             for model in held:
                 try:
                     answers = model.load()
@@ -298,7 +314,7 @@ def score_models(
                     left_out.append(str(error))
                     continue
                 result: ModelResult | None = None
-                for collector in (scorer, *(one for one in collectors if one is not scorer)):
+                for collector in sorted(collectors, key=lambda one: one is not scorer):
                     result = collector.add(result, model, answers)
                 if result is not None:
                     results[model.name] = result
@@ -309,7 +325,7 @@ def score_models(
     k = None if results else overall(opened.dataset).info.k
     found = Results(
         strobe=installed_version(),
-        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results),
+        dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results and bool(opened.dataset.labelled.any())),
         settings=request.settings(subset),
         models=results,
     )

@@ -55,9 +55,9 @@ class Temporal(Study):
     tables = TABLES
     drawings = (*MAIN, *COMPARE, *SLICES, *CHANGE)
 
-    def collector(self, scoring: Scoring) -> Collector:
-        """Return the scores of classifiers."""
-        return ClassifierScores(scoring)
+    def collector(self, scoring: Scoring) -> Collector | None:
+        """Return the scores of classifiers, if any set has a label."""
+        return ClassifierScores(scoring) if scoring.dataset.labelled.any() else None
 
     def lines(self, view: View) -> Sequence[Lines]:
         """Return accuracy among the dataset's classes, and among all of a model's own classes."""

@@ -1,0 +1,238 @@
+"""Videos without labels in `strobe eval`: sets that cover each video become a dataset inside the run folder.
+
+The frames stay in the videos. The dataset has the classes of the first model, so nobody has to choose any.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from strobe.build.labels import read_label_space
+from strobe.build.sample import AnchorOptions
+from strobe.build.video_files import video_files
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable, without_name
+from strobe.core.files import sha256_of_file
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Classifier, Detector, Progress
+from strobe.core.tasks import WITHOUT_TRUTH, Task
+from strobe.engine.prediction import PredictOptions
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.models.requested import RequestedModel
+from strobe.models.views import CropView
+from strobe.store import dataset_folder as folder
+from strobe.store.run_folder import Run
+from strobe.workflows.build import BuildOptions, build, video_names
+
+DATASET = "dataset"
+"""The folder inside the run for the dataset that is made from videos."""
+
+K = 10
+"""Frames before and after an anchor, unless `--k` gives another number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoOptions:
+    """How videos become sets.
+
+    There is an anchor every `every` frames. By default, this is 2k + 1, so sets cover the video and share no frame.
+    `label_space` is a shipped name, a file of classes or a LabelSpace. By default, it has the first model's classes.
+    """
+
+    every: int | None = None
+    label_space: str | LabelSpace | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
+
+    @property
+    def any(self) -> bool:
+        """Whether an option is set."""
+        return self.every is not None or self.label_space is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoDataset:
+    """The dataset made from videos, an error for each skipped video, and the models, one of which may be loaded."""
+
+    path: Path
+    problems: tuple[str, ...]
+    models: tuple[RequestedModel, ...]
+
+
+def given_dataset(sources: Sequence[Path]) -> Path | None:
+    """Return the dataset folder among the sources of a command, or None if the sources are videos.
+
+    Raises StrobeError if a source is missing, is a folder without videos, or is a dataset beside other sources.
+    """
+    expect(len(sources) > 0, "DATASET", "a dataset folder or videos", "none")
+    for source in sources:
+        if folder.is_dataset(source):
+            if len(sources) == 1:
+                return source
+            raise StrobeError(
+                f"{printable(source)} is a dataset, which must be given alone; remove it, or remove the other paths"
+            )
+        if not source.exists():
+            raise StrobeError(f"no such file or folder: {printable(source)}; give a dataset folder or videos")
+        if source.is_dir() and video_files([source])[0] == [source]:
+            if Run(source).exists:
+                raise StrobeError(
+                    f"{printable(source)} is a run; give its dataset or its videos, or score it again with strobe score"
+                )
+            raise StrobeError(
+                f"{printable(source)} is not a dataset folder, because it has no dataset.json, and it has no videos; "
+                "give videos, or make a dataset with strobe build, simulate or import"
+            )
+    return None
+
+
+def dataset_of_videos(
+    sources: Sequence[Path],
+    run: Run,
+    models: Sequence[RequestedModel],
+    options: VideoOptions,
+    *,
+    k: int | None,
+    prediction: PredictOptions,
+    progress: Progress,
+) -> VideoDataset:
+    """Make the dataset of the videos inside the run, or return the dataset that the same videos already have there.
+
+    Options that are not given keep the value that the run was made with.
+    """
+    brought = next((model for model in models if model.is_brought), None)
+    if brought is not None:
+        raise StrobeError(
+            f"{printable(brought.spec)}: predictions in a file or in memory need a dataset that names their frames; "
+            "make one with strobe build, and give it instead of the videos"
+        )
+    place, named = run.path / DATASET, video_names(video_files(sources)[0])
+    old = folder.read(place) if folder.is_dataset(place) else None
+    if old is None and run.exists:
+        run_on = run.about()["dataset"].get("name")
+        raise StrobeError(
+            f"{printable(run.path)} contains a run on a dataset ({printable(run_on)}); choose another folder with -o"
+        )
+    classes_of: str | None
+    if old is not None:
+        k, every = _settings_of(run, old, named, options, k=k)
+        label_space, classes_of = old.info.label_space, old.info.provenance.get("classes_of")
+        if all(str(path.resolve()) in old.videos.path for name, path in named.items() if name in _usable(old)):
+            problems = tuple(map(str, old.info.provenance.get("left_out", ())))
+            for problem in problems:
+                progress.note(f"skipped: {problem}")
+            return VideoDataset(path=place, problems=problems, models=tuple(models))
+    else:
+        k = K if k is None else k
+        every = options.every or 2 * k + 1
+        label_space, classes_of, models = _classes(options, models, prediction, progress)
+    built = build(
+        sources,
+        place,
+        BuildOptions(
+            sampling=AnchorOptions(k=k, every=every),
+            label_space=label_space,
+            unlabelled=True,
+            reference=True,
+            least_frames=2,
+            facts={"given": sorted(named), "classes_of": classes_of},
+            name=next(iter(named)) if len(named) == 1 else f"{len(named)} videos",
+            workers=prediction.workers or os.cpu_count() or 1,
+            engine=prediction.engine,
+        ),
+        progress=progress,
+    )
+    for note in built.notes:
+        progress.note(f"note: {note}")
+    return VideoDataset(path=place, problems=built.problems, models=tuple(models))
+
+
+def _usable(dataset: Dataset) -> Mapping[str, str]:
+    """Return the digest of each video file by name, without skipped files."""
+    videos: Mapping[str, str] = dataset.info.provenance.get("videos", {})
+    return videos
+
+
+def _settings_of(
+    run: Run, old: Dataset, named: Mapping[str, Path], options: VideoOptions, *, k: int | None
+) -> tuple[int, int]:
+    """Return k and the distance of anchors of an existing dataset.
+
+    Raises StrobeError if the command gives other videos or other options than the run was made with.
+    """
+    where, about = printable(run.path), old.info.provenance
+    try:
+        sampling: Mapping[str, Any] = about["settings"]["sampling"]
+        made, names = (int(sampling["k"]), int(sampling["every"])), [str(name) for name in about["given"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise StrobeError(
+            f"{printable(run.path / DATASET)} was not made from videos by strobe eval; give it instead of the videos"
+        ) from error
+    if names != sorted(named):
+        some = printable(", ".join(names), limit=200)
+        raise StrobeError(f"{where} is a run on other videos ({some}); choose another folder with -o")
+    for name, digest in _usable(old).items():
+        if sha256_of_file(named[name]) != digest:
+            raise StrobeError(
+                f"{printable(named[name])} is not the video that {where} was made with; choose another folder with -o"
+            )
+    if (made[0] if k is None else k, options.every or made[1]) != made:
+        raise StrobeError(
+            f"{where} was made with --k {made[0]} and --every {made[1]}; use these values, or choose another folder "
+            "with -o"
+        )
+    if options.label_space is not None and read_label_space(options.label_space).ids != old.info.label_space.ids:
+        raise StrobeError(
+            f"{where} was made with other classes ({printable(old.info.label_space.name)}); use the same "
+            "--label-space, or choose another folder with -o"
+        )
+    return made
+
+
+def _classes(
+    options: VideoOptions, models: Sequence[RequestedModel], prediction: PredictOptions, progress: Progress
+) -> tuple[LabelSpace, str | None, Sequence[RequestedModel]]:
+    """Return the classes of the dataset, the model that they are from, and the models.
+
+    The model that gives the classes is not loaded again when it runs, unless it runs on other machines.
+    """
+    if options.label_space is not None:
+        return read_label_space(options.label_space), None, models
+    first: StrobeError | None = None
+    for place, model in enumerate(models):
+        view = model.view
+        text = model.spec if view is None else view.classifier if isinstance(view, CropView) else view.source
+        try:
+            other = next((one for one in models if one.name == text), None)  # boxes: and crop: may name a model
+            loaded = _loaded(other or model, other.spec if other else text, prediction, progress)
+        except StrobeError as error:
+            first = first or StrobeError(f"{printable(model.name)}: {without_name(model.name, str(error))}")
+            continue
+        if view is None and Task(loaded.spec.task) not in WITHOUT_TRUTH:
+            raise StrobeError(
+                f"{printable(model.name)}: it is a detector, and videos without boxes cannot score it; make a dataset "
+                f"with strobe build --boxes FILE, or score its classes with -m boxes:{printable(model.spec)}"
+            )
+        if view is None and prediction.engine.name == "local":
+            models = [*models[:place], replace(model, live=partial(_given_model, loaded)), *models[place + 1 :]]
+        label_space = loaded.spec.label_space
+        progress.note(f"classes: the {len(label_space):,} of {printable(model.name)}")
+        return label_space, model.name, models
+    raise StrobeError(f"no model could be loaded, so there are no classes; {first}")
+
+
+def _given_model(model: Classifier | Detector, options: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (the signature of all loaders)
+    """Return a model that is already loaded."""
+    return model
+
+
+def _loaded(model: RequestedModel, text: str, prediction: PredictOptions, progress: Progress) -> Classifier | Detector:
+    """Load a model as the run does, with its own classes."""
+    options = model.settings.applied(prediction.load)
+    options = replace(options, progress=options.progress or progress)
+    return load_model(text, options) if model.live is None else model.live(options)
