@@ -13,10 +13,13 @@ its own rule (IN9 below).
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 DATA = Path(__file__).parents[1] / "src/strobe/core/data"
+
+# At depth 13, breeds of dogs are one group. At depth 9, mammals are one, and at depth 6, animals.
+COARSER = (13, 9, 6)
 
 # The 30 classes of ImageNet-Vid in the order of its class index.
 VID = {
@@ -145,6 +148,20 @@ def ancestors(synset: str, parents: dict[str, list[str]]) -> set[str]:
     return seen
 
 
+def path_from_root(synset: str, parents: dict[str, list[str]]) -> list[str]:
+    """Return the synset and its ancestors along the first hypernyms, the root first."""
+    path = [synset]
+    while parents[path[-1]]:
+        path.append(parents[path[-1]][0])
+    return path[::-1]
+
+
+def group_names(synsets: list[str], lemmas: dict[str, list[str]]) -> list[str]:
+    """Return the first lemma of each synset, with the synset's id where two synsets share the lemma."""
+    several = Counter(lemmas[synset][0] for synset in set(synsets))
+    return [name if several[name := lemmas[synset][0]] == 1 else f"{name} ({synset})" for synset in synsets]
+
+
 def write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print("wrote", path.name)
@@ -195,6 +212,19 @@ def main() -> None:
             "name": "imagenet-9",
             "source": "ImageNet-9, in the order of its folders",
             "classes": list(map(list, IN9.items())),
+        },
+    )
+    paths = [path_from_root(synset, parents) for synset in ilsvrc]
+    write(
+        DATA / "coarser/ilsvrc-2012.json",
+        {
+            "name": "ilsvrc-2012",
+            "source": "the ancestors of each class in WordNet 3.0 at a depth below the root, along the first hypernyms",
+            "licence": LICENCE,
+            "levels": {
+                f"WordNet depth {depth}": group_names([path[min(depth, len(path) - 1)] for path in paths], lemmas)
+                for depth in COARSER
+            },
         },
     )
     also = {synset: lemmas[synset] for synset in sorted({*ilsvrc, *VID})}

@@ -27,7 +27,8 @@ files = {}
 def watch(frame, event, argument):
     if event == "call":
         code = frame.f_code
-        if code.co_filename.startswith(source) and code.co_name != "<module>":
+        is_function = code.co_flags & 1  # CO_OPTIMIZED, which bodies of modules and classes lack
+        if code.co_filename.startswith(source) and is_function:
             files.setdefault(code.co_filename, set()).add(code.co_qualname)
 threading.setprofile(watch)
 sys.setprofile(watch)

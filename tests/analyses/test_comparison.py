@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named
+from strobe.analyses.comparison import Comparison, change, compare, loss_spreads, named, names_each
 from strobe.analyses.model_results import ClassificationScore
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
@@ -256,3 +256,17 @@ def test_both_lists_of_sets_have_the_same_limit() -> None:
         assert max(c.only_a, c.only_b) > 20
         listed = [len(names or ()) for names in (c.sets_only_a, c.sets_only_b)]
         assert listed == [min(c.only_a, 20), min(c.only_b, 20)]
+
+
+def test_a_sentence_counts_the_sets_that_are_not_compared() -> None:
+    dataset, scores = models([0.95, 0.9])
+    assert all("; n = 200)" in c.sentence for c in compare(dataset, scores))
+    first = scores[0].first_wrong.copy()
+    first[:50] = -1
+    found = compare(dataset, [replace(scores[0], first_wrong=first), scores[1]])
+    assert all(re.search(r"; n = 150, 50 sets with.* not compared\)", c.sentence) for c in found)
+
+
+@pytest.mark.parametrize(("n_models", "most"), [(1, 20), (2, 20), (14, 20), (15, 19), (20, 10), (64, 0)])
+def test_many_models_list_fewer_sets_each(n_models: int, most: int) -> None:
+    assert names_each(n_models) == most

@@ -344,6 +344,15 @@ def test_numbers_from_one_get_no_wrong_advice(tmp_path, zoo):
         read_detections(write(tmp_path, few), coco)
 
 
+@pytest.mark.parametrize("number", [-(10**28), -(2**63) - 1, 2**63, 10**28])
+def test_a_number_beyond_64_bits_is_outside_the_classes(tmp_path, zoo, number):
+    coco = in_coco(zoo.dataset(n_videos=12), NAMES)
+    rows = results(coco)
+    rows[0]["category_id"] = number
+    with pytest.raises(StrobeError, match=rf"category {number} is outside coco-80 \(0–79\)"):
+        read_detections(write(tmp_path, rows), coco)
+
+
 def test_numbers_in_an_unknown_order_are_refused(tmp_path, zoo):
     coco = in_coco(zoo.dataset(n_videos=12), NAMES)
     order = np.random.default_rng(0).permutation(80)

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.published import references_for
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
 from strobe.report import figures_classes
-from strobe.report.published import references_for
 from strobe.report.studies import tables
 from strobe.report.style import SERIES, draw
 from strobe.report.view import MOST_SHOWN, View

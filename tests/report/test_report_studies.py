@@ -25,10 +25,9 @@ from strobe.report.gallery import build, level_words
 from strobe.report.headline import headline
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import explained, glossary
-from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
-from strobe.report.view import View
+from strobe.report.view import Subject, View, count_sources, sources
 from strobe.store import dataset_folder as folder
 from strobe.studies.variants import tables as variants_tables
 from strobe.studies.variants import words as story_variants

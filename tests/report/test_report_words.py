@@ -24,9 +24,8 @@ from strobe.core.tasks import Task
 from strobe.report.headline import headline
 from strobe.report.page import PageOptions, write_report
 from strobe.report.story import compared, comparisons, lead
-from strobe.report.subject import sources
 from strobe.report.terminal import print_headline
-from strobe.report.view import MOST_SHOWN
+from strobe.report.view import MOST_SHOWN, sources
 from strobe.studies.temporal import figures as figures_accuracy
 from strobe.studies.temporal import figures as figures_smoothing
 from strobe.studies.temporal import figures_slices, figures_trend

@@ -21,7 +21,9 @@ from strobe.store import dataset_folder as folder
 av = pytest.importorskip("av")
 
 QUICK = ("--bootstrap", "100", "--workers", "1", "--no-report")
-COLOURS = {"r": (250, 10, 10), "g": (10, 250, 10), "b": (10, 10, 250)}
+COLOURS = {"r": (30, 0, 0), "g": (0, 30, 0), "b": (0, 0, 30)}
+TEXTURE = np.random.default_rng(0).integers(60, 160, (24, 32, 1), dtype=np.uint8)
+"""The same in every frame, so that a change of the colour is no scene cut."""
 MODELS = """
 import os, signal
 from pathlib import Path
@@ -74,8 +76,8 @@ def clip(path: Path, colours: str, *, rate: int = 25) -> Path:
         stream = container.add_stream("libx264rgb", rate=rate, options={"crf": "0"})
         stream.width, stream.height, stream.pix_fmt = 32, 24, "rgb24"
         for index, colour in enumerate(colours):
-            image = np.full((24, 32, 3), COLOURS[colour], dtype=np.uint8)
-            image[index % 24] //= 2  # every frame differs
+            image = TEXTURE + np.array(COLOURS[colour], dtype=np.uint8)
+            image[0, index % 32] += 20  # every frame differs
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode())
     return path
@@ -303,10 +305,19 @@ def test_models_with_other_classes_are_refused_with_a_way_out(called: Called) ->
     assert [name for name, facts in models.items() if facts["status"] == "done"] == ["py:m.py:make", "py:m.py:turned"]
 
 
-def test_a_detector_needs_boxes_before_it_runs(called: Called) -> None:
-    said = evaluated(called, "clip.mkv", model="blobs", code=2)
-    assert all(part in said for part in ("strobe build --boxes FILE", "-m boxes:py:m.py:blobs"))
-    assert not Path("run").exists()
+def test_a_detector_is_followed_by_its_boxes(called: Called) -> None:
+    said = evaluated(called, "clip.mkv", model="blobs", out="links")
+    assert "boxes without labels" in said
+    found = json.loads(Path("links/results.json").read_text(encoding="utf-8"))
+    assert (found["models"], list(found["flicker"]["detectors"])) == ({}, ["py:m.py:blobs"])
+    called("report", "links", "-q")
+    page = Path("links/report.html").read_text(encoding="utf-8").split("<script")[0]
+    assert "loses and finds again" in page
+    assert "mAP" not in page
+    assert "acc_orig" not in page
+
+
+def test_a_detector_needs_boxes_where_there_are_labels(called: Called) -> None:
     called("eval", "clip.mkv", "-m", "boxes:py:m.py:blobs", "-o", "run", *QUICK)
     assert folder.read(Path("run/dataset")).info.label_space.ids == ("red", "green")
     called("build", "clip.mkv", "data", "--label", "red", "--k", 2, "-q")

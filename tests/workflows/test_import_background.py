@@ -9,13 +9,13 @@ import pytest
 from made_imports import picture, refused, run
 from PIL import Image
 
+from strobe.analyses.published import printed_on
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.people import BoxAnswer
 from strobe.formats.import_imagenet_9 import RUNGS
 from strobe.formats.import_photos import PhotoFiles
 from strobe.formats.ladder_table import read_ladder
-from strobe.report.published import printed_on
 from strobe.store import dataset_folder as folder
 from strobe.workflows import review
 from strobe.workflows.import_dataset import ImportOptions, import_dataset

@@ -13,6 +13,7 @@ from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.tasks import Task
 from strobe.studies.detection.records import DetectionOptions
+from strobe.studies.unlabelled.records import FlickerOptions
 
 __all__ = ["Collector", "ScorableModel", "Scoring"]
 
@@ -53,6 +54,7 @@ class Scoring:
     detection: DetectionOptions
     types: Mapping[str, tuple[str | None, bool]] = field(default_factory=dict)
     compare_review: bool = False
+    flicker: FlickerOptions = field(default_factory=FlickerOptions)
 
 
 class Collector:

@@ -50,8 +50,8 @@ def command(
     """
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
-    from strobe.report.naming import shorter
     from strobe.report.terminal import change_lines
+    from strobe.report.view import shorter
     from strobe.workflows.compare import compare_runs
 
     comparisons = compare_runs(

@@ -62,6 +62,11 @@ _GROUPS = (
                           "generator's first target."),
         click.option("--compare-review", is_flag=True,
                      help="Also score without review, and report the effect of review."),
+        click.option("--sure", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+                     help="Without labels: a flip is sure if the confidences of both frames reach this value."),
+        click.option("--coarser", type=_FILE,
+                     help="Without labels: CSV class,group. Flicker is also given for the groups. Default for "
+                     "ImageNet's classes: three levels of WordNet."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
                      help="Bootstrap draws of videos for means and differences, at least 100, or 0 for none. Not used "
                      "for mAP."),

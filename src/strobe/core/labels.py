@@ -390,6 +390,23 @@ def other_names(classes: LabelSpace) -> list[list[str]]:
     return out
 
 
+def coarser_groups(classes: LabelSpace) -> dict[str, tuple[str, ...]]:
+    """Return the coarser groups that strobe ships for these classes: for each level, the group of every class.
+
+    They exist for classes of ilsvrc-2012, by their id. Other classes have none.
+
+    >>> {level: groups[281] for level, groups in coarser_groups(space("ilsvrc-2012")).items()}
+    {'WordNet depth 13': 'cat', 'WordNet depth 9': 'mammal', 'WordNet depth 6': 'animal'}
+    >>> coarser_groups(space("coco-80"))
+    {}
+    """
+    place = {label: row for row, label in enumerate(space("ilsvrc-2012").ids)}
+    if not all(label in place for label in classes.ids):
+        return {}
+    levels = _shipped("coarser")["ilsvrc-2012"]["levels"]
+    return {level: tuple(groups[place[label]] for label in classes.ids) for level, groups in levels.items()}
+
+
 @cache
 def projection(source: str, target: str) -> Projection:
     """Return the projection that strobe ships between two of its label spaces.
@@ -422,7 +439,7 @@ def projection(source: str, target: str) -> Projection:
 
 @cache
 def _shipped(name: str) -> Any:
-    """Return the package's data files in one folder (spaces, projections, synonyms), by name."""
+    """Return the package's data files in one folder (spaces, projections, synonyms, coarser), by name."""
     folder = resources.files("strobe.core") / "data" / name
     files = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):

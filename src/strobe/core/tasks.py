@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-__all__ = ["WITHOUT_TRUTH", "Task"]
+__all__ = ["Task"]
 
 
 class Task(StrEnum):
@@ -10,7 +10,3 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     DETECTION = "detection"
-
-
-WITHOUT_TRUTH = frozenset({Task.CLASSIFICATION})
-"""The tasks whose models can be scored on video frames that have neither labels nor boxes."""

@@ -183,7 +183,8 @@ def check_numbering(
     order_found = class_order(raw.label[rows], label[rows], true)
     numbers = all(type(word) is int for word in raw.words) and raw.categories is None
     if numbers:
-        word = np.array(raw.words, dtype=np.int64)[raw.label[rows]]
+        # A number may exceed 64 bits. It is in no known numbering, like −1 and 2³¹.
+        word = np.array([min(max(one, -1), 1 << 31) for one in raw.words], dtype=np.int64)[raw.label[rows]]
         readings = [(float((said == true).mean()), text, hint) for text, hint, said in _number_readings(word, dataset)]
         best = max((share for share, *_ in readings), default=0.0)
         if best > 0.5 and order_found.right < 0.5 * best:

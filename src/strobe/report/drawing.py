@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, draw, marker_of
-from strobe.report.subject import Subject
-from strobe.report.view import View
+from strobe.report.view import Subject, View
 from strobe.report.wording import is_known, short, value_of
 from strobe.studies.temporal.records import OffsetError
 

@@ -8,8 +8,7 @@ from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
 from strobe.analyses.gate_plan import GatePlan
 from strobe.core.errors import printable
-from strobe.report.naming import in_names
-from strobe.report.subject import sources
+from strobe.report.view import in_names, sources
 from strobe.report.wording import counted, in_subset, join, with_interval
 
 MOST_NAMED = 10

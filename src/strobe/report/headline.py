@@ -8,11 +8,11 @@ from strobe.analyses.answer_patterns import note_lines
 from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, Measure
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
+from strobe.analyses.published import printed_on
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
-from strobe.report.published import printed_on
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, level_text, percent, plain_number, some, with_interval
 from strobe.studies.variants.records import MeanScore

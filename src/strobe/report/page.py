@@ -25,13 +25,11 @@ from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
-from strobe.report.naming import in_short_names
 from strobe.report.story import explained, glossary
 from strobe.report.studies import STUDIES, applying, decided, studies
 from strobe.report.study import PageInput
 from strobe.report.style import LIGHT
-from strobe.report.subject import count_sources
-from strobe.report.view import MOST_SHOWN, View
+from strobe.report.view import MOST_SHOWN, View, count_sources, in_short_names
 from strobe.report.wording import p_text, plain_number
 
 FEW_FAILURES = 3
@@ -43,7 +41,7 @@ With more models, all settings are collapsed into one section.
 """
 MANY_MODELS = 40
 """Above this number of models, tables show only the first rows, and the images get less room."""
-SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
+SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js", "flicker.js")
 """The page's scripts in the order of execution. Each script uses the earlier ones."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
 """The interval of a figure in a sentence, in a muted style after the figure."""
@@ -93,11 +91,13 @@ def write_report(
     source: FrameSource | None,
     options: PageOptions | None = None,
     progress: Progress | None = None,
+    *,
+    all_sets: Dataset | None = None,
 ) -> Path:
     """Write report.html and figures/ into the run folder, and return the path of the page.
 
     `answers` has the models' answers, aligned with the dataset's frames. `source` supplies the gallery's images.
-    Without a source, the gallery shows only answers.
+    Without a source, the gallery shows only answers. `all_sets` is the dataset with the sets that have no label.
     """
     options, progress = options or PageOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
@@ -124,7 +124,9 @@ def write_report(
     k = results.dataset.k
     if k < overall(dataset).info.k:  # scored with a smaller k than the data has, so frames beyond it are in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
-    page = PageInput(view=view, dataset=dataset, source=source, answers=answers, figures=figures)
+    page = PageInput(
+        view=view, dataset=dataset, all_sets=all_sets or dataset, source=source, answers=answers, figures=figures
+    )
     chapters = [made for study in applying(view) if (made := study.chapter(page)) is not None]
     dataset = dataset.scored_sets()
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
@@ -233,6 +235,7 @@ def _context(
         "glossary": glossary(view),
         "varied": bool(view.variants),
         "n_models": len(view.results.models),
+        "n_flicker": 0 if (found := view.results.flicker) is None else len(found.models) + len(found.detectors or ()),
         "headlines": [headline(view, task) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
         "few_failures": FEW_FAILURES,

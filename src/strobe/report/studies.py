@@ -17,6 +17,7 @@ STUDIES: Registry[Study] = Registry(
     "study",
     {
         "temporal": "strobe.studies.temporal.study:TEMPORAL",
+        "unlabelled": "strobe.studies.unlabelled.study:UNLABELLED",
         "detection": "strobe.studies.detection.study:DETECTION",
         "trainings": "strobe.studies.trainings.study:TRAININGS",
         "review": "strobe.studies.review.study:REVIEW",

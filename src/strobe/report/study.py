@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageInput:
-    """The input of a chapter: the view, the dataset with its images and answers, and the figures of each section."""
+    """The input of a chapter: the view, the dataset with its images and answers, and the figures of each section.
+
+    `dataset` has the sets that models are scored on. `all_sets` also has the sets without a label.
+    """
 
     view: View
     dataset: Dataset
+    all_sets: Dataset
     source: FrameSource | None
     answers: Mapping[str, Answers]
     figures: Mapping[str, "list[list[Figure]]"]
@@ -110,6 +114,10 @@ class Study:
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the figures for this data, by section of the page."""
+        return ()
+
+    def answers_of(self, view: View) -> Sequence[str]:
+        """Return the models whose answers the chapter shows, in addition to the models of the gallery."""
         return ()
 
     def chapter(self, page: PageInput) -> Chapter | None:

@@ -1,10 +1,19 @@
-"""Write the tables of every study of a run as CSV."""
+"""Write the tables of every study of a run as CSV, and the table with a row for every model on every set."""
 
+import csv
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
-from strobe.core.files import write_text
-from strobe.report.rows import Table, as_csv
+from strobe.core.columns import arrow_of
+from strobe.core.files import replacing, write_text
+from strobe.core.tables import texts
+from strobe.report.rows import Cell, Table, as_csv, cell
 from strobe.report.studies import applying, tables
 from strobe.report.view import View
 
@@ -42,3 +51,59 @@ def write_tables(run: Path, results: Results) -> list[Path]:
         elif path.is_file():
             path.unlink()
     return written
+
+
+MOST_CSV = 1_000_000
+"""The most rows that a spreadsheet opens."""
+
+_LAST = "set_id"
+"""The column with the set's name in the dataset, if that name is a path. It is for joins, not for readers."""
+
+
+def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
+    """Write `run/tables/sets.csv` and `sets.parquet`: grouped by model, with the sets in the dataset's order.
+
+    A table too large for a spreadsheet is written only as Parquet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = list(dict.fromkeys(name for one in models for name in (*one.facts.columns, "model", *one.columns)))
+    names = [name for name in names if name != _LAST] + [name for name in names if name == _LAST]
+    if sum(len(one.row) for one in models) <= MOST_CSV:
+        with replacing(run / "tables" / "sets.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(names)
+            for one in models:
+                table, empty = _columns(one), [""] * len(one.row)
+                rows.writerows(zip(*(_cells(table[name]) if name in table else empty for name in names), strict=True))
+    parts = [pa.table({name: _arrow(column) for name, column in _columns(one).items()}) for one in models]
+    whole = pa.concat_tables(parts, promote_options="default").select(names).unify_dictionaries()
+    with replacing(run / "tables" / "sets.parquet") as path:
+        pq.write_table(whole, path)
+
+
+def _columns(one: ModelSets) -> dict[str, NDArray[Any]]:
+    facts = {name: column[one.row] for name, column in one.facts.columns.items()}
+    said = {name: one.names[name][column] if name in one.names else column for name, column in one.columns.items()}
+    return {**facts, "model": texts([one.model] * len(one.row)), **said}
+
+
+def _cells(column: NDArray[Any]) -> list[Cell]:
+    if column.dtype == object:
+        known = {value: cell(value) for value in set(column.tolist())}
+        return [known[value] for value in column.tolist()]
+    # Use the fewest digits that give the same number: 0.1 was stored as a 32-bit float.
+    digits = 6 if column.dtype == np.float32 else None
+    values = [float(f"{value:.{digits}g}") for value in column.tolist()] if digits else column.tolist()
+    return [cell(None if value != value else value) for value in values]
+
+
+def _arrow(column: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    if column.dtype == object:
+        places: dict[str, int] = {}
+        codes = np.array([places.setdefault(value, len(places)) for value in column.tolist()], dtype=np.int32)
+        return pa.DictionaryArray.from_arrays(arrow_of(pa, codes), arrow_of(pa, list(places)))
+    return arrow_of(pa, column, np.isnan(column) if column.dtype.kind == "f" else None)

@@ -13,9 +13,8 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.report.headline import few_videos, measures, out_of_reach, stopped
-from strobe.report.naming import in_short_names
 from strobe.report.studies import applying
-from strobe.report.view import Lines, View
+from strobe.report.view import Lines, View, in_short_names
 from strobe.report.wording import counted, in_subset, some, with_interval
 from strobe.studies.temporal.records import Bounds
 

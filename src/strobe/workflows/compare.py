@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.answer_patterns import answer_lines, with_twins
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
@@ -20,7 +20,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.report.headline import out_of_reach
-from strobe.report.subject import Subject, kinds_of
+from strobe.report.view import Subject, kinds_of
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel, Subset
 from strobe.studies.detection.records import DetectionOptions

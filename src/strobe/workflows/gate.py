@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
 from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.model_results import ClassificationScore, DetectionScore
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
@@ -24,7 +24,7 @@ from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.metrics.power import LossSpread, PairSpread
 from strobe.report.gate import as_junit, as_markdown
-from strobe.report.subject import Subject, kinds_of
+from strobe.report.view import Subject, kinds_of
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Run, StoredModel
 from strobe.studies.variants.records import Contrast

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import Cohort
 from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable

@@ -10,7 +10,7 @@ from strobe.core.derivation import derive
 from strobe.core.errors import printable
 from strobe.core.people import PEOPLE
 from strobe.core.ports import Progress, Silent
-from strobe.report.subject import sources
+from strobe.report.view import sources
 from strobe.report.wording import counted, join
 from strobe.store import dataset_folder as folder
 

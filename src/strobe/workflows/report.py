@@ -16,6 +16,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.locks import writing
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.report.page import PageOptions, gallery_models, write_report
+from strobe.report.studies import applying
 from strobe.report.tables import write_tables
 from strobe.report.view import MOST_SHOWN, View
 from strobe.store.opening import NoImages, Opened, frame_source
@@ -78,12 +79,13 @@ def _write(place: Run, request: ReportOptions, progress: Progress, opened: Opene
         *request.options.show,
         *(name for name in ranked if _is_own(name, stored, about)),
     ]
-    chosen = [stored[name] for name in gallery_models(View(results=results, show=show), stored)]
-    answers = {model.name: model.load() for model in chosen}
+    view = View(results=results, show=show)
+    others = [name for study in applying(view) for name in study.answers_of(view) if name in stored]
+    answers = {name: stored[name].load() for name in dict.fromkeys([*gallery_models(view, stored), *others])}
     raw = {name: names for name, one in answers.items() if (names := _own_classes(stored[name], one)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
-    source = _source(dataset, progress)
-    return write_report(run, results, dataset, answers, source, options, progress)
+    source = _source(opened.dataset, progress)
+    return write_report(run, results, dataset, answers, source, options, progress, all_sets=opened.dataset)
 
 
 def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str = "--show") -> None:

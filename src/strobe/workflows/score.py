@@ -20,21 +20,22 @@ from strobe.core.dataset import Dataset
 from strobe.core.derivation import unreviewed
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
 from strobe.core.files import reading, write_json
+from strobe.core.labels import LabelSpace, coarser_groups
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
-from strobe.core.tasks import WITHOUT_TRUTH, Task
+from strobe.core.tasks import Task
 from strobe.formats.bring import FileOptions, bring
 from strobe.models.grammar import split_name
 from strobe.models.requested import requested_models
 from strobe.report.studies import studies, tables
-from strobe.report.tables import write_tables
-from strobe.report.tables_sets import write_sets
+from strobe.report.tables import write_sets, write_tables
 from strobe.store import dataset_folder
 from strobe.store.brought import brought_files
 from strobe.store.opening import Opened
 from strobe.store.run_folder import Incomplete, Run, Subset
 from strobe.studies.detection.records import DetectionOptions
 from strobe.studies.detection.score import has_boxes
+from strobe.studies.unlabelled.records import SURE, FlickerOptions
 
 Types = dict[str, tuple[str | None, bool]]
 """Model type, and whether the trend line is fitted to the model, by name."""
@@ -82,6 +83,8 @@ class ScoreRunOptions(FileOptions):
     subset: Path | None = None
     types: Path | None = None
     compare_review: bool = False
+    sure: float = SURE
+    coarser: Path | None = None
     models: tuple[str, ...] = ()
 
     def settings(self, subset: Subset | None) -> Settings:
@@ -117,7 +120,9 @@ def check_request(request: ScoreRunOptions, opened: Opened) -> None:
 
 def scored_without_truth(dataset: Dataset, task: Task) -> bool:
     """Return whether models of the task can be scored on the dataset's frames without labels and boxes."""
-    return task in WITHOUT_TRUTH and dataset.info.axis == "frame-offset" and dataset.variants is None
+    if dataset.info.axis != "frame-offset" or dataset.variants is not None:
+        return False
+    return task is Task.CLASSIFICATION or not dataset.labelled.any()  # with labels, a detector is expected to have mAP
 
 
 def check_model(dataset: Dataset, name: str, task: Task) -> None:
@@ -290,6 +295,7 @@ def score_models(
         detection=request.detection,
         types=types,
         compare_review=request.compare_review,
+        flicker=FlickerOptions(sure=request.sure, coarser=_groups(request.coarser, opened.dataset.info.label_space)),
     )
     made = [(study, study.collector(scoring)) for study in studies()]
     collectors = [collector for _, collector in made if collector is not None]
@@ -333,6 +339,27 @@ def score_models(
         found = collector.into(found)
     sets = tuple(one for collector in collectors for one in collector.sets)
     return ScoredRun(results=found, sets=sets, left_out=tuple(left_out))
+
+
+def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...]]:
+    """Return the coarser groups of classes: from a CSV file, or the shipped levels."""
+    if path is None:
+        return coarser_groups(space)
+    hint = "write a header class,group and a row for each class"
+    with reading(path, hint=hint):
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+    if not rows or not {"class", "group"} <= rows[0].keys():
+        raise InvalidFile(path, "it has no columns class and group", hint=hint)
+    groups: dict[int, str] = {}
+    for line, row in enumerate(rows, 2):
+        try:
+            groups[space.index((row["class"] or "").strip())] = (row["group"] or "").strip()
+        except UnknownName as error:
+            raise InvalidFile(path, f"line {line}: {error}") from error
+    missing = [name for place, name in enumerate(space.names) if not groups.get(place)]
+    if missing:
+        raise InvalidFile(path, f"{len(missing)} of {len(space)} classes have no group, first {missing[0]}", hint=hint)
+    return {path.stem: tuple(groups[place] for place in range(len(space)))}
 
 
 def is_run_folder(path: Path) -> bool:

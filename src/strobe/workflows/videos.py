@@ -18,7 +18,6 @@ from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Detector, Progress
-from strobe.core.tasks import WITHOUT_TRUTH, Task
 from strobe.engine.prediction import PredictOptions
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -213,11 +212,6 @@ def _classes(
         except StrobeError as error:
             first = first or StrobeError(f"{printable(model.name)}: {without_name(model.name, str(error))}")
             continue
-        if view is None and Task(loaded.spec.task) not in WITHOUT_TRUTH:
-            raise StrobeError(
-                f"{printable(model.name)}: it is a detector, and videos without boxes cannot score it; make a dataset "
-                f"with strobe build --boxes FILE, or score its classes with -m boxes:{printable(model.spec)}"
-            )
         if view is None and prediction.engine.name == "local":
             models = [*models[:place], replace(model, live=partial(_given_model, loaded)), *models[place + 1 :]]
         label_space = loaded.spec.label_space

@@ -10,7 +10,7 @@ from strobe.report.rows import Row, Table, as_row, each, spread
 from strobe.report.view import Lines, View
 from strobe.studies.background.records import Isolated
 from strobe.studies.background.words import covered_text, isolated_rows, ladder, rung_rows, verdict
-from strobe.studies.variants.tables import with_estimated
+from strobe.studies.variants.tables import marked
 
 
 def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
@@ -39,19 +39,20 @@ def _by_area(model: ClassificationResult) -> Iterator[Row]:
         yield from (as_row(one) | as_row(rung) | _isolated(one.isolated) for rung in one.rungs)
 
 
-TABLES: Mapping[str, Callable[[View], Table]] = with_estimated(
-    {
-        "background": lambda view: each(view.classifiers, _background),
-        "background_coverage": lambda view: each(
-            view.classifiers, lambda model: map(as_row, _ground(model, "covered"))
-        ),
-        "background_area": lambda view: each(view.classifiers, _by_area),
-        "background_classes": lambda view: each(
+TABLES: Mapping[str, Callable[[View], Table]] = {
+    "background": lambda view: marked(view, each(view.classifiers, _background)),
+    "background_coverage": lambda view: marked(
+        view, each(view.classifiers, lambda model: map(as_row, _ground(model, "covered")))
+    ),
+    "background_area": lambda view: marked(view, each(view.classifiers, _by_area)),
+    "background_classes": lambda view: marked(
+        view,
+        each(
             view.classifiers,
             lambda model: (as_row(one) | _isolated(one.isolated) for one in _ground(model, "per_class")),
         ),
-    }
-)
+    ),
+}
 
 
 def ladder_lines(view: View) -> list[Lines]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from strobe.analyses.model_results import DetectionResult
+from strobe.analyses.published import detection_rows
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
@@ -17,7 +18,6 @@ from strobe.report.drawing import (
     question,
     whisker,
 )
-from strobe.report.published import detection_rows
 from strobe.report.style import GREY, MUTED, RIGHT, WRONG, colour_of
 from strobe.report.view import View
 from strobe.report.wording import CAUSES, counted, is_known, percent, points, short

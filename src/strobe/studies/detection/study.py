@@ -9,6 +9,7 @@ from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.model_classes import Ceilings
 from strobe.analyses.model_results import DetectionResult, DetectionScore, ModelResult
 from strobe.analyses.per_set import SetFacts, box_sets, set_facts
+from strobe.analyses.published import detection_rows
 from strobe.analyses.results import Results
 from strobe.analyses.scoring import Collector, ScorableModel, Scoring
 from strobe.analyses.variants_view import overall
@@ -17,7 +18,6 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.figures_classes import detection_class
-from strobe.report.published import detection_rows
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
 from strobe.studies.detection.figures import curve, errors, overview, temporal
@@ -47,9 +47,10 @@ class Detection(Study):
         """Return whether there are detectors."""
         return bool(view.detectors)
 
-    def collector(self, scoring: Scoring) -> Collector:
+    def collector(self, scoring: Scoring) -> Collector | None:
         """Return the scores of detectors."""
-        return DetectorScores(scoring)
+        dataset = overall(scoring.dataset)
+        return DetectorScores(scoring) if has_boxes(dataset) or dataset.labelled.any() else None
 
     def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
         """Return mAP of the most robust detector on anchors and on the worst frames."""

@@ -51,7 +51,7 @@ class Review(Study):
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the effect of review on classifiers."""
-        if not view.is_temporal or (view.detectors and not view.classifiers) or view.only_people:
+        if not view.is_temporal or not view.classifiers:
             return ()
         return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
 

@@ -24,8 +24,7 @@ from strobe.report.drawing import (
     why_none,
 )
 from strobe.report.style import GREY, INK, RIGHT, colour_of, marker_of
-from strobe.report.subject import Subject
-from strobe.report.view import View
+from strobe.report.view import Subject, View
 from strobe.report.wording import better_first, counted, is_known, is_sure, percent, plain_number, short, value_of
 from strobe.studies.temporal.records import Smoothed
 

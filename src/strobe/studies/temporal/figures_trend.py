@@ -6,10 +6,10 @@ from itertools import combinations
 from typing import Any
 
 from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.published import PapersLine, Reference, papers_line, references_for
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, FigureContent, per_cent, question
-from strobe.report.published import PapersLine, Reference, papers_line, references_for
 from strobe.report.style import GREY, INK, MUTED, PAPER, colour_of, marker_of, name_points
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, short, value_of

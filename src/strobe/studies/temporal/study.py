@@ -23,8 +23,7 @@ from strobe.studies.temporal.change import before_after, before_after_curve, cha
 from strobe.studies.temporal.figures import comparison, curve, first_failure, smoothing, time_curve
 from strobe.studies.temporal.figures_slices import by_fps, by_hint, frame_types, per_offset
 from strobe.studies.temporal.figures_trend import trend
-from strobe.studies.temporal.score import Prepared, score
-from strobe.studies.temporal.score_classes import all_classes
+from strobe.studies.temporal.score import Prepared, all_classes, score
 from strobe.studies.temporal.score_slices import OffsetPool
 from strobe.studies.temporal.score_trend import fit
 from strobe.studies.temporal.tables import TABLES, all_class_lines
@@ -82,7 +81,7 @@ class Temporal(Study):
         if not view.is_temporal:
             compare = COMPARE if len(view.classifiers) > 1 else ()
             return [*out, SectionFigures(section="compare", figures=compare)]
-        if (view.detectors and not view.classifiers) or view.only_people:
+        if not view.classifiers and (view.detectors or view.only_people or view.results.flicker):
             return out
         alone = len(view.results.models) == 1
         main: Sequence[FigureSpec] = (
@@ -97,7 +96,7 @@ class Temporal(Study):
 
     def content(self, view: View) -> Mapping[str, object]:
         """Return the table of a change (before and after), and the models above and below the trend."""
-        return {"change": change_table(view), "off_the_line": off_the_line(view)}
+        return {"change": change_table(view) if view.change else None, "off_the_line": off_the_line(view)}
 
 
 class ClassifierScores(Collector):

@@ -10,7 +10,7 @@ from strobe.analyses.variants_view import overall
 from strobe.report.study import SectionFigures, Study
 from strobe.report.view import View
 from strobe.studies.trainings import figures
-from strobe.studies.trainings.score import trainings
+from strobe.studies.trainings.score import SEED_MARK, trainings
 from strobe.studies.trainings.tables import TABLES, spread_text
 
 FIGURES = (figures.trainings,)
@@ -50,7 +50,7 @@ class TrainingScores(Collector):
     def into(self, results: Results) -> Results:
         """Return the results with the means over trainings."""
         scores = [one for one in results.models.values() if isinstance(one, ClassificationScore)]
-        if not scores:
+        if not any(SEED_MARK in one.model for one in scores):
             return results
         whole, options = overall(self._scoring.dataset).labelled_sets(), self._scoring.options
         return replace(results, trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws))

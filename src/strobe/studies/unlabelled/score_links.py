@@ -14,6 +14,7 @@ from strobe.metrics.consistency import quartiles
 from strobe.metrics.flicker import timelines
 from strobe.metrics.intervals import Interval, effective_videos, nothing, proportion
 from strobe.metrics.links import WINDOW, LinkedBoxes, LinkRules, follow, link_boxes
+from strobe.studies.unlabelled.records import CUT
 from strobe.studies.unlabelled.records_links import (
     GapLengths,
     LinkCase,
@@ -34,9 +35,6 @@ TOO_SHORT = f"no link has {LEAST_SPAN} frames"
 
 CASES = 24
 """The number of cases in results.json."""
-
-CUT = 0.5
-"""From this cut score on, a scene cut lies between two neighbouring frames, and links end there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

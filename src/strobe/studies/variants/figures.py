@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,6 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
     FigureContent,
-    FigureSpec,
     in_points,
     legend_below,
     names_on_y,
@@ -380,32 +380,29 @@ def survival(view: View) -> Answer:
 # -- contrasts ---------------------------------------------------------------------------------------------------
 
 
-def _contrasts(kind: str, title: str) -> FigureSpec:
-    def answer(view: View) -> Answer:
-        every = [one for one in view.results.contrasts or () if one.of == kind]
-        rows = [one for one in every if is_known(one.value)]
-        if not rows:
-            return Missing("this data has no such contrasts.")
-        rows.sort(key=lambda one: (not is_sure(one), -_size(one)))
-        shown, real = rows[:_MOST_ROWS], [one for one in every if is_sure(one)]
-        ratio = rows[0].form == "ratio"
-        text = f"{len(real)} of {len(every)} differences are significant after Holm’s correction (p < 0.05)."
-        if len(rows) < len(every):
-            text += f" {len(every) - len(rows)} have no value, because too many searches found nothing."
-        if len(shown) < len(rows):
-            text += f" The figure shows {len(shown)}, significant differences first; tables/contrasts.csv has all."
-        sides = "First − second: to the right of zero, the first is right more often"
-        if ratio:
-            sides = "First ÷ second: to the right of 1, the first needs a larger change"
-        height = 1.0 + 0.34 * len(shown)
-        return FigureContent(
-            sentence=text,
-            how=f"{sides}. Values are paired by image, with 95 % intervals. Grey diamonds are not significant.",
-            paint=_contrast_chart(view, shown, ratio=ratio),
-            inches=(height, height + 0.22 * len(shown) + 0.3),
-        )
-
-    return question(f"contrasts_{kind}", title)(answer)
+def _contrasts(kind: str, view: View) -> Answer:
+    every = [one for one in view.results.contrasts or () if one.of == kind]
+    rows = [one for one in every if is_known(one.value)]
+    if not rows:
+        return Missing("this data has no such contrasts.")
+    rows.sort(key=lambda one: (not is_sure(one), -_size(one)))
+    shown, real = rows[:_MOST_ROWS], [one for one in every if is_sure(one)]
+    ratio = rows[0].form == "ratio"
+    text = f"{len(real)} of {len(every)} differences are significant after Holm’s correction (p < 0.05)."
+    if len(rows) < len(every):
+        text += f" {len(every) - len(rows)} have no value, because too many searches found nothing."
+    if len(shown) < len(rows):
+        text += f" The figure shows {len(shown)}, significant differences first; tables/contrasts.csv has all."
+    sides = "First − second: to the right of zero, the first is right more often"
+    if ratio:
+        sides = "First ÷ second: to the right of 1, the first needs a larger change"
+    height = 1.0 + 0.34 * len(shown)
+    return FigureContent(
+        sentence=text,
+        how=f"{sides}. Values are paired by image, with 95 % intervals. Grey diamonds are not significant.",
+        paint=_contrast_chart(view, shown, ratio=ratio),
+        inches=(height, height + 0.22 * len(shown) + 0.3),
+    )
 
 
 def _size(row: Contrast) -> float:
@@ -444,6 +441,8 @@ def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Cal
     return paint
 
 
-contrasts_variants = _contrasts("variants", "Which variants differ?")
-contrasts_models = _contrasts("models", "Which models differ, and on which variants?")
-contrasts_targets = _contrasts("targets", "Which target needs larger changes?")
+contrasts_variants = question("contrasts_variants", "Which variants differ?")(partial(_contrasts, "variants"))
+contrasts_models = question("contrasts_models", "Which models differ, and on which variants?")(
+    partial(_contrasts, "models")
+)
+contrasts_targets = question("contrasts_targets", "Which target needs larger changes?")(partial(_contrasts, "targets"))

@@ -37,19 +37,11 @@ def _contrasts(view: View) -> Iterator[Row]:
         yield as_row(one)
 
 
-def with_estimated(made: Mapping[str, Callable[[View], Table]]) -> dict[str, Callable[[View], Table]]:
-    """Return the tables. If the dataset has boxes or masks made by a model, a column marks the rows that use them.
+def marked(view: View, rows: Table) -> Table:
+    """Return the rows. If the dataset has boxes or masks made by a model, a column marks the rows that use them.
 
     A row over several variants is marked if any variant of the dataset uses such boxes or masks.
     """
-
-    def marked(make: Callable[[View], Table]) -> Callable[[View], Table]:
-        return lambda view: _marked(view, make(view))
-
-    return {name: marked(make) for name, make in made.items()}
-
-
-def _marked(view: View, rows: Table) -> Table:
     guessed = {variant for variant, one in view.variants.items() if one.estimated}
     if not guessed:
         return rows
@@ -72,13 +64,10 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
     "preserved_labels": lambda view: _preserved(view, lambda one: map(as_row, one.preservation)),
     "preserved_searches": lambda view: _preserved(view, lambda one: map(as_row, one.searches)),
     "preserved_contrasts": lambda view: _preserved(view, lambda one: map(as_row, one.contrasts)),
-} | with_estimated(
-    {
-        # There is a row for every level, and every row repeats the figures of the whole variant.
-        "variants": lambda view: each(view.classifiers, _variants),
-        "contrasts": lambda view: list(_contrasts(view)),
-    }
-)
+    # There is a row for every level, and every row repeats the figures of the whole variant.
+    "variants": lambda view: marked(view, each(view.classifiers, _variants)),
+    "contrasts": lambda view: marked(view, list(_contrasts(view))),
+}
 
 
 def variant_lines(view: View) -> list[Lines]:

@@ -1,0 +1,153 @@
+"""Flicker without labels: how often does a model change its answer on frames that show the same thing?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from strobe.analyses.model_results import ModelResult
+from strobe.analyses.results import Results, dataset_facts
+from strobe.analyses.scoring import Collector, ScorableModel, Scoring
+from strobe.analyses.variants_view import overall
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.estimate import Missing
+from strobe.report.study import Chapter, PageInput, SectionFigures, Study
+from strobe.report.view import Lines, View
+from strobe.studies.unlabelled import figures
+from strobe.studies.unlabelled.chapter import MOST_MODELS, flicker_chapter
+from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records_links import LinkScore
+from strobe.studies.unlabelled.score import FlickerPlan, flicker_score, without_cuts
+from strobe.studies.unlabelled.score_links import LinkOptions, link_score
+from strobe.studies.unlabelled.tables import TABLES
+from strobe.studies.unlabelled.words import explanation, flicker_lead, flicker_lines, ranked, terms
+
+FIGURES = (figures.flicker_curve, figures.flicker_time_curve)
+
+
+class Unlabelled(Study):
+    """Consistency, flips, spells and alternating answers on every set of a dataset that lacks labels."""
+
+    name = "unlabelled"
+    decides = 5
+    tables = TABLES
+    drawings = FIGURES
+
+    def applies(self, view: View) -> bool:
+        """Return whether flicker was scored."""
+        return view.results.flicker is not None
+
+    def collector(self, scoring: Scoring) -> Collector | None:
+        """Return the flicker of classifiers, if some set of frames around an anchor has no label."""
+        dataset = scoring.dataset
+        if dataset.variants is not None or dataset.info.axis != "frame-offset" or dataset.labelled.all():
+            return None
+        return FlickerScores(scoring)
+
+    def lines(self, view: View) -> Sequence[Lines]:
+        """Return the table of flicker."""
+        return flicker_lines(view)
+
+    def lead(self, view: View, models: Mapping[str, ModelResult]) -> tuple[str, str] | None:
+        """Return how often the steadiest model changes its answer, if no accuracy is known."""
+        found = _only_flicker(view)
+        return None if found is None or models else flicker_lead(view, found)
+
+    def question(self, view: View) -> str | None:
+        """Return the page's question."""
+        return None if _only_flicker(view) is None else "does the answer change?"
+
+    def explanation(self, view: View) -> tuple[str, list[str]] | None:
+        """Return what flicker is, and what it says about accuracy."""
+        return None if _only_flicker(view) is None else explanation()
+
+    def terms(self, view: View) -> list[tuple[str, str]] | None:
+        """Return the terms of a page without labels."""
+        found = _only_flicker(view)
+        return None if found is None else terms(view, found)
+
+    def figures(self, view: View) -> Sequence[SectionFigures]:
+        """Return the curves."""
+        return [SectionFigures(section="flicker", figures=FIGURES)] if view.results.flicker else ()
+
+    def answers_of(self, view: View) -> Sequence[str]:
+        """Return the models with a timeline."""
+        found = view.results.flicker
+        return () if found is None else [*list(ranked(found))[:MOST_MODELS], *list(found.detectors or ())[:MOST_MODELS]]
+
+    def chapter(self, page: PageInput) -> Chapter | None:
+        """Return the chapter with timelines and flips."""
+        return flicker_chapter(page)
+
+
+def _only_flicker(view: View) -> FlickerResults | None:
+    """Return the results of this study, if no model has an accuracy."""
+    found = view.results.flicker
+    return found if found is not None and not view.results.models else None
+
+
+class FlickerScores(Collector):
+    """Scores the flicker of classifiers on all sets, with and without a label."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__()
+        self._scoring = scoring
+        self._models: dict[str, FlickerScore] = {}
+        self._detectors: dict[str, LinkScore] = {}
+
+    @cached_property
+    def _dataset(self) -> tuple[Dataset | None, int]:
+        return without_cuts(overall(self._scoring.dataset), self._scoring.options.k)
+
+    @cached_property
+    def _plan(self) -> FlickerPlan | None:
+        dataset = self._dataset[0]
+        return None if dataset is None else FlickerPlan(dataset, self._scoring.options, self._scoring.flicker)
+
+    def add(self, result: ModelResult | None, model: ScorableModel, answers: Answers) -> ModelResult | None:
+        """Score one classifier."""
+        if isinstance(answers, ClassAnswers) and self._plan is not None:
+            score = flicker_score(self._plan, answers)
+            if score is not None:
+                self._models[model.name] = score
+        elif isinstance(answers, BoxAnswers):
+            options, whole = self._scoring.options, overall(self._scoring.dataset)
+            links = link_score(
+                whole,
+                answers,
+                LinkOptions(
+                    interval=options.interval,
+                    seed=options.seed,
+                    bootstrap=options.bootstrap,
+                    replicates=options.replicates,
+                ),
+            )
+            if not isinstance(links, Missing):
+                self._detectors[model.name] = links
+        return result
+
+    def into(self, results: Results) -> Results:
+        """Return the results with flicker."""
+        dataset, cuts = self._dataset
+        if dataset is None and not self._detectors and not results.models:
+            raise StrobeError(
+                f"{printable(self._scoring.dataset.name)}: a scene cut lies inside every one of its {cuts} sets, so "
+                "flicker cannot be measured; use shorter sets (a smaller --k)"
+            )
+        if not self._models and not self._detectors:
+            return results
+        facts, whole = results.dataset, overall(self._scoring.dataset)
+        if not results.models:
+            facts = dataset_facts(self._scoring.dataset, k=self._scoring.options.k, needs_labels=False)
+        flicker = FlickerResults(
+            n_sets=0 if dataset is None else dataset.n_sets,
+            n_videos=len(set((dataset or whole).video_of_set.tolist())),
+            across_cuts=cuts,
+            models=self._models,
+            detectors=self._detectors or None,
+        )
+        return replace(results, dataset=facts, flicker=flicker)
+
+
+UNLABELLED = Unlabelled()

@@ -1,0 +1,198 @@
+"""The sentences of the study of flicker without labels, for page and terminal."""
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.view import Lines, View
+from strobe.report.wording import counted, measured, percent, plain_number, with_interval
+from strobe.studies.unlabelled.records import FlickerResults, FlickerScore
+from strobe.studies.unlabelled.records_links import LinkScore
+
+
+def ranked(found: FlickerResults) -> dict[str, FlickerScore]:
+    """Return the models with the least flicker first, and equal models by name."""
+    return dict(sorted(found.models.items(), key=lambda pair: (_value(pair[1].flicker), pair[0])))
+
+
+def _value(found: Estimate) -> float:
+    return 2.0 if found.value is None else found.value
+
+
+def condition(found: FlickerResults) -> str:
+    """Return the condition of every bound, with the number of sets that people checked."""
+    asked = 0 if found.checked is None else found.checked.asked
+    return f"If each set shows one thing throughout (people checked {plain_number(asked)} of {_sets(found.n_sets)})"
+
+
+def _sets(n: int) -> str:
+    return counted(n, "set")
+
+
+def bound(found: FlickerResults, model: FlickerScore, who: str = "the model") -> str:
+    """Return what flicker says about accuracy, in one sentence with its condition."""
+    return (
+        f"{condition(found)}, {who} is right on every frame in at most {percent(model.consistency)} of the sets, and "
+        f"on at most {percent(model.most_frequent)} of all frames."
+    )
+
+
+def steadiest(found: FlickerResults) -> dict[str, LinkScore]:
+    """Return the detectors, the one with the smallest share of interrupted links first."""
+    detectors = found.detectors or {}
+    return dict(sorted(detectors.items(), key=lambda pair: (_value(pair[1].shares.interrupted), pair[0])))
+
+
+def _detector_lead(found: FlickerResults) -> tuple[str, str]:
+    name, best = next(iter(steadiest(found).items()))
+    shares = best.shares
+    return (
+        f"{printable(name)} loses and finds again {measured(shares.interrupted)} of {counted(shares.links, 'object')}.",
+        f"It changes the class of {measured(shares.class_changes)} of these objects. An object is followed from frame "
+        "to frame by the overlap of its boxes; no label is used.",
+    )
+
+
+def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
+    """Return the first sentences of a page without labels."""
+    models = ranked(found)
+    if not models:
+        return _detector_lead(found)
+    name, best = next(iter(models.items()))
+    videos = f"{_sets(best.flicker.n)} from {view.sources}"
+    head = (
+        f"{printable(name)} does not change its answer in any of the {videos}."
+        if best.flicker.value == 0
+        else f"{printable(name)} changes its answer in {measured(best.flicker)} of the {videos}."
+    )
+    lede = bound(found, best, "it")
+    if len(models) > 1:
+        last, worst = list(models.items())[-1]
+        head += (
+            f" Of {len(models)} models, it flickers least; {printable(last)} flickers most ({percent(worst.flicker)})."
+            if worst.flicker.value != best.flicker.value
+            else f" So does each of the {len(models)} models."
+        )
+    return head, lede
+
+
+def explanation() -> tuple[str, list[str]]:
+    """Return the title and the paragraphs that explain the measurement."""
+    return "How flicker is measured without labels", [
+        "A set is a frame, its anchor, and the frames around it. A person sees the same thing in all of them. If a "
+        "model answers differently on one of these frames, the set flickers. No label is needed to see this.",
+        "Flicker is not accuracy: a model that always gives the same wrong answer does not flicker. But if a "
+        "set shows one thing throughout, a model that flickers on it is wrong somewhere. So flicker bounds accuracy.",
+    ]
+
+
+def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
+    """Return the terms of the page."""
+    k, out = view.results.dataset.k, []
+    if found.detectors:
+        rules = next(iter(found.detectors.values())).rules
+        out = [
+            ("Link", "The boxes of one object from frame to frame, joined by their overlap whatever their class."),
+            ("Gap", f"An object vanishes for at most {rules.max_gap} frames and returns."),
+            ("Crossing", f"The score of a followed box falls below {rules.confidence:g} and rises again."),
+            ("Interrupted", "A link with a gap or a crossing."),
+            ("Jitter", "How far a box is from the smooth path of its object, in % of the box's size."),
+        ]
+    if not found.models:
+        return out
+    sure = next(iter(found.models.values())).sure
+    return [
+        *out,
+        ("Set", f"An anchor and the frames up to {k} before and after it. Sets cover each video."),
+        ("Flicker", "The share of sets in which some frame gets another answer than the anchor."),
+        ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
+        ("Flip", "Two neighbouring frames with different answers."),
+        ("Sure flip", f"A flip with a confidence of at least {percent(sure, digits=0)} on both sides."),
+        ("Spell", "A run of frames with the same answer, between two runs of one other answer."),
+    ]
+
+
+def flicker_lines(view: View) -> list[Lines]:
+    """Return the terminal table: one row per model."""
+    found = view.results.flicker
+    if found is None:
+        return []
+    links = link_lines(view, found)
+    if not found.models:
+        return links
+    columns = ["model", "flicker", "consistency", "flip_rate", "sure_flip_rate"]
+    levels = next(iter(found.models.values())).coarser
+    columns += [f"flicker, {one.level}" for one in levels]
+    rows = [
+        [
+            printable(name, limit=60),
+            with_interval(one.flicker),
+            with_interval(one.consistency),
+            _short(one.flip_rate),
+            _short(one.sure_flip_rate),
+            *(_short(level.flicker) for level in one.coarser),
+        ]
+        for name, one in ranked(found).items()
+    ]
+    data = view.results.dataset
+    notes = [f"% [95 % interval], {_sets(found.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
+    notes += excluded(found)
+    notes += [f"{printable(name)}: {bound(found, one, 'it')}" for name, one in ranked(found).items()]
+    notes += [f"{printable(name)}: {text}" for name, one in found.models.items() for text in one.notes or ()]
+    return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
+
+
+LINK_COLUMNS = ("interrupted", "gaps", "class_changes", "crossings", "centre_jitter", "size_jitter")
+
+
+def link_rows(found: FlickerResults) -> list[list[str]]:
+    """Return a row of figures for each detector."""
+    return [
+        [
+            printable(name, limit=60),
+            *(with_interval(getattr(one.shares, column)) for column in LINK_COLUMNS),
+            plain_number(one.shares.links),
+        ]
+        for name, one in steadiest(found).items()
+    ]
+
+
+def link_lines(view: View, found: FlickerResults) -> list[Lines]:
+    """Return the terminal table of detectors."""
+    if not found.detectors:
+        return []
+    rules = next(iter(found.detectors.values())).rules
+    notes = [
+        f"% of links [95 % interval] with each event; jitter in % of the box. Boxes with a score of at least "
+        f"{rules.confidence:g}, {view.sources}; no label is used"
+    ]
+    notes += [f"{printable(name)}: {text}" for name, one in found.detectors.items() for text in one.notes or ()]
+    title = f"{printable(view.results.dataset.name)}: boxes without labels"
+    return [(title, ["model", *LINK_COLUMNS, "links"], link_rows(found), notes)]
+
+
+def excluded(found: FlickerResults) -> list[str]:
+    """Return a line for each kind of excluded sets."""
+    out = []
+    if found.across_cuts:
+        out.append(f"{_sets(found.across_cuts)} excluded, because a scene cut lies inside")
+    for name, one in found.models.items():
+        if one.unscored:
+            out.append(f"{printable(name)}: {_sets(one.unscored)} without all answers excluded")
+    return out
+
+
+def _short(found: Estimate) -> str:
+    return "—" if found.value is None else f"{100 * found.value:.1f}"
+
+
+def spell_text(model: FlickerScore) -> str:
+    """Return how long another answer lasts, in one sentence."""
+    if isinstance(model.spells, Missing):
+        return "The model never leaves an answer and returns to it."
+    found = model.spells
+    ms = "" if found.median_ms is None else f" ({plain_number(round(found.median_ms))} ms)"
+    frames = found.median_frames.value or 0
+    return (
+        f"The model leaves an answer and returns to it {plain_number(found.n)} times. The other answer lasts "
+        f"{frames:g} frame{'' if frames == 1 else 's'}{ms} in the median, and a single frame in "
+        f"{percent(found.one_frame)} of these cases."
+    )
