@@ -19,6 +19,7 @@ from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, check_logs, opened_logs
 from strobe.store.opening import Opened, frame_source
+from strobe.studies.unlabelled.score import without_cuts
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import CARD, WEIGHTS
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from strobe.train.split import Split
 
 __all__ = ["Material", "TrainOptions", "Trained", "TrainingJob", "in_training"]
-
-
-_CUT = 0.5
-"""The cut score from which two frames belong to different scenes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +100,12 @@ class Material:
 
     def without_cuts(self, say: Progress) -> "Material":
         """Return it without the sets that a scene cut divides, because they show more than one thing."""
-        dataset = self.dataset
-        if dataset.hints is None:
-            return self
-        cut = np.unique(dataset.sets.set[(dataset.hints.cut >= _CUT) & (dataset.row_levels() <= dataset.info.k)])
-        if len(cut) == dataset.n_sets:
-            raise StrobeError(f"{printable(dataset.name)}: a scene cut divides every set, so none is left")
-        if not len(cut):
-            return self
-        say.note(f"{len(cut)} set(s) of {printable(dataset.name)} are excluded, because a scene cut divides them")
-        return replace(self, dataset=dataset.keep_rows(~np.isin(dataset.sets.set, cut)))
+        found, cut = without_cuts(self.dataset)
+        if found is None:
+            raise StrobeError(f"{printable(self.dataset.name)}: a scene cut divides every set, so none is left")
+        if cut:
+            say.note(f"{cut} set(s) of {printable(self.dataset.name)} are excluded, because a scene cut divides them")
+        return replace(self, dataset=found) if cut else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
