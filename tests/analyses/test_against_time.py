@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.analyses.plan import Plan, ScoreOptions
-from strobe.studies.temporal.score_time import millisecond_levels, time_plan
+from strobe.studies.temporal.score_time import _round_step, millisecond_levels, time_plan
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of
 
 
@@ -86,3 +86,8 @@ def test_reasons_where_there_is_no_curve() -> None:
     assert "neither" in str(time_plan(Plan(dataset_of(world), ScoreOptions())))
     alone = World(1, 1, [Fraction(25)], frames, [PlainSet(0, [])])
     assert "only an anchor" in str(time_plan(Plan(dataset_of(alone), ScoreOptions())))
+
+
+def test_steps_are_1_2_or_5_times_a_power_of_ten() -> None:
+    least = (0.3, 1, 1.5, 2, 2.5, 5, 5.5, 20, 21, 50, 51)
+    assert [_round_step(one) for one in least] == [1, 1, 2, 2, 5, 5, 10, 20, 50, 50, 100]

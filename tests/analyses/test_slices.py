@@ -169,3 +169,14 @@ def test_random_deletions_take_the_first_members_of_a_random_order(ties: bool, m
             order = sorted(rows, key=lambda row: 1.0 if plan.is_anchor[row] else key[row])
             gone = set(order[: int(per_set[number])])
             assert [bool(bits[row, seed]) for row in rows] == [row not in gone for row in rows]
+
+
+def test_the_last_set_may_have_no_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions are also computed if the sets with the highest numbers consist of their anchor alone."""
+    frames = [PlainFrame(video, index, {0}, None, "IB"[index % 2]) for video in range(2) for index in range(3)]
+    world = World(1, 2, [None, None], frames, [PlainSet(1, [(0, -1.0), (2, 1.0)]), PlainSet(4, [])])
+    monkeypatch.setattr(f"{SlicePlan.__module__}.MOST_ROWS", 0)
+    found = score(dataset_of(world), ClassAnswers.from_labels("m", np.array([0, 0, 1, 0, 0, 0])), options=QUICK)
+    without_i = next(part for part in found.frame_types if part.without == "I")
+    assert without_i.control is not None
+    assert (without_i.control.seeds, without_i.control.drop_mean) == (0, 0.0)

@@ -42,7 +42,7 @@ _running = options(
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA and, on some CPUs, to choose the worst frame; else float32."),
+                 help="auto: bfloat16 on CUDA, float32 elsewhere. Some CPUs choose the worst frame in bfloat16."),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Input size in pixels. Default: the model's own."),
     click.option("--held-share", type=float, default=0.2, show_default=True,
                  help="Share of each class's sources to hold out if --held-out is not used."),

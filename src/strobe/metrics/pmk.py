@@ -43,6 +43,6 @@ def settled(seen: Bools, wrong: Bools, is_anchor: Bools, start: Ints) -> Bools:
     >>> settled(seen, wrong, np.array([True, False, False, True, False]), np.array([0, 3])).tolist()
     [True, False]
     """
-    expect(seen.shape == wrong.shape == is_anchor.shape, "seen", "one per wrong and is_anchor", seen.shape)
+    expect(seen.shape == wrong.shape == is_anchor.shape, "seen", "the shape of wrong and is_anchor", seen.shape)
     whole = np.logical_and.reduceat(seen, start)
     return np.asarray(whole | (seen[is_anchor] & np.logical_or.reduceat(seen & wrong, start)))

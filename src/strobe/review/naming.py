@@ -83,7 +83,7 @@ def shown(dataset: Dataset) -> list[ShownImage]:
 
 
 def set_aside(pictures: Sequence[ShownImage], settings: ReviewOptions) -> dict[str, str]:
-    """Return the reserved kins, which are not part of the study, and the use of each anchor: practice or control."""
+    """Return the images that are reserved, and so not part of the study: the use (practice or control) by `kin`."""
     kins = sorted({one.kin for one in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
     n_practice = min(N_PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)

@@ -29,7 +29,7 @@ from strobe.review.rows import Answer, columns, record_of, row_of
 __all__ = ["Check", "Content", "Saved", "Store"]
 
 Content = tuple[str, str]
-"""Digests of the content of a dataset folder: its tables, and people's answers (`datasets.folder.content`)."""
+"""Digests of the content of a dataset folder: its tables, and people's answers (`store.dataset_folder.content`)."""
 
 Check = Callable[[Connection, AnswerLog, Sequence[Answer]], None]
 """Raises Conflict if answers must not be accepted."""

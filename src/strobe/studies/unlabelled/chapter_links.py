@@ -31,6 +31,7 @@ def link_tables(found: FlickerResults) -> list[Lines]:
 def link_cases(dataset: Dataset, found: FlickerResults, source: FrameSource | None) -> list[dict[str, Any]]:
     """Return the most striking cases of each detector, with the frames before, during and after."""
     images: dict[int, tuple[str, int, int]] = {}
+    videos = dict(zip(dataset.videos.video_id.tolist(), dataset.videos.name.tolist(), strict=True))
     out = []
     for name, one in steadiest(found).items():
         for case in one.cases[:MOST_CASES]:
@@ -41,7 +42,7 @@ def link_cases(dataset: Dataset, found: FlickerResults, source: FrameSource | No
             if case.label_before != case.label_after:
                 words += f" → {printable(case.label_after)}"
             gone = f", gone for {counted(case.frames, 'frame')}" if case.kind == "gap" else ""
-            about = f"{printable(name)} · {printable(case.video)}{gone}"
+            about = f"{printable(name)} · {printable(videos.get(case.video, case.video))}{gone}"
             out.append({"words": words, "about": about, "frames": frames})
     return out
 

@@ -60,7 +60,8 @@ class Unlabelled(Study):
 
     def explanation(self, view: View) -> tuple[str, list[str]] | None:
         """Return what flicker is, and what it says about accuracy."""
-        return None if _only_flicker(view) is None else explanation()
+        found = _only_flicker(view)
+        return None if found is None else explanation(found)
 
     def terms(self, view: View) -> list[tuple[str, str]] | None:
         """Return the terms of a page without labels."""

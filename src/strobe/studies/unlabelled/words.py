@@ -74,14 +74,20 @@ def flicker_lead(view: View, found: FlickerResults) -> tuple[str, str]:
     return head, lede
 
 
-def explanation() -> tuple[str, list[str]]:
+def explanation(found: FlickerResults) -> tuple[str, list[str]]:
     """Return the title and the paragraphs that explain the measurement."""
-    return "How flicker is measured without labels", [
+    sets = [
         "A set is a frame, its anchor, and the frames around it. A person sees the same thing in all of them. If a "
         "model answers differently on one of these frames, the set flickers. No label is needed to see this.",
-        "Flicker is not accuracy: a model that always gives the same wrong answer does not flicker. But if a "
-        "set shows one thing throughout, a model that flickers on it is wrong somewhere. So flicker bounds accuracy.",
+        "Flicker is not accuracy: a model that always gives the same wrong answer does not flicker. But if a set shows "
+        "one thing throughout, a model that flickers on it is wrong somewhere. So flicker bounds accuracy.",
     ]
+    boxes = [
+        "A detector's boxes are linked from frame to frame by their overlap, whatever their class. An object that is "
+        "there before and after should not vanish in between, and its class should not change.",
+    ]
+    text = [*(sets if found.models else ()), *(boxes if found.detectors else ())]
+    return "How flicker is measured without labels", text
 
 
 def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
@@ -102,7 +108,7 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
     return [
         *out,
         ("Set", f"An anchor and the frames up to {k} before and after it. Sets cover each video."),
-        ("Flicker", "The share of sets in which some frame gets another answer than the anchor."),
+        ("Flicker", "The share of sets in which the answer on some frame differs from the answer on the anchor."),
         ("Consistency", "1 − flicker: the share of sets in which every frame gets the anchor's answer."),
         ("Flip", "Two neighbouring frames with different answers."),
         ("Sure flip", f"A flip with a confidence of at least {percent(sure, digits=0)} on both sides."),
