@@ -16,7 +16,7 @@ _CORNERS = ("x0", "y0", "x1", "y1")
 
 
 def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
-    """Match each image to the name that equals its key, or otherwise the longest end of its key. Suffixes are ignored.
+    """Match each image to the name that equals its key, or otherwise to the longest name that its key ends with. Suffixes are ignored.
 
     Two images with one name are refused, because the match would be ambiguous.
 
@@ -49,7 +49,8 @@ def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
     """Return the masks of the images, by image. A mask is a PNG file in the folder with the image's name."""
     if not folder.is_dir():
         raise StrobeError(f"--masks: no such folder: {printable(folder)}")
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix.lower() == ".png"]
+    found = (path for path in folder.rglob("*") if path.suffix.lower() == ".png" and not path.is_dir())
+    names = [path.relative_to(folder).as_posix() for path in found]
     if not names:
         raise StrobeError(f"--masks: no PNG file in {printable(folder)}; expected one per image, with the image's name")
     name_of = matched(keys, names, what="--masks")
