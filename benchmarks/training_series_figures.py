@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 DRAWS = 2000
 COLOURS = {"stills": "#5c6570", "finetune": "#0b62b5", "finetune-scratch": "#2a8fbd", "noise": "#a87400",
            "linf": "#b03060", "pmk": "#c8501e", "pmk-scratch": "#d9a08a", "pmk-mixed": "#0c7d5e",
-           "consistency": "#8a4a9e"}  # fmt: skip
+           "consistency": "#8a4a9e", "agreement": "#4d7a1f"}  # fmt: skip
 PAIRS = (
     ("finetune", "stills"), ("finetune-scratch", "finetune"), ("noise", "finetune"), ("linf", "finetune"),
     ("pmk", "finetune"), ("pmk-mixed", "pmk"), ("consistency", "pmk"), ("pmk-scratch", "finetune-scratch"),

@@ -12,6 +12,7 @@ from strobe.train.recipe import Recipe, find, shipped
 
 SHIPPED = {
     "stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency", "linear-probe", "detector", "gan",
+    "agreement",
 }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def test_changes_are_typed_and_come_last() -> None:
         ("epochs=many", "a whole number"),
         ("epochs=0", "1 to 100000"),
         ("epochs=true", "a whole number"),
-        ("loss=wurst", "average or worst or mixed or consistency"),
+        ("loss=wurst", "average or worst or mixed or consistency or agreement"),
         ("learning_rate=nan", "a number"),
         ("learning_rate=-1", "above 0"),
         ("severities=[0]", "integers from 1 to 5"),

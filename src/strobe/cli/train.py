@@ -80,6 +80,7 @@ _running = options(
 @out_option(what="the weights, checkpoint, curves and card")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe. May be repeated.")
 @click.option("--held-out", type=folder(), help="A dataset to evaluate on, instead of a part of DATASET.")
+@click.option("--anchors", type=folder(), help="agreement: a dataset whose labelled anchors join the training.")
 @click.option("--multi-label", is_flag=True, help="Train every label of a frame independently (binary loss).")
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the recipes and exit."
@@ -94,6 +95,7 @@ def command(
     out: Path,
     changes: tuple[str, ...],
     held_out: Path | None,
+    anchors: Path | None,
     multi_label: bool,
     train_options: "TrainOptions",
     quiet: bool,
@@ -102,7 +104,8 @@ def command(
     """Train a model on a dataset's sets by a RECIPE, which is a name (see --list) or the path of your own TOML file.
 
     Run the same command again to resume a training. Use the result as MODEL@OUT/model.safetensors. Only
-    `strobe train detector -m strobe-tiny` needs no DATASET, because it renders its own clips.
+    `strobe train detector -m strobe-tiny` needs no DATASET, because it renders its own clips. `agreement` reads no
+    labels.
     """
     from strobe.train.recipe import find
     from strobe.workflows.train import train
@@ -111,6 +114,9 @@ def command(
     settings = [*changes, *(["multi_label=true"] if multi_label else [])]
     chosen, bar = find(recipe, changes=settings, model=model), progress(quiet=quiet or as_json)
     held = None if held_out is None else Material.of(held_out)
+    labelled = None if anchors is None else Material.of(anchors)
+    if labelled is not None and chosen.trains in ("detector", "gan"):
+        raise click.UsageError("--anchors is for the recipe agreement")
     if chosen.trains == "detector":
         from strobe.workflows.train_detector import train_detector
 
@@ -123,19 +129,21 @@ def command(
 
         done = train_gan(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
     else:
-        done = train(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held)
+        done = train(chosen, Material.of(dataset), model, out, train_options, bar, held_out=held, anchors=labelled)
     if as_json:
         print_json(_json(done))
         return
-    first, second = done.history[-1].figures
+    found = done.history[-1].named
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
     if chosen.trains == "gan":
+        first, second = found.values()
         summary = (
             f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
         )
     else:
-        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
-        summary = f"held out {names[0]} {first:.1%}, {names[1]} {second:.1%}"
+        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else tuple(found)
+        told = zip(names, found.values(), strict=True)
+        summary = f"held out {', '.join(f'{name} {value:.1%}' for name, value in told)}"
     click.echo(f"{printable(done.weights)}: {summary}{before}")
     click.echo(f"use it as {printable(done.model)}; model card: {printable(done.card)}")
 

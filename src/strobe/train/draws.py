@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     LATENT = 8
     STANDING = 9
     SAMPLES = 10
+    ANCHOR = 11
 
 
 def generator(seed: int, purpose: Purpose, *numbers: int) -> np.random.Generator:

@@ -31,12 +31,13 @@ _HEAD = b"strobe checkpoint, sha256 "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The state of training after `step` steps: mean loss since the previous point, and two held-out figures.
+    """The state of training after `step` steps: mean loss since the previous point, and the held-out figures.
 
-    The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. For a
-    generator, they are the shares of its samples and of held-out images that the discriminator classifies correctly.
-    For a loss over sets, `largest_loss` is the mean of each set's largest member loss, with the network in eval mode.
-    `loss` is the minimised loss, in train mode.
+    The figures are `acc_orig` and `acc_pmk` for a classifier, and `map_orig` and `map_pmk` for a detector. A training
+    without labels has `flicker`, and the accuracies only if some held-out sets have labels. For a generator, they are
+    the shares of its samples and of held-out images that the discriminator classifies correctly. For a loss over sets,
+    `largest_loss` is the mean of each set's largest member loss, with the network in eval mode. `loss` is the minimised
+    loss, in train mode.
     """
 
     step: int
@@ -51,19 +52,24 @@ class Point:
     samples_named: float | None = field(default=None, metadata=LEFT_OUT)
     held_out_named: float | None = field(default=None, metadata=LEFT_OUT)
     largest_loss: float | None = field(default=None, metadata=LEFT_OUT)
+    flicker: float | None = field(default=None, metadata=LEFT_OUT)
 
     @property
-    def figures(self) -> tuple[float, float]:
-        """The two figures, whatever their names. Older trainings of every kind call them acc_orig and acc_pmk."""
-        for first, second in FIGURES:
-            found = getattr(self, first), getattr(self, second)
-            if None not in found:
-                return found
-        raise StrobeError("a point of the training curves has no values")
+    def named(self) -> dict[str, float]:
+        """The figures by name. Older trainings of every kind call them acc_orig and acc_pmk."""
+        found = {name: getattr(self, name) for name in FIGURES if getattr(self, name) is not None}
+        if not found:
+            raise StrobeError("a point of the training curves has no values")
+        return found
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """The figures, whatever their names."""
+        return tuple(self.named.values())
 
 
-FIGURES = (("map_orig", "map_pmk"), ("samples_named", "held_out_named"), ("acc_orig", "acc_pmk"))
-"""The possible names of a point's two figures."""
+FIGURES = ("map_orig", "map_pmk", "samples_named", "held_out_named", "acc_orig", "acc_pmk", "flicker")
+"""The possible names of a point's figures."""
 
 
 def curves_csv(history: Sequence[Point]) -> str:

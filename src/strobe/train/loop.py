@@ -17,7 +17,7 @@ from strobe.train.probe import StoredFeatures
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
-__all__ = ["ClassifierMeasure", "HeldOutMeasure", "Plateau", "run"]
+__all__ = ["ClassifierMeasure", "FlickerMeasure", "HeldOutMeasure", "Plateau", "run"]
 
 
 class Plateau:
@@ -45,18 +45,18 @@ class Plateau:
 
 
 class HeldOutMeasure(Protocol):
-    """The evaluation of a model during training, and the names of its two figures."""
+    """The evaluation of a model during training, and the names of its figures."""
 
     @property
-    def names(self) -> tuple[str, str]:
-        """The display names of the figures, for the anchors and the worst frames."""
+    def names(self) -> tuple[str, ...]:
+        """The display names of the figures, such as those for the anchors and the worst frames."""
 
     @property
-    def keys(self) -> tuple[str, str]:
-        """The names of the two values at each point of the curves."""
+    def keys(self) -> tuple[str, ...]:
+        """The names of the values at each point of the curves."""
 
-    def measure(self, trainer: Any) -> tuple[float, float]:
-        """Return the two figures of the current network."""
+    def measure(self, trainer: Any) -> tuple[float, ...]:
+        """Return the figures of the current network."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,22 +67,37 @@ class ClassifierMeasure:
     pixels: Pixels | StoredFeatures
 
     @property
-    def names(self) -> tuple[str, str]:
-        """The display names of the two accuracies."""
+    def names(self) -> tuple[str, ...]:
+        """The display names of the figures."""
         return "acc_orig", "acc_pmk"
 
     @property
-    def keys(self) -> tuple[str, str]:
-        """The keys of the two accuracies, which are the same as the display names."""
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the figures, which are the same as the display names."""
         return self.names
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """Return the class of each frame of the sets."""
         return trainer.answers(self.pixels, self.held.pixel)
 
-    def measure(self, trainer: Trainer) -> tuple[float, float]:
-        """Return acc_orig and acc_pmk."""
+    def measure(self, trainer: Trainer) -> tuple[float, ...]:
+        """Return the figures under `names`."""
         return self.held.accuracy(self.predicted(trainer))
+
+
+class FlickerMeasure(ClassifierMeasure):
+    """The flicker on all held-out sets, and the accuracies on those that have labels."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The display names of the figures."""
+        return ("flicker",) if self.held.named is None else ("acc_orig", "acc_pmk", "flicker")
+
+    def measure(self, trainer: Trainer) -> tuple[float, ...]:
+        """Return the figures under `names`."""
+        predicted, named = self.predicted(trainer), self.held.named
+        flicker = self.held.flicker(predicted)
+        return (flicker,) if named is None else (*named.accuracy(predicted), flicker)
 
 
 def run(
@@ -170,11 +185,11 @@ def run(
 
 def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
-    orig, worst = measured.measure(trainer)
+    found = measured.measure(trainer)
     largest = trainer.mean_largest() if step else None
     loss = trainer.mean_loss(0) if step else None
     epoch = step / trainer.steps_per_epoch
-    figures = dict(zip(measured.keys, (orig, worst), strict=True))
+    figures = dict(zip(measured.keys, found, strict=True))
     point = Point(
         step=step,
         epoch=epoch,
@@ -190,13 +205,13 @@ def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds
     )
     if largest is not None:
         summary += f" (mean of the largest loss of each set, in eval mode: {largest:.4f})"
-    say.note(f"{summary}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
+    told = ", ".join(f"{name} {value:.1%}" for name, value in zip(measured.names, found, strict=True))
+    say.note(f"{summary}; held out: {told}")
     return point
 
 
 def _scalars(point: Point) -> dict[str, float]:
     """Return a point's figures under their names in results.json."""
-    names = [name for pair in FIGURES for name in pair]
-    names += ["loss", "largest_loss", "learning_rate", "epoch"]
+    names = [*FIGURES, "loss", "largest_loss", "learning_rate", "epoch"]
     found = {name: getattr(point, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from strobe.train.recipe import Recipe
 
-__all__ = ["per_image", "symmetric_kl", "worst_of", "worst_weight"]
+__all__ = ["divergence", "per_image", "symmetric_kl", "worst_of", "worst_weight"]
 
 
 def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing: float = 0.0) -> Tensor:
@@ -21,6 +21,16 @@ def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing:
         return functional.cross_entropy(scores, label, reduction="none", label_smoothing=smoothing)
     wanted = every.float() * (1 - smoothing) + smoothing / 2
     return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").mean(dim=1)
+
+
+def divergence(scores: Tensor, target: Tensor) -> Tensor:
+    """Return the Kullback-Leibler divergence of each answer from its target, (N,); `target` (N, C) has shares.
+
+    >>> divergence(torch.tensor([[0.0, 0.0], [3.0, 3.0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])).tolist()
+    [0.0, 0.6931471824645996]
+    """
+    found = functional.log_softmax(scores.float(), dim=1)
+    return functional.kl_div(found, target, reduction="none").sum(dim=1)
 
 
 def worst_of(loss: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:

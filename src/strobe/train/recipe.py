@@ -29,6 +29,8 @@ class Recipe:
     - `worst`: the worst member of each set within `k` (0: all members)
     - `mixed`: average and worst. The weight of worst grows to `worst_weight` over the first `ramp` of training
     - `consistency`: the worst member, plus the divergence of its answer from a random member's, times `worst_weight`
+    - `agreement`: without labels. The divergence of the worst member's answer from the mean answer of the start model
+      over the set, times `worst_weight`, and that of a random member, times the rest
 
     `corruption` is applied to a share `corrupted` of the images, at a severity sampled from `severities`. If `eps` (a
     share of the pixel range) is above 0, an attack of `attack_steps` steps changes each image by up to `eps` in the
@@ -47,7 +49,7 @@ class Recipe:
     about: str = ""
     trains: Literal["all", "head", "detector", "gan"] = "all"
     frames: Literal["anchor", "any", "all"] = "all"
-    loss: Literal["average", "worst", "mixed", "consistency"] = "average"
+    loss: Literal["average", "worst", "mixed", "consistency", "agreement"] = "average"
     multi_label: bool = False
     k: int = 0
     worst_weight: float = 1.0
@@ -110,12 +112,22 @@ class Recipe:
         )
         expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
         expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
-        expect(self.loss != "mixed" or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)
+        shared = self.loss in ("mixed", "agreement")
+        expect(not shared or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)
+        if not self.reads_labels:
+            expect(self.trains == "all", "trains", "all if the loss is agreement", self.trains)
+            expect(not self.multi_label, "multi_label", "false if the loss is agreement", True)
+            expect(not self.label_smoothing, "label_smoothing", "0 if the loss is agreement", self.label_smoothing)
 
     @property
     def takes_sets(self) -> bool:
         """Whether the loss is computed over whole sets."""
         return self.loss != "average"
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the loss needs the labels of the sets."""
+        return self.loss != "agreement"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON with every key."""

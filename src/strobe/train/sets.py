@@ -1,6 +1,6 @@
 """The training data as arrays: the target of every frame, and the members of every set that count."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.metrics.flicker import first_change
 from strobe.metrics.pmk import first_wrong, right_at
 
 __all__ = ["HeldOut", "TrainingSets", "targets_of"]
@@ -65,6 +66,12 @@ def _largest(dataset: Dataset) -> Ints:
     return label_of_frame
 
 
+def _unread(dataset: Dataset) -> Targets:
+    """Return the targets of a training that reads no label."""
+    count = len(dataset.sets.set)
+    return Targets(np.full(count, _NONE, dtype=np.int64), np.zeros((count, 0), dtype=bool))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSets:
     """Sets to train on.
@@ -90,20 +97,21 @@ class TrainingSets:
         *,
         k: int = 0,
         multi_label: bool = False,
-        which: Literal["matching", "labelled", "all"] = "matching",
+        which: Literal["matching", "labelled", "all", "unread"] = "matching",
     ) -> "TrainingSets":
         """Return the given sets of a dataset, with the rows within `k` levels (0: all) that `which` selects.
 
-        These are the rows with the anchor's label, the rows with any label, or all. Sets whose anchor is not selected
-        are left out, and so are controls.
+        These are the rows with the anchor's label, the rows with any label, or all; `unread` is all without reading a
+        label. Sets whose anchor is not selected are left out, and so are controls.
         """
-        targets, table = targets_of(dataset, multi_label=multi_label), dataset.sets
+        table = dataset.sets
+        targets = _unread(dataset) if which == "unread" else targets_of(dataset, multi_label=multi_label)
         near = (dataset.row_levels() <= k) if k else np.ones(len(table.set), dtype=bool)
         chosen = np.isin(np.arange(len(table)), sets)
         if dataset.variants is not None:
             chosen &= (dataset.variants.role == "same")[table.variant]
         anchor_row = np.flatnonzero(table.is_anchor)
-        counts = np.ones(len(table.set), dtype=bool) if which == "all" else targets.label != _NONE
+        counts = np.ones(len(table.set), dtype=bool) if which in ("all", "unread") else targets.label != _NONE
         chosen &= counts[anchor_row]
         own = anchor_row[table.set]
         if which == "matching" and multi_label:
@@ -130,6 +138,14 @@ class TrainingSets:
         return len(self.anchor)
 
     @property
+    def owner(self) -> Ints:
+        """The set of each row, (R,)."""
+        there = self.member >= 0
+        owner = np.empty(len(self.frame), dtype=np.int64)
+        owner[self.member[there]] = np.nonzero(there)[0]
+        return owner
+
+    @property
     def lengths(self) -> Ints:
         """The number of members of each set, including its anchor, (S,)."""
         return np.asarray((self.member >= 0).sum(axis=1))
@@ -148,9 +164,12 @@ class HeldOut:
     pixel: Ints
 
     @classmethod
-    def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints) -> "HeldOut":
-        """Return the given sets of a dataset without unlabelled ones, for which no answer is right or wrong."""
-        sets = np.asarray(sets)[dataset.labelled[sets]]
+    def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints, *, labelled: bool = True) -> "HeldOut":
+        """Return the given sets of a dataset.
+
+        If `labelled`, sets without labels are left out, because no answer is right or wrong there.
+        """
+        sets = np.asarray(sets)[dataset.labelled[sets]] if labelled else np.asarray(sets)
         if not len(sets):
             raise StrobeError(
                 f"{printable(dataset.name)}: no held-out set has a label, so strobe cannot measure the model; label "
@@ -160,11 +179,29 @@ class HeldOut:
         frames = np.unique(dataset.sets.frame[chosen])
         return cls(dataset=dataset, sets=np.asarray(sets), frames=frames, pixel=pixel_of_frame[frames])
 
-    def accuracy(self, predicted: NDArray[np.int64]) -> tuple[float, float]:
-        """Return acc_orig and acc_pmk (at the dataset's own k), from a class per frame of `frames`."""
+    @property
+    def named(self) -> "HeldOut | None":
+        """The part with labels, with the same frames; None if there is none."""
+        sets = self.sets[self.dataset.labelled[self.sets]]
+        return replace(self, sets=sets) if len(sets) else None
+
+    def flicker(self, predicted: NDArray[np.int64]) -> float:
+        """Return the share of sets whose answers are not all the anchor's (at the dataset's own k); reads no label."""
+        whole, table, k = self._whole(predicted), self.dataset.sets, self.dataset.info.k
+        first = first_change(
+            whole[table.frame], table.set, self.dataset.row_levels(), table.is_anchor, n_sets=len(table), never=k + 1
+        )
+        return float((first[self.sets] <= k).mean())
+
+    def _whole(self, predicted: NDArray[np.int64]) -> Ints:
+        """Return a class per frame of the dataset, −1 for frames that are not in `frames`."""
         whole = np.full(len(self.dataset.frames), _NONE, dtype=np.int64)
         whole[self.frames] = predicted
-        wrong, table, k = ~self.dataset.right_rows(whole), self.dataset.sets, self.dataset.info.k
+        return whole
+
+    def accuracy(self, predicted: NDArray[np.int64]) -> tuple[float, float]:
+        """Return acc_orig and acc_pmk (at the dataset's own k), from a class per frame of `frames`."""
+        wrong, table, k = ~self.dataset.right_rows(self._whole(predicted)), self.dataset.sets, self.dataset.info.k
         first = first_wrong(wrong, table.set, self.dataset.row_levels(), n_sets=len(table), never=k + 1)
         right = right_at(first[self.sets], k=k)
         return float(right[:, 0].mean()), float(right[:, -1].mean())

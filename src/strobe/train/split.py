@@ -13,7 +13,17 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Progress
 from strobe.train.sets import targets_of
 
-__all__ = ["HELD", "SPLIT", "Split", "check_classes", "check_leaks", "sides_of", "split_by_source"]
+__all__ = [
+    "HELD",
+    "SPLIT",
+    "Split",
+    "check_classes",
+    "check_leaks",
+    "labelled_anchors",
+    "sides_of",
+    "sides_without_labels",
+    "split_by_source",
+]
 
 
 SPLIT, HELD = "split.csv", "held-out.txt"
@@ -73,11 +83,7 @@ def sides_of(
         split, other, held_label = split_by_source(dataset, label, share=share, seed=seed), dataset, label
     else:
         other = held_out
-        if other.info.label_space.ids != dataset.info.label_space.ids:
-            raise StrobeError(
-                f"{printable(other.name)} does not have the classes of {printable(dataset.name)}, so it cannot be "
-                f"the held-out dataset"
-            )
+        _same_classes(dataset, other, what="the held-out dataset")
         split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets), is_part=False)
         held_label = targets_of(other, multi_label=multi_label).label[other.sets.is_anchor]
     check_leaks(dataset, split.training, other, split.held_out)
@@ -91,6 +97,43 @@ def sides_of(
         say.note(f"{int((trained < 0).sum())} set(s) are excluded, because their anchor has no label")
     say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
     return split
+
+
+def sides_without_labels(
+    dataset: Dataset, held_out: Dataset | None, *, share: float, seed: int, say: Progress
+) -> Split:
+    """Split a dataset, or use all of it with a separate held-out dataset, without reading a label. Checks leaks."""
+    if held_out is None:
+        nothing = np.zeros(dataset.n_sets, dtype=np.int64)
+        split, other = split_by_source(dataset, nothing, share=share, seed=seed), dataset
+    else:
+        _same_classes(dataset, held_out, what="the held-out dataset")
+        split, other = Split(np.arange(dataset.n_sets), np.arange(held_out.n_sets), is_part=False), held_out
+    check_leaks(dataset, split.training, other, split.held_out)
+    say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out; their labels are not read")
+    return split
+
+
+def labelled_anchors(anchors: Dataset, dataset: Dataset, split: Split, held_out: Dataset | None) -> Ints:
+    """Return the sets of `anchors` that may join a training on `dataset`, without those on the held-out side.
+
+    Raises StrobeError for other classes, missing labels, or sources and pixels of the held-out side.
+    """
+    _same_classes(dataset, anchors, what="the dataset of --anchors")
+    sets = np.flatnonzero(targets_of(anchors).label[anchors.sets.is_anchor] >= 0)
+    if split.is_part and anchors.frames_digest() == dataset.frames_digest():
+        sets = sets[~np.isin(anchors.video_of_set[sets], dataset.video_of_set[split.held_out])]
+        if not len(sets):
+            raise StrobeError(f"{printable(anchors.name)}: no set to train on has a label on its anchor")
+    check_leaks(anchors, sets, held_out or dataset, split.held_out)
+    return sets
+
+
+def _same_classes(dataset: Dataset, other: Dataset, *, what: str) -> None:
+    if other.info.label_space.ids != dataset.info.label_space.ids:
+        raise StrobeError(
+            f"{printable(other.name)} does not have the classes of {printable(dataset.name)}, so it cannot be {what}"
+        )
 
 
 def _check_two_classes(

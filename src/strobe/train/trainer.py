@@ -17,7 +17,7 @@ from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Image
 from strobe.train.draws import BatchDraw, Purpose, Schedule, generator, mixed
-from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
+from strobe.train.losses import divergence, per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.optimising import Optimisation, parts_of
 from strobe.train.pixels import Pixels
 from strobe.train.probe import StoredFeatures
@@ -25,7 +25,7 @@ from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["Hooks", "Normal", "Trainer", "quick_precision"]
+__all__ = ["Hooks", "LabelledAnchors", "Normal", "Trainer", "quick_precision"]
 
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
 """The number of images in a forward pass without gradients."""
@@ -68,6 +68,14 @@ class Hooks:
     attack: Attack | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledAnchors:
+    """Images with labels that join a training without labels: the anchors of these sets."""
+
+    sets: TrainingSets
+    pixels: Pixels
+
+
 def quick_precision(device: str, precision: str) -> str:
     """Return the dtype for scoring a set's members: the fastest one that still identifies the worst member.
 
@@ -89,6 +97,9 @@ class Trainer(Optimisation):
     `precision` is the dtype of training, `scoring` the dtype for comparing members of a set (None: the same). Without
     `normal`, `pixels` are passed to the network unchanged. This is for a network that is only a head and takes
     features.
+
+    For the loss `agreement`, the network as it is given is the start model: its mean answers over the sets, `target`
+    (S, C), are computed here and do not change. `anchors` add a cross-entropy of labelled images to that loss.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Trainer(Optimisation):
         scoring: str | None = None,
         processes: Processes | None = None,
         hooks: Hooks | None = None,
+        anchors: LabelledAnchors | None = None,
     ) -> None:
         self.schedule = Schedule(sets, recipe, seed=seed, side_hw=pixels.side_hw)
         module.requires_grad_(True)
@@ -118,6 +130,8 @@ class Trainer(Optimisation):
         self._every = torch.from_numpy(sets.every).to(self.device) if recipe.multi_label else None
         self._normal = None if normal is None else normal.on(self.device)
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+        self._anchors, self._owner = anchors, sets.owner
+        self.target: Tensor | None = None if recipe.reads_labels else self._mean_answers()
 
     # -- a step --------------------------------------------------------------------------------------------------
 
@@ -150,13 +164,46 @@ class Trainer(Optimisation):
             return self._per_image(self._scores(self._input(self._images(worst, draw.crops))), worst)
         other = draw.rows if recipe.loss == "mixed" else draw.partner
         both, crops = np.concatenate([worst, other]), np.concatenate([draw.crops, draw.crops])
-        scores = self._scores(self._input(self._images(both, crops)))
-        first, second = scores[: len(worst)], scores[len(worst) :]
+        images, label = self._images(both, crops), None
+        if self._anchors is not None:
+            more, label = self._anchor_images(draw, number)
+            images = torch.cat([images, more])
+        scores = self._scores(self._input(images))
+        first, second = scores[: len(worst)], scores[len(worst) : len(both)]
         bad = self._per_image(first, worst)
-        if recipe.loss == "mixed":
-            weight = worst_weight(recipe, done=number / self.steps)
-            return weight * bad + (1 - weight) * self._per_image(second, other)
-        return bad + recipe.worst_weight * symmetric_kl(first, second)
+        if recipe.loss == "consistency":
+            return bad + recipe.worst_weight * symmetric_kl(first, second)
+        weight = worst_weight(recipe, done=number / self.steps)
+        loss = weight * bad + (1 - weight) * self._per_image(second, other)
+        return loss if label is None else loss + per_image(scores[len(both) :], label, None)
+
+    def _anchor_images(self, draw: BatchDraw, number: int) -> tuple[Tensor, Tensor]:
+        """Return a random labelled anchor for every item of a part of the batch, and their labels."""
+        if self._anchors is None:
+            raise StrobeError("no labelled anchors were given")
+        sets = self._anchors.sets
+        drawn = generator(self.seed, Purpose.ANCHOR, number).integers(0, len(sets), self.schedule.batch)
+        rows = sets.anchor[drawn[draw.place]]
+        images = self._anchors.pixels.take(sets.pixel[rows], draw.crops)
+        return images, torch.from_numpy(sets.label[rows]).to(self.device)
+
+    def _mean_answers(self) -> Tensor:
+        """Return the mean of the network's answers (softmax) over each set, (S, C), in eval mode and float32."""
+        owner, total = torch.from_numpy(self._owner).to(self.device), None
+        mine = self.processes.mine(len(self._owner))
+        at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
+        self.module.eval()
+        with torch.no_grad():
+            for start in range(mine.start, mine.stop, at_once):
+                rows = np.arange(start, min(mine.stop, start + at_once))
+                shares = self._logits(self._input(self._images(rows, None))).float().softmax(dim=1)
+                if total is None:
+                    total = torch.zeros(len(self.sets), shares.shape[1], device=self.device)
+                total.index_add_(0, owner[rows[0] : rows[-1] + 1], shares)
+        if total is None:
+            raise StrobeError(f"there are fewer frames than the {self.processes.count} processes")
+        self.processes.add_up([total])
+        return total / torch.from_numpy(self.sets.lengths).to(self.device)[:, None]
 
     def _worst(self, member: Ints, crops: Ints) -> tuple[Ints, Tensor]:
         """Return the row of the member (B, M) with the largest loss in each set, and that loss, in eval mode."""
@@ -191,6 +238,8 @@ class Trainer(Optimisation):
         return found
 
     def _per_image(self, scores: Tensor, rows: Ints, *, smoothing: float | None = None) -> Tensor:
+        if self.target is not None:
+            return divergence(scores, self.target[torch.from_numpy(self._owner[rows]).to(self.device)])
         place = torch.from_numpy(rows).to(self.device, non_blocking=True)
         every = None if self._every is None else self._every[place]
         used = self.recipe.label_smoothing if smoothing is None else smoothing

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.estimate import Estimate
 from strobe.core.files import cache_folder
 from strobe.core.ports import Image, Progress
 from strobe.models.options import default_batch
@@ -21,13 +23,14 @@ from strobe.workflows.train_job import Material, Trained, TrainingJob, TrainOpti
 from strobe.workflows.vary_corruption import frost_photographs
 
 if TYPE_CHECKING:
+    from strobe.models.plan import ImagePlan
     from strobe.models.trainable import Backbone, TrainableStart
     from strobe.train.loop import ClassifierMeasure
     from strobe.train.pixels import Pixels
     from strobe.train.probe import StoredFeatures
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
-    from strobe.train.trainer import Hooks, Normal, Trainer
+    from strobe.train.trainer import Hooks, LabelledAnchors, Normal, Trainer
 
 __all__ = ["hooks_of", "train"]
 
@@ -41,10 +44,21 @@ def train(
     progress: Progress,
     *,
     held_out: Material | None = None,
+    anchors: Material | None = None,
 ) -> Trained:
-    """Train a classifier by a recipe. Calling it again resumes, or returns the finished training."""
+    """Train a classifier by a recipe. Calling it again resumes, or returns the finished training.
+
+    `anchors` are labelled images that join a training without labels.
+    """
+    if anchors is not None and recipe.reads_labels:
+        raise StrobeError(f"--anchors is for trainings without labels, and {recipe.name} reads the dataset's labels")
     with in_training(options, progress) as (say, processes, device):
-        return _ClassifierTraining(recipe, material, held_out, model, out, options, say, processes, device).run()
+        if not recipe.reads_labels:
+            material = material.without_cuts(say)
+            held_out = None if held_out is None else held_out.without_cuts(say)
+        return _ClassifierTraining(
+            recipe, material, held_out, model, out, options, say, processes, device, anchors=anchors
+        ).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +66,23 @@ class _ClassifierTraining(TrainingJob):
     """One training of a classifier."""
 
     material: Material
+    anchors: Material | None = None
 
     def run(self) -> Trained:
         """Run the training: split the data, load the start weights, prepare pixels, run the steps, write the files."""
         from strobe.models.trainable import backbone_of, start_of
 
         options, dataset = self.options, self.material.dataset
-        split = self.sides(dataset, multi_label=self.recipe.multi_label, least_classes=2)
+        if self.recipe.reads_labels:
+            split = self.sides(dataset, multi_label=self.recipe.multi_label, least_classes=2)
+        else:
+            split = self.sides_without_labels(dataset)
         load = backbone_of if self.recipe.trains == "head" else start_of
         start = self.processes.first_then_all(
             lambda: load(self.model, dataset.info.label_space, options.loading(self.say), seed=options.seed)
         )
+        if not self.recipe.reads_labels:
+            self._check_start(start)
         with self.opened(self._facts(split, start)) as (folder, was_there):
             if was_there:
                 history = folder.history()
@@ -82,6 +102,20 @@ class _ClassifierTraining(TrainingJob):
         k = (self.held_out or self.material).dataset.info.k
         return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
+    def _check_start(self, start: "TrainableStart") -> None:
+        """Raise StrobeError if the start model has no answers that a training without labels could use."""
+        name = printable(self.model)
+        if start.is_random:
+            raise StrobeError(
+                f"{name}: {self.recipe.name} needs a trained model, because its answers are the targets; add its "
+                "weights (MODEL@FILE)" + (", or remove --from-scratch" if self.options.from_scratch else "")
+            )
+        if start.new_head:
+            raise StrobeError(
+                f"{name}: its classes are not those of {printable(self.material.dataset.name)}, so its answers cannot "
+                "be the targets; use a model with these classes, or build the sets with the model's classes"
+            )
+
     def _facts(self, split: "Split", start: "TrainableStart") -> dict[str, Any]:
         """Return all facts that determine the weights."""
         return {
@@ -89,6 +123,7 @@ class _ClassifierTraining(TrainingJob):
             "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
             "preprocessing": start.plan.to_json(), "precision": self.precision, "scoring": self._scoring,
             **self._corruption_versions(),
+            **({} if self.anchors is None else {"anchors": self.anchors.dataset.digest()}),
         }  # fmt: skip
 
     def _corruption_versions(self) -> dict[str, Any]:
@@ -110,7 +145,7 @@ class _ClassifierTraining(TrainingJob):
 
     def _trainer(self, split: "Split", start: "TrainableStart") -> "tuple[Trainer, ClassifierMeasure]":
         from strobe.models.trainable import Backbone
-        from strobe.train.loop import ClassifierMeasure
+        from strobe.train.loop import ClassifierMeasure, FlickerMeasure
         from strobe.train.probe import Probe
         from strobe.train.sets import HeldOut, TrainingSets
         from strobe.train.trainer import Normal
@@ -120,29 +155,46 @@ class _ClassifierTraining(TrainingJob):
         pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(
             dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label,
-            which="matching" if recipe.takes_sets else "labelled",
+            which="unread" if not recipe.reads_labels else "matching" if recipe.takes_sets else "labelled",
         )  # fmt: skip
         alone = int((sets.lengths == 1).sum())
         if recipe.takes_sets and alone:
             if alone == len(sets):
+                other = "use the recipe stills" if recipe.reads_labels else "build sets with more frames (--k)"
                 raise StrobeError(
                     f"{printable(dataset.name)}: every set has only one frame, so {recipe.name} cannot choose the "
-                    "worst; use the recipe stills"
+                    f"worst; {other}"
                 )
             self.say.note(f"{alone} of {len(sets)} sets have only one frame")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(self.held_out, plan)
-        held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
+        held_dataset = (self.held_out or self.material).dataset
+        held = HeldOut.of(held_dataset, split.held_out, shown_places, labelled=recipe.reads_labels)
         if unlabelled := len(split.held_out) - len(held.sets):
             self.say.note(f"{unlabelled} held-out set(s) without a label are skipped")
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
-            trainer = self._around(module, sets, pixels, normal, hooks)
-            return trainer, ClassifierMeasure(held, shown)
+            trainer = self._around(module, sets, pixels, normal, hooks, anchors=self._labelled(split, plan))
+            return trainer, (ClassifierMeasure if recipe.reads_labels else FlickerMeasure)(held, shown)
         module.to(self.device).eval()
         known = self._features(self.material, start, pixels, normal)
         seen = known if self.held_out is None else self._features(self.held_out, start, shown, normal)
         probe = Probe(*known.spread(np.unique(sets.pixel)), len(dataset.info.label_space))
         return self._around(probe, sets, known, None, hooks), ClassifierMeasure(held, seen)
+
+    def _labelled(self, split: "Split", plan: "ImagePlan") -> "LabelledAnchors | None":
+        """Return the labelled images that join a training without labels."""
+        from strobe.train.sets import TrainingSets
+        from strobe.train.split import labelled_anchors
+        from strobe.train.trainer import LabelledAnchors
+
+        if self.anchors is None:
+            return None
+        given, held = self.anchors.dataset, None if self.held_out is None else self.held_out.dataset
+        chosen = labelled_anchors(given, self.material.dataset, split, held)
+        self.say.note(f"{len(chosen)} labelled anchors of {printable(given.name)} join")
+        rows = np.isin(given.sets.set, chosen) & given.sets.is_anchor
+        pixels, places = self.pixels(replace(self.anchors, dataset=given.keep_rows(rows)), plan)
+        return LabelledAnchors(TrainingSets.of(given, chosen, places, which="labelled"), pixels)
 
     def _around(
         self,
@@ -151,12 +203,14 @@ class _ClassifierTraining(TrainingJob):
         pixels: "Pixels | StoredFeatures",
         normal: "Normal | None",
         hooks: "Hooks",
+        *,
+        anchors: "LabelledAnchors | None" = None,
     ) -> "Trainer":
         from strobe.train.trainer import Trainer
 
         return Trainer(
             module, self.recipe, sets, pixels, normal, seed=self.options.seed, precision=self.precision,
-            scoring=self._scoring, processes=self.processes, hooks=hooks,
+            scoring=self._scoring, processes=self.processes, hooks=hooks, anchors=anchors,
         )  # fmt: skip
 
     def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "StoredFeatures":
@@ -195,16 +249,12 @@ class _ClassifierTraining(TrainingJob):
         write_weights(path, state, label_space=space, plan=start.plan, training=facts)
 
     def _about(self, start: "TrainableStart", split: "Split", measured: "ClassifierMeasure", predicted: Ints) -> About:
-        from strobe.analyses.plan import ScoreOptions
-        from strobe.analyses.variants_view import overall
-        from strobe.studies.temporal.score import score
-
         held, dataset = measured.held, self.material.dataset
         label = np.full(len(held.dataset.frames), -1, dtype=np.int64)
         label[held.frames] = predicted
         part = held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets))
         answers = ClassAnswers.from_labels(self.recipe.name, label, scored=label >= 0)
-        scored = score(overall(part), answers, options=ScoreOptions())
+        scored, notes = self._scored(part, answers)
         return About(
             recipe=self.recipe,
             name=start.name,
@@ -216,11 +266,42 @@ class _ClassifierTraining(TrainingJob):
             held_out=part,
             is_part=self.held_out is None,
             names=measured.names,
-            scored=(scored.acc_orig, scored.acc_pmk, scored.drop),
-            notes=noted(scored.answers, self.say),
+            scored=scored,
+            notes=notes,
             device=self.device,
             processes=self.processes.count,
         )
+
+    def _scored(self, part: Dataset, answers: ClassAnswers) -> tuple[dict[str, Estimate], tuple[str, ...]]:
+        """Return the figures of the answers on the held-out sets by name, and notes on them."""
+        from strobe.analyses.plan import Plan, ScoreOptions
+        from strobe.analyses.variants_view import overall
+        from strobe.metrics.flicker import first_change
+        from strobe.studies.temporal.score import score
+
+        found: dict[str, Estimate] = {}
+        notes: tuple[str, ...] = ()
+        count = int(part.labelled.sum())
+        if count:
+            scored = score(overall(part.labelled_sets()), answers, options=ScoreOptions())
+            found = {"acc_orig": scored.acc_orig, "acc_pmk": scored.acc_pmk, "drop": scored.drop}
+            notes = noted(scored.answers, self.say)
+        if not self.recipe.reads_labels:
+            plan = Plan(overall(part), ScoreOptions())
+            first = first_change(
+                answers.label[plan.frame],
+                plan.set_row,
+                plan.level,
+                plan.is_anchor,
+                n_sets=plan.n_sets,
+                never=plan.k + 1,
+            )
+            found["flicker"] = plan.all_sets.estimates((first <= plan.k)[None])[0]
+            if len(np.unique(answers.label[answers.scored])) == 1:
+                notes += ("it gives every held-out frame the same answer, so its flicker says nothing",)
+            if 0 < count < part.n_sets:
+                notes += (f"accuracies are of the {count} of {part.n_sets} held-out sets that have labels",)
+        return found, notes
 
 
 def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks":

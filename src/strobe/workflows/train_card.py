@@ -32,10 +32,10 @@ class About:
     """The content of the card in addition to the weights and the curves.
 
     `written` is the model string of the trained model. `start` is the model string of the model before training.
-    `names` are the names of the figures on anchors and on worst frames. `scored` has the trained model's figures and
-    their drop. `notes` are notes on its answers. `knew` is True if the model before training had these classes, so that
-    its figures are meaningful. `held_out` has only the evaluated sets, which are part of the training dataset if
-    `is_part`. `trained_on` is a sentence about the training data.
+    `names` are the names of the figures in the curves. `scored` has the trained model's figures by name. `notes` are
+    notes on its answers. `knew` is True if the model before training had these classes, so that its figures are
+    meaningful. `held_out` has only the evaluated sets, which are part of the training dataset if `is_part`.
+    `trained_on` is a sentence about the training data.
     """
 
     recipe: Recipe
@@ -47,8 +47,8 @@ class About:
     trained_on: str
     held_out: Dataset
     is_part: bool
-    names: tuple[str, str]
-    scored: tuple[Estimate, Estimate, Estimate]
+    names: tuple[str, ...]
+    scored: Mapping[str, Estimate]
     notes: tuple[str, ...]
     device: str
     processes: int
@@ -106,11 +106,11 @@ def _device_name(device: str) -> str:
     return str(torch.cuda.get_device_name(device))
 
 
-def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, str], title: str) -> bool:
+def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, ...], title: str) -> bool:
     """Plot the curves and return whether that worked. Without matplotlib, only the table is written."""
     from strobe.studies.trainings.figures import curves
 
-    rows = [(point.epoch, point.loss, *point.figures) for point in history]
+    rows = [(point.epoch, point.loss, point.figures) for point in history]
     try:
         curves(path, rows, names=names, title=title)
     except MissingExtra:
@@ -122,8 +122,9 @@ def _card(
     folder: "TrainFolder", history: "Sequence[Point]", about: About, versions: Mapping[str, str], *, has_curves: bool
 ) -> str:
     recipe, held, first, last = about.recipe, about.held_out, history[0], history[-1]
-    before = [("before training", *map(_share, first.figures), "")] if about.knew else []
-    rows = [*before, ("trained", *(_text(one) for one in about.scored))]
+    known = {name: _share(value) for name, value in zip(about.names, first.figures, strict=True)}
+    before = [("before training", *(known.get(name, "") for name in about.scored))] if about.knew else []
+    rows = [*before, ("trained", *map(_text, about.scored.values()))]
     names = ", ".join(printable(name) for name in about.classes.names[:12])
     more = f" and {len(about.classes) - 12} more" if len(about.classes) > 12 else ""
     lines = [
@@ -135,8 +136,8 @@ def _card(
         f"{held.n_sets} sets of {_count(held)} source(s), k = {held.info.k}, split by source; per cent with 95 % "
         "intervals.",
         "",
-        f"| | {about.names[0]} | {about.names[1]} | drop |",
-        "|---|---|---|---|",
+        f"| | {' | '.join(about.scored)} |",
+        f"|{'---|' * (1 + len(about.scored))}",
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
         *(line for note in about.notes for line in (f"**Note**: {note}{'' if note.endswith('?') else '.'}", "")),

@@ -265,7 +265,7 @@ class _DetectorTraining(TrainingJob):
             held_out=measured.dataset,
             is_part=split is not None and split.is_part,
             names=measured.names,
-            scored=(scored.map_orig, scored.map_pmk, scored.drop),
+            scored=dict(zip((*measured.names, "drop"), (scored.map_orig, scored.map_pmk, scored.drop), strict=True)),
             notes=noted(scored.answers, self.say),
             device=self.device,
             processes=self.processes.count,

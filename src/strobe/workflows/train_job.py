@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect
+from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
@@ -19,6 +19,7 @@ from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.report.loggers import LogPlace, check_logs, opened_logs
 from strobe.store.opening import Opened, frame_source
+from strobe.studies.unlabelled.score import without_cuts
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import CARD, WEIGHTS
 
@@ -97,6 +98,15 @@ class Material:
         dataset = Opened.of(path).dataset
         return cls(dataset=dataset, source=frame_source(dataset))
 
+    def without_cuts(self, say: Progress) -> "Material":
+        """Return it without the sets that a scene cut divides, because they show more than one thing."""
+        found, cut = without_cuts(self.dataset)
+        if found is None:
+            raise StrobeError(f"{printable(self.dataset.name)}: a scene cut divides every set, so none is left")
+        if cut:
+            say.note(f"{cut} set(s) of {printable(self.dataset.name)} are excluded, because a scene cut divides them")
+        return replace(self, dataset=found) if cut else self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
@@ -171,6 +181,13 @@ class TrainingJob:
             least_classes=least_classes,
             say=self.say,
         )
+
+    def sides_without_labels(self, dataset: Dataset) -> "Split":
+        """Return the training part and the held-out part of a dataset without reading a label."""
+        from strobe.train.split import sides_without_labels
+
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_without_labels(dataset, held, share=self.options.held_share, seed=self.options.seed, say=self.say)
 
     def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
         """Return the facts about the data that determine the weights."""

@@ -67,6 +67,12 @@ RUNGS = (
     SeriesTraining(
         name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"
     ),
+    SeriesTraining(
+        name="agreement",
+        recipe="agreement",
+        start="stills",
+        about="frames agree with the mean answer of stills; reads no labels (ours)",
+    ),
 )
 """The trainings of the series. All that start from `stills` use the same number of sets.
 
@@ -256,8 +262,10 @@ def train_one(job: SeriesJob) -> SeriesResult:
     )  # fmt: skip
     training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
     found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
-    orig, worst = found.history[-1].figures
-    return SeriesResult(job=job, acc_orig=orig, acc_pmk=worst, seconds=found.seconds, was_there=found.was_there)
+    last = found.history[-1].named
+    return SeriesResult(
+        job=job, acc_orig=last["acc_orig"], acc_pmk=last["acc_pmk"], seconds=found.seconds, was_there=found.was_there
+    )
 
 
 @lru_cache(maxsize=4)

@@ -15,22 +15,20 @@ from strobe.studies.trainings.records import Trainings
 
 
 def curves(
-    path: Path, rows: Sequence[tuple[float, float | None, float, float]], *, names: tuple[str, str], title: str
+    path: Path, rows: Sequence[tuple[float, float | None, tuple[float, ...]]], *, names: Sequence[str], title: str
 ) -> None:
-    """Draw the points (epoch, loss, figure on anchors, figure on worst frames) as a PNG. The loss is on the left, and
-    the held-out figures are on the right.
-    """
+    """Draw the points (epoch, loss, held-out figures) as a PNG: the loss on the left, the figures on the right."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)
-        known = [(epoch, loss) for epoch, loss, _, _ in rows if loss is not None]
+        known = [(epoch, loss) for epoch, loss, _ in rows if loss is not None]
         if known:
             left.plot(*zip(*known, strict=True), color=INK, marker="o", markersize=3)
             left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
         left.set_title("training loss")
         epochs = [row[0] for row in rows]
-        for place, (name, column) in enumerate(((names[0], 2), (names[1], 3))):
-            values = [row[column] for row in rows]
+        for place, name in enumerate(names):
+            values = [row[2][place] for row in rows]
             right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
         right.set_ylim(0, 1)
         per_cent(right)
