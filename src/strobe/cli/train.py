@@ -133,16 +133,16 @@ def command(
     if as_json:
         print_json(_json(done))
         return
-    found = done.history[-1].named
+    scores = done.history[-1].named
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
     if chosen.trains == "gan":
-        first, second = found.values()
+        first, second = scores.values()
         summary = (
             f"the discriminator classifies {first:.1%} of its samples and {second:.1%} of held-out images correctly"
         )
     else:
-        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else tuple(found)
-        told = zip(names, found.values(), strict=True)
+        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else tuple(scores)
+        told = zip(names, scores.values(), strict=True)
         summary = f"held out {', '.join(f'{name} {value:.1%}' for name, value in told)}"
     click.echo(f"{printable(done.weights)}: {summary}{before}")
     click.echo(f"use it as {printable(done.model)}; model card: {printable(done.card)}")

@@ -144,7 +144,7 @@ _attacks = options(
     click.option("--loss", type=click.Choice(["margin", "cross-entropy"]),
                  help="The loss that pgd increases: the lead of the best wrong class (default), or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
-                 help="The smallest lead of the wrong class, in nats, so that a finding survives storing and reading."),
+                 help="How far the wrong class must lead, in nats, so that a stored finding stays wrong."),
     name_option,
     seed_option,
     common=("norm", "eps", "minimal", "method", "steps", "restarts", "seed"),
@@ -247,7 +247,7 @@ _changes = options(
     click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
                  help="Further attempts from random directions."),
     click.option("--margin", type=float, default=0.01, show_default=True,
-                 help="The smallest lead of the wrong class, in nats, so that a finding survives storing and reading."),
+                 help="How far the wrong class must lead, in nats, so that a stored finding stays wrong."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
                  help="Number of images for which to store a strip from the unchanged image to the finding."),
     click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
@@ -285,9 +285,9 @@ def generator(
 ) -> None:  # fmt: skip
     """Find the smallest changes of a generator's activations that make models err. DST becomes a dataset of findings.
 
-    The generator draws images that every model gets right. For each granularity, the search minimises the change in
-    standard deviations of the neurons. A finding counts only if the model gets the stored image wrong. Searches that
-    find nothing are recorded, too. Running the same command again does only the missing work.
+    The generator draws images that every model gets right. For each granularity, the search minimises the change of
+    the neurons, measured in their standard deviations. A finding counts only if the model gets the stored image wrong.
+    Searches that find nothing are recorded, too. Running the same command again does only the missing work.
     """
     from strobe.workflows.vary_generator import vary_generator
 

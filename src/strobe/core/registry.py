@@ -97,14 +97,14 @@ class Registry(Generic[Member]):
 
         Strobe's own members that have such a line are not imported. Other members declare the line as `what`.
         """
-        found = {}
+        help_lines = {}
         for name in self:
             try:
-                found[name] = self._lines.get(name) or str(getattr(self[name], "what", ""))
+                help_lines[name] = self._lines.get(name) or str(getattr(self[name], "what", ""))
             except StrobeError:
                 if name in self.own:
                     raise
-        return found
+        return help_lines
 
     def problems(self) -> list[str]:
         """Return one line for each plugin that cannot be used; it names the package and the entry point."""

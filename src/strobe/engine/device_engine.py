@@ -153,17 +153,17 @@ class _NvidiaSession:
     def decode(self, data: bytes) -> Planes:
         self._calls.put(data)
         try:
-            found = self._answers.get(timeout=_HANGS_AFTER_S)
+            answer = self._answers.get(timeout=_HANGS_AFTER_S)
         except Empty:
             raise EngineHangs(f"the GPU's video engine did not answer for {_HANGS_AFTER_S:.0f} s") from None
-        if isinstance(found, Exception):
-            refused = any(word in str(found) for word in ("cuvidCreateDecoder", "not supported"))
-            why = "this GPU does not decode its codec, profile or size" if refused else printable(found, limit=120)
-            raise NotForTheEngines(why) from found
+        if isinstance(answer, Exception):
+            refused = any(word in str(answer) for word in ("cuvidCreateDecoder", "not supported"))
+            why = "this GPU does not decode its codec, profile or size" if refused else printable(answer, limit=120)
+            raise NotForTheEngines(why) from answer
         width, height = self._size_wh
-        if found and (tuple(found[0].shape) != (height * 3 // 2, width) or "NV12" not in str(found[0].format)):
-            raise NotForTheEngines(f"{found[0].format} frames of shape {tuple(found[0].shape)}: not 8-bit 4:2:0")
-        return _NvidiaPlanes(found, self._size_wh, self._stream.device)
+        if answer and (tuple(answer[0].shape) != (height * 3 // 2, width) or "NV12" not in str(answer[0].format)):
+            raise NotForTheEngines(f"{answer[0].format} frames of shape {tuple(answer[0].shape)}: not 8-bit 4:2:0")
+        return _NvidiaPlanes(answer, self._size_wh, self._stream.device)
 
     def close(self) -> None:
         self._calls.put(None)

@@ -86,16 +86,16 @@ class PixelDigests:
 
         Do not call it after `close`.
         """
-        found: Future[list[str]] = Future()
+        digests: Future[list[str]] = Future()
         if self._on_device and frames[0].numel() % 4 == 0:
             import torch
 
             ready = torch.cuda.current_stream(frames.device).record_event()
-            self._asked.put((frames, ready, found))
+            self._asked.put((frames, ready, digests))
         else:
             pixels = frames.cpu().numpy()
-            found.set_result([hashlib.sha256(np.ascontiguousarray(frame).data).hexdigest() for frame in pixels])
-        return found
+            digests.set_result([hashlib.sha256(np.ascontiguousarray(frame).data).hexdigest() for frame in pixels])
+        return digests
 
     def close(self) -> None:
         """End the threads."""
@@ -149,7 +149,7 @@ def has_programs() -> bool:
         from strobe.engine.device_kernels import convert, sha256
 
         known = torch.arange(240, dtype=torch.uint8, device="cuda").reshape(1, 240)
-        found = sha256([known]).cpu().numpy().view(np.uint32)[0].astype(">u4").tobytes().hex()
+        digest = sha256([known]).cpu().numpy().view(np.uint32)[0].astype(">u4").tobytes().hex()
         planes = known[:, :24].reshape(1, 6, 4).contiguous()
         colour, out = Colour("bt709", full_range=False), torch.empty((1, 4, 4, 3), dtype=torch.uint8, device="cuda")
         luma = torch.tensor([planes.data_ptr()], device="cuda")
@@ -157,4 +157,4 @@ def has_programs() -> bool:
         same = torch.equal(out, rgb_of_nv12(planes, colour))
     except Exception:  # torch is too old, or comes without a compiler
         return False
-    return same and bool(found == hashlib.sha256(bytes(range(240))).hexdigest())
+    return same and bool(digest == hashlib.sha256(bytes(range(240))).hexdigest())

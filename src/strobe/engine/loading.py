@@ -222,7 +222,7 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
     given = list(models)
     devices = {model.device for model in given}
     # A detector is slower than one session and takes frames in full size, so only a few may wait in the GPU's memory.
-    whole = any(Task(model.spec.task) is Task.DETECTION for model in given)
+    slow = any(Task(model.spec.task) is Task.DETECTION for model in given)
     if len(devices) != 1 or not (device := devices.pop()).startswith("cuda") or dataset.frames.as_input.any():
         return source
     from strobe.build.source import VideoSource
@@ -242,7 +242,7 @@ def frames_on_gpu(source: FrameSource, dataset: Dataset, models: Iterable[Model]
         say.note(f"videos are decoded on the CPU: {why}")
         return source
     say.note("videos are decoded by the GPU's engines; every frame is checked against its digest from the build")
-    return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if whole else _SESSIONS)
+    return VideosOnDevice(dataset, source, engine, path=source.path, device=device, sessions=1 if slow else _SESSIONS)
 
 
 def say_decoded(source: FrameSource, dataset: Dataset, exactly: Iterable[Model], say: Progress) -> None:

@@ -115,17 +115,17 @@ class Decoder:
         return self._read_here(rows, requested)
 
     def _read_on_device(self, source: DeviceSource, rows: list[int], requested: Mapping[int, list[Work]]) -> Prepared:
-        found: dict[int, list[Any]] = {row: [] for row in rows}
+        prepared: dict[int, list[Any]] = {row: [] for row in rows}
         for some, frames in source.batches(rows):
             if frames is None:
-                found |= dict(self._read_here(some, requested))
+                prepared |= dict(self._read_here(some, requested))
                 continue
             for one in {id(one): one for row in some for one in requested[row] if one.failure is None}.values():
                 places = [n for n, row in enumerate(some) if any(one is other for other in requested[row])]
                 values = self._prepared_there(one, frames if len(places) == len(some) else frames[places])
                 for n, value in zip(places, values, strict=True):
-                    found[some[n]].append((one, value))
-        return [(row, found[row]) for row in rows]
+                    prepared[some[n]].append((one, value))
+        return [(row, prepared[row]) for row in rows]
 
     def _prepared_there(self, one: Work, frames: Any) -> Sequence[Any]:
         """Return the frames prepared for a model: on its device or, if the model prepares on the CPU, from a copy."""

@@ -182,18 +182,18 @@ def read_photos(source: Path, target: Path, *, files: PhotoFiles, how: ImportOpt
     listed = None
     if files.labels is None and files.boxes is None and not files.label:
         listed = ilsvrc_classes(source, list(photo_files([source])))
-    photos, found = find_photos(
+    photos, classes = find_photos(
         [source], labels=files.labels or listed, label=files.label, boxes=files.boxes, label_space=files.label_space
     )
     fitted: tuple[str, ...] = ()
     if files.boxes is not None:
         photos, fitted = fitted_photos(photos, files.boxes)
-    chosen = found if files.label_space else of_wordnet(found.ids) or replace(found, name=target.resolve().name)
+    chosen = classes if files.label_space else of_wordnet(classes.ids) or replace(classes, name=target.resolve().name)
     stills = [
         Still(
             key=photo.name,
-            labels=tuple(chosen.index(found.ids[label]) for label in photo.labels),
-            boxes=tuple(replace(box, label=chosen.index(found.ids[box.label])) for box in photo.boxes),
+            labels=tuple(chosen.index(classes.ids[label]) for label in photo.labels),
+            boxes=tuple(replace(box, label=chosen.index(classes.ids[box.label])) for box in photo.boxes),
         )
         for photo in photos
     ]

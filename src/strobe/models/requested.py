@@ -83,20 +83,20 @@ def _read(text: str | Mapping[str, Any], *, trust: bool) -> list[RequestedModel]
     given, spec = split_name(text)
     if not is_testbed(spec):
         return _named(given, spec, ModelSettings(), text)
-    found = [one for row in entries(spec) if row.model for one in _of_row(row, spec)]
-    code = None if trust else next((one.spec for one in found if _runs_code(one.spec)), None)
+    models = [one for row in entries(spec) if row.model for one in _of_row(row, spec)]
+    code = None if trust else next((one.spec for one in models if _runs_code(one.spec)), None)
     if code is not None:
         raise StrobeError(
             f"{printable(spec)} names {printable(code)}, which would run the code in that file; pass --trust "
             "if you trust the list, or name the model with -m"
         )
     if given is not None:
-        if len(found) != 1:
+        if len(models) != 1:
             raise StrobeError(
-                f"{printable(text)}: a name must refer to one model, but this pattern matches {len(found)}"
+                f"{printable(text)}: a name must refer to one model, but this pattern matches {len(models)}"
             )
-        found = [replace(found[0], name=_clean(given))]
-    return found
+        models = [replace(models[0], name=_clean(given))]
+    return models
 
 
 def _of_row(row: Entry, where: str) -> list[RequestedModel]:
@@ -114,14 +114,14 @@ def _of_row(row: Entry, where: str) -> list[RequestedModel]:
 
 
 def _check_settings(one: RequestedModel, where: str) -> None:
-    asked = one.settings.given
-    if not asked:
+    settings = one.settings.given
+    if not settings:
         return
     view = one.view
     takes: tuple[str, ...] = ()
     if not one.is_brought and not isinstance(view, BoxesView):
         takes = MODELS.provider_of(parse(one.spec if view is None else view.classifier)).settings
-    unknown = next((name for name in asked if name not in takes), None)
+    unknown = next((name for name in settings if name not in takes), None)
     if unknown is not None:
         able = f"it takes {', '.join(takes)}" if takes else "it takes no settings"
         raise StrobeError(f"{printable(where)}: {printable(one.spec)} does not take {unknown}; {able}")

@@ -19,17 +19,17 @@ def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, 
     """
     with look(10):
         axes = _new(inches=(6.4, 3.8)) if axes is None else axes
-        known = [(x, found) for x, found in points if is_known(found)]
+        known = [(x, estimate) for x, estimate in points if is_known(estimate)]
         place = len(axes.get_legend_handles_labels()[0])
-        series = Series(name=name, place=place, x=[x for x, _ in known], y=[found for _, found in known])
+        series = Series(name=name, place=place, x=[x for x, _ in known], y=[estimate for _, estimate in known])
         band(axes, series)
         axes.plot(
-            series.x, [found.value for found in series.y], color=colour_of(place), marker=marker_of(place),
+            series.x, [estimate.value for estimate in series.y], color=colour_of(place), marker=marker_of(place),
             markeredgecolor="none", label=short(printable(name), 40),
         )  # fmt: skip
         if len(known) == 1 and known[0][1].low is not None:  # no band without a second point
-            (x, found), colour = known[0], colour_of(place)
-            axes.plot([x, x], [found.low, found.high], color=colour, alpha=0.55, linewidth=1.4)
+            (x, estimate), colour = known[0], colour_of(place)
+            axes.plot([x, x], [estimate.low, estimate.high], color=colour, alpha=0.55, linewidth=1.4)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         whole_numbers(axes)
         axes.autoscale(enable=True, axis="y")  # the limits of an earlier line would clip this line

@@ -21,7 +21,7 @@ R = TypeVar("R", ClassScore, ClassAp, ClassScore | ClassAp)
 @question("per_class", "Which classes flicker?")
 def per_class(view: View) -> Answer:
     """One chart per classifier: original and perturbed accuracy of every class."""
-    found = []
+    findings = []
     how = (
         "The number of sets is in brackets. Classes with fewer than 10 sets are too small to rank. They come last, "
         "are paler and are marked *. A set counts in every class of its anchor."
@@ -39,8 +39,8 @@ def per_class(view: View) -> Answer:
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
             paint = _chart(kept, names, "accuracy", line=0.4)
-            found.append(_finding(model, number, kept, _loses(model, rows) + more, how, paint))
-    return found or Missing("no class has a scored set.")
+            findings.append(_finding(model, number, kept, _loses(model, rows) + more, how, paint))
+    return findings or Missing("no class has a scored set.")
 
 
 def _loses(model: str, rows: Sequence[ClassScore]) -> str:
@@ -55,7 +55,7 @@ def _loses(model: str, rows: Sequence[ClassScore]) -> str:
 @question("detection_class", "Which classes lose most?")
 def detection_class(view: View) -> Answer:
     """One chart per detector: AP of every class on anchors and worst frames."""
-    found = []
+    findings = []
     how = (
         "The number of anchors with the class is in brackets. Classes with fewer than 10 anchors are too small to "
         "rank. They come last, are paler and are marked *."
@@ -71,14 +71,14 @@ def detection_class(view: View) -> Answer:
                 "average precision",
                 line=0.55,
             )
-            found.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
-    return found or Missing("no class has an AP on both anchors and worst frames.")
+            findings.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
+    return findings or Missing("no class has an AP on both anchors and worst frames.")
 
 
 @question("class_accuracy", "How accurate is each model by class?")
 def class_accuracy(view: View) -> Answer:
     """One chart per model, for sets of a single image: the accuracy or AP of every class, with intervals."""
-    found = []
+    findings = []
     models: list[tuple[str, Sequence[Row], str]] = [
         (name, one.per_class, "accuracy") for name, one in view.drawn(view.classifiers).items()
     ]
@@ -93,8 +93,8 @@ def class_accuracy(view: View) -> Answer:
             )
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
-            found.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
-    return found or Missing("no class has a scored image.")
+            findings.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
+    return findings or Missing("no class has a scored image.")
 
 
 def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:

@@ -102,16 +102,16 @@ def build(
         for one in choice.sets:
             rows = [row for row in one.rows.tolist() if row not in pictures]
             made = dict(zip(rows, pool.map(look, rows), strict=True)) if look is not None else {}
-            spent += sum(len(found.text) for found in made.values())
+            spent += sum(len(image.text) for image in made.values())
             if kept and spent > max_bytes:
                 break
-            for row, found in made.items():
-                pictures[row] = found.text
-                if found.text:
-                    sizes[row] = found.size
+            for row, image in made.items():
+                pictures[row] = image.text
+                if image.text:
+                    sizes[row] = image.size
                 else:
                     unreadable += 1
-                    first_problem = first_problem or found.problem
+                    first_problem = first_problem or image.problem
             kept.append(one)
             advance(1)
     place = {row: i for i, (row, text) in enumerate(pictures.items()) if text}

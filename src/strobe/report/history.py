@@ -196,7 +196,7 @@ def _marks(known: Sequence[tuple[int, HistoryStep]]) -> list[tuple[_Mark, list[t
 
     If the best earlier step is the first step, only the square is drawn.
     """
-    found: dict[_Mark, list[tuple[int, HistoryStep]]] = {}
+    steps_by_mark: dict[_Mark, list[tuple[int, HistoryStep]]] = {}
     for x, one in known:
         same = one.since_best == one.since_first and one.clearly_best == "worse"
         signs = (
@@ -206,5 +206,5 @@ def _marks(known: Sequence[tuple[int, HistoryStep]]) -> list[tuple[_Mark, list[t
         )
         for sign in signs:
             if sign is not None:
-                found.setdefault(sign, []).append((x, one))
-    return list(found.items())
+                steps_by_mark.setdefault(sign, []).append((x, one))
+    return list(steps_by_mark.items())

@@ -47,7 +47,7 @@ def _score(model: ModelResult) -> float:
 
 
 def _boards(runs: Sequence[LeaderboardRun]) -> list[_Board]:
-    found: dict[tuple[Any, ...], _Board] = {}
+    boards: dict[tuple[Any, ...], _Board] = {}
     shown = shown_models(name for run in runs for name in run.results.models)
     for run in runs:
         dataset, settings = run.results.dataset, run.results.settings
@@ -61,11 +61,11 @@ def _boards(runs: Sequence[LeaderboardRun]) -> list[_Board]:
                 about[key] = count
         for name, model in run.results.models.items():
             empty = _Board(about=about, task=model.task, entries=[], shown=shown)
-            board = found.setdefault((*about.values(), model.task), empty)
+            board = boards.setdefault((*about.values(), model.task), empty)
             board.entries.append((run, name, model))
-    for board in found.values():
+    for board in boards.values():
         board.entries.sort(key=lambda entry: (-_score(entry[2]), entry[1], entry[0].run))
-    return sorted(found.values(), key=lambda board: (board.about["dataset"], board.about["k"], board.task.value))
+    return sorted(boards.values(), key=lambda board: (board.about["dataset"], board.about["k"], board.task.value))
 
 
 def _entry(board: _Board, place: int) -> dict[str, Any]:

@@ -113,14 +113,14 @@ def write_report(
         progress.note(problem)
     with progress.task("figures", None) as advance:
         figures = section_figures(view)
-        drawn = set()
+        figure_names = set()
         for figure in (f for groups in figures.values() for group in groups for f in group):
             if figure.drawing is not None:
                 write_text(run / "figures" / f"{figure.name}.svg", figure.drawing.svg)
                 write_bytes(run / "figures" / f"{figure.name}.png", figure.drawing.png)
-                drawn.add(figure.name)
+                figure_names.add(figure.name)
                 advance(1)
-        _remove_stale(run / "figures", drawn)
+        _remove_stale(run / "figures", figure_names)
     k = results.dataset.k
     if k < overall(dataset).info.k:  # the score's k is smaller than the data's, so frames beyond it are in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)

@@ -56,19 +56,19 @@ class SingleImageQuestion:
         self, connection: Connection, settings: ReviewOptions, values: Mapping[str, Any], want: int
     ) -> list[ReviewTask]:
         """Return first the tasks that everyone gets, then images of the conditions that this person has seen least."""
-        asked = {"question": self.name, "who": values["who"]}
+        params = {"question": self.name, "who": values["who"]}
         tasks = (
-            self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
+            self._tasks(connection, _FIRST, {**params, "kinds": list(self.first), "want": want}) if self.first else []
         )
-        asked |= {"real": self.real, "wanted": settings.votes}
+        params |= {"real": self.real, "wanted": settings.votes}
         if not self.mixed:
             rest = {"condition": "", "taken": [""], "want": want - len(tasks)}
-            return tasks + self._tasks(connection, _NEXT, {**asked, **rest})
-        given = self._given(connection, asked)
+            return tasks + self._tasks(connection, _NEXT, {**params, **rest})
+        given = self._given(connection, params)
         taken = [""]
         while len(tasks) < want and given:
             condition = min(given, key=lambda name: (given[name], name))
-            found = self._tasks(connection, _NEXT, {**asked, "condition": condition, "taken": taken, "want": 1})
+            found = self._tasks(connection, _NEXT, {**params, "condition": condition, "taken": taken, "want": 1})
             if not found:
                 del given[condition]
                 continue

@@ -31,17 +31,17 @@ def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: 
     agree = AGREE if conduct is None or conduct.settings.agree is None else conduct.settings.agree
     results = drawn_results(dataset, agree=agree)
     pictures = drawn_pictures(dataset)
-    asked = sorted(asked_pictures(dataset))
+    frame_ids = sorted(asked_pictures(dataset))
     kept = sum(one.is_kept for one in pictures)
     return {
         "answers": len(answers),
         "table": {
-            "pictures": len(asked),
+            "pictures": len(frame_ids),
             "answered": len(pictures),
             "kept": kept,
             "discarded": len(pictures) - kept,
         },
-        "waiting": _waiting(asked, answers, conduct, agree),
+        "waiting": _waiting(frame_ids, answers, conduct, agree),
         **{key: value for key, value in encode(results).items() if key != "n_answers"},
         "conduct": encode(conduct),
     }

@@ -50,16 +50,16 @@ class BoxQuestion(SingleImageQuestion):
 
     def plan(self, dataset: Dataset, settings: ReviewOptions, *, secret: bytes) -> list[ReviewTask]:
         """Return the labelled anchors of all sets, each image once, in an order that depends only on the seed."""
-        found = asked_pictures(dataset)
-        if not found:
+        anchors = asked_pictures(dataset)
+        if not anchors:
             raise InvalidValue(f"{dataset.name}: no anchor has a label, so there is nothing to draw boxes around")
-        order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(found)).tolist()
+        order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(anchors)).tolist()
         return [
             ReviewTask(
                 task_id=task_name(secret, "box", frame), kind=self.real, position=position, set_id=set_id,
                 frame_id=frame, question=self.name,
             )
-            for position, (frame, set_id) in zip(order, sorted(found.items()), strict=True)
+            for position, (frame, set_id) in zip(order, sorted(anchors.items()), strict=True)
         ]  # fmt: skip
 
     def stage(self, _task: ReviewTask) -> str:

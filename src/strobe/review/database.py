@@ -120,17 +120,17 @@ class Database:
 
         On SQLite it uses its own connection without a pool or transaction, which would take four fifths of the time.
         """
-        found: Any
+        record: Any
         if self._quick is None:
             with self.read() as connection:
-                found = execute(connection, statement, values).first()
+                record = execute(connection, statement, values).first()
         else:
             try:
                 with self._quick_lock:
-                    found = self._quick.execute(statement, values).fetchone()
+                    record = self._quick.execute(statement, values).fetchone()
             except sqlite3.Error as error:
                 raise _unusable(self.shown, error) from error
-        return None if found is None else dict(found)
+        return None if record is None else dict(record)
 
     def close(self) -> None:
         """Close the connections."""

@@ -44,14 +44,14 @@ def _answer(
 ) -> NameAnswer:
     space = dataset.info.label_space
     label = row["label"].strip()
-    said = row.get("said", "").strip().lower() or ("class" if label else "")
-    if said not in SAID:
-        raise InvalidValue(f"said: expected {', '.join(SAID)}, or a label, got {printable(said)!r}")
+    reply = row.get("said", "").strip().lower() or ("class" if label else "")
+    if reply not in SAID:
+        raise InvalidValue(f"said: expected {', '.join(SAID)}, or a label, got {printable(reply)!r}")
     fields: dict[str, Any] = {
         "annotator": who,
         "at": moment_of(row.get("at", "").strip()),
         "frame_id": frame_id,
-        "said": said,
+        "said": reply,
         "label": space.ids[space.index(label)] if label else "",
         "condition": row.get("condition", "").strip() or conditions[frame_id],
         "seconds": seconds_of(row.get("seconds", "").strip()),

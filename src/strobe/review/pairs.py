@@ -54,21 +54,21 @@ class PairQuestion:
     ) -> list[ReviewTask]:
         """Return first the anchors that need labels, then pairs or whole sets of pairs."""
 
-        def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[ReviewTask]:
+        def new_tasks(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[ReviewTask]:
             asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
             rows = execute(connection, _FRESH.replace("{where}", where), asked)
             return [record_of(ReviewTask, row) for row in rows]
 
-        tasks = found("anchor", 1, want) if settings.labels else []
+        tasks = new_tasks("anchor", 1, want) if settings.labels else []
         if settings.at_once == "pair":
-            return tasks + (found("pair", settings.votes, want - len(tasks)) if len(tasks) < want else [])
+            return tasks + (new_tasks("pair", settings.votes, want - len(tasks)) if len(tasks) < want else [])
         taken = [""]
         while len(tasks) + len(taken) - 1 < want:
-            first = found("pair", settings.votes, 1, "AND t.set_id NOT IN :taken", taken=taken)
+            first = new_tasks("pair", settings.votes, 1, "AND t.set_id NOT IN :taken", taken=taken)
             if not first:
                 break
             taken.append(first[0].set_id)
-        of_set = [found("pair", settings.votes, MOST_AT_ONCE, "AND t.set_id = :set", set=one) for one in taken[1:]]
+        of_set = [new_tasks("pair", settings.votes, MOST_AT_ONCE, "AND t.set_id = :set", set=one) for one in taken[1:]]
         return tasks + [task for one in of_set for task in one]
 
     def open_for(

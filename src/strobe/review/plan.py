@@ -97,9 +97,9 @@ def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted
     shown = np.isin(dataset.labels.frame, anchor)
     for frame, label in zip(dataset.labels.frame[shown].tolist(), dataset.labels.label[shown].tolist(), strict=True):
         labels.setdefault(frame, set()).add(label)
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     for _ in range(20 * wanted):
-        if len(found) >= wanted:
+        if len(pairs) >= wanted:
             break
         one, other = (order[place] for place in rng.integers(0, len(order), 2))
         if video[one] == video[other]:
@@ -107,5 +107,5 @@ def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted
         alike = labels.get(int(anchor[one]), set()) & labels.get(int(anchor[other]), set())
         if alike and rng.random() < 0.9:
             continue
-        found[str(dataset.sets.set_id[one]), ids[int(anchor[other])]] = None
-    return list(found)
+        pairs[str(dataset.sets.set_id[one]), ids[int(anchor[other])]] = None
+    return list(pairs)

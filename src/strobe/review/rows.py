@@ -18,14 +18,14 @@ Record = TypeVar("Record")
 @cache
 def _readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
     """Return columns with another representation in the database: booleans as 0 and 1, lists as JSON."""
-    found: dict[str, Callable[[Any], Any]] = {}
+    readers: dict[str, Callable[[Any], Any]] = {}
     for name, hint in get_type_hints(kind).items():
         kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
         if bool in kinds:
-            found[name] = bool
+            readers[name] = bool
         elif any(get_origin(one) is tuple for one in kinds):
-            found[name] = lambda text: tuple(json.loads(text))
-    return found
+            readers[name] = lambda text: tuple(json.loads(text))
+    return readers
 
 
 def columns(record: type[Any]) -> tuple[str, ...]:

@@ -30,17 +30,17 @@ def summarise(
     """
     dataset = replace(dataset, verdicts=tuple(verdicts))
     derivation = derive(dataset) if verdicts else None
-    found = asked(dataset, verdicts)
+    pair_votes = asked(dataset, verdicts)
     return {
         "votes": len(verdicts),
         "table": _table(dataset, derivation),
         "waiting": pending(dataset, verdicts, derivation, conduct),
-        "annotators": _annotators(verdicts, found),
+        "annotators": _annotators(verdicts, pair_votes),
         "classes": _classes(dataset, derivation),
-        "agreement": _agreement(dataset, found.on_pairs, conduct, seed),
-        "controls": encode(control_answers(found.controls, found.anchors)),
-        "warnings": list(warnings(found)),
-        "reasons": _reasons(found.on_pairs),
+        "agreement": _agreement(dataset, pair_votes.on_pairs, conduct, seed),
+        "controls": encode(control_answers(pair_votes.controls, pair_votes.anchors)),
+        "warnings": list(warnings(pair_votes)),
+        "reasons": _reasons(pair_votes.on_pairs),
         "seconds": _seconds(v.seconds for v in verdicts if v.stage != "joint"),
         "conduct": encode(conduct),
     }
@@ -128,14 +128,14 @@ def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct |
     person's previous vote counts instead.
     """
     alone = is_alone if conduct is None else conduct.is_alone
-    found = ratings_of(dataset, on_pairs, alone)
-    ratings, counts, cluster, people = found.ratings, found.counts, found.cluster, found.people
+    vote_table = ratings_of(dataset, on_pairs, alone)
+    ratings, counts, cluster, people = vote_table.ratings, vote_table.counts, vote_table.cluster, vote_table.people
     shared = [
         (a, b) for a, b in combinations(range(len(people)), 2) if ((ratings[:, a] >= 0) & (ratings[:, b] >= 0)).any()
     ]
     return {
         "pairs": len(ratings),
-        "pairs_with_two_votes": found.n_twice,
+        "pairs_with_two_votes": vote_table.n_twice,
         "votes_left_out": len(on_pairs) - sum(map(alone, on_pairs)),
         "raw": encode(raw_agreement(counts, cluster=cluster, seed=seed)),
         "fleiss_kappa": encode(fleiss_kappa(counts, cluster=cluster, seed=seed)),
@@ -154,14 +154,14 @@ def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct |
 
 
 def _reasons(on_pairs: Sequence[Verdict]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    tally: Counter[str] = Counter()
     for votes in latest_votes(on_pairs).values():
         against = [v for v in votes.values() if v.decision == "dissimilar"]
         # If the anchor is bad, that is the reason, so the vote is not counted as "none given".
-        found.update(v.reason or "none given" for v in against if v.reason or not v.bad_anchor)
-        found.update("wrong label" for v in votes.values() if v.label_right is False)
-        found.update("bad anchor" for v in votes.values() if v.bad_anchor)
-    return {reason: found[reason] for reason in (*REASONS, "none given", "wrong label", "bad anchor") if found[reason]}
+        tally.update(v.reason or "none given" for v in against if v.reason or not v.bad_anchor)
+        tally.update("wrong label" for v in votes.values() if v.label_right is False)
+        tally.update("bad anchor" for v in votes.values() if v.bad_anchor)
+    return {reason: tally[reason] for reason in (*REASONS, "none given", "wrong label", "bad anchor") if tally[reason]}
 
 
 def _seconds(values: Iterable[float | None]) -> dict[str, Any]:

@@ -223,19 +223,19 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
-    found = []
+    table_names = []
     for name in (*_REQUIRED, *_OPTIONAL):
         if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
         if tables.has(name):
             _check_whole(tables, name, files)
-            found.append(name)
+            table_names.append(name)
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(
                 tables.path(name), "the file is missing", hint="copy the whole dataset folder, or make it again"
             )
     with in_file(folder):
-        return assemble(folder, info, found, lambda name: read_table(tables.path(name), schemas(schema)[name]))
+        return assemble(folder, info, table_names, lambda name: read_table(tables.path(name), schemas(schema)[name]))
 
 
 def _is_whole(tables: Tables, files: Mapping[str, str], schema: int) -> bool:

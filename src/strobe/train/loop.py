@@ -185,11 +185,11 @@ def run(
 
 def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
-    found = measured.measure(trainer)
+    values = measured.measure(trainer)
     largest = trainer.mean_largest() if step else None
     loss = trainer.mean_loss(0) if step else None
     epoch = step / trainer.steps_per_epoch
-    figures = dict(zip(measured.keys, found, strict=True))
+    figures = dict(zip(measured.keys, values, strict=True))
     point = Point(
         step=step,
         epoch=epoch,
@@ -205,7 +205,7 @@ def _measure(trainer: Optimisation, measured: HeldOutMeasure, step: int, seconds
     )
     if largest is not None:
         summary += f" (mean of the largest loss of each set, in eval mode: {largest:.4f})"
-    told = ", ".join(f"{name} {value:.1%}" for name, value in zip(measured.names, found, strict=True))
+    told = ", ".join(f"{name} {value:.1%}" for name, value in zip(measured.names, values, strict=True))
     say.note(f"{summary}; held out: {told}")
     return point
 

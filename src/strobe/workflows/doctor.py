@@ -83,15 +83,15 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
 
 def _plugins() -> list[dict[str, str]]:
     """Return the members that installed packages add to strobe's registries, and a line for each unusable member."""
-    found = []
+    members = []
     for registry in REGISTRIES:
         rows = [(name, one.package, "") for name, one in registry.plugins.items()]
         rows += [("", "", line) for line in registry.problems()]
-        found += [
+        members += [
             {"group": registry.group or "", "name": name, "package": package, "problem": problem}
             for name, package, problem in rows
         ]
-    return found
+    return members
 
 
 def _devices(*, speed: bool) -> list[dict[str, Any]]:

@@ -210,27 +210,27 @@ def _flicker(entrants: _Entrants, request: GateOptions, limits: tuple[Limit, ...
     plan, cuts = flicker_plan(given, options)
     if plan is None:
         raise StrobeError(f"{printable(given.name)}: a scene cut lies inside every set, so flicker cannot be measured")
-    found: dict[str, FlickerSets] = {}
+    flickers: dict[str, FlickerSets] = {}
     figures: Mapping[str, Estimate] = {}
     with progress.task("scoring", len(entrants.all)) as advance:
         for one, stored in entrants.all.items():
             answers = stored.load()
             if not isinstance(answers, ClassAnswers):  # a baseline has the task of the model
                 continue
-            found[one] = flicker_sets(plan, answers, name=one)
+            flickers[one] = flicker_sets(plan, answers, name=one)
             if stored is model:
                 score = flicker_score(FlickerPlan(plan.dataset, options, FlickerOptions()), answers)
                 figures = {} if score is None else flicker_figures(score)
             advance(1)
     if not figures:
         raise StrobeError(f"{printable(model.name)}: none of the {plan.n_sets} sets has all its answers")
-    new, cohort = found[model.name], replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
+    new, cohort = flickers[model.name], replace(Cohort.of(given, needs_labels=False), unlabelled_sets=0)
     return _JudgedSets(
         limits=limits,
         judged=plan.dataset,
         figures=figures,
         missing=MissingSets(n=new.n_missing, extremes=flicker_extremes(plan.dataset, new, options)),
-        opponents=[_flicker_opponent(plan, new, found[one]) for one in entrants.baselines],
+        opponents=[_flicker_opponent(plan, new, flickers[one]) for one in entrants.baselines],
         cohort=cohort,
         cautions=(*cohort.cautions(), *cut_lines(cuts)),
     )

@@ -67,8 +67,8 @@ def history(
     held_models = {name: model for name, (_, _, model) in zip(names, entries, strict=True)}
     flickers = {} if plan is None else _flickers(plan, held_models)
     rest = {name: model for name, model in held_models.items() if name not in flickers}
-    told = scores_of(dataset, rest, options, progress) if rest else {}
-    scores: dict[str, Score] = {**told, **flickers}
+    rest_scores = scores_of(dataset, rest, options, progress) if rest else {}
+    scores: dict[str, Score] = {**rest_scores, **flickers}
     earlier: dict[str, Earlier] = {}
     tested: dict[tuple[str, str], Comparison] = {}
     for line in dict.fromkeys(lines):
@@ -98,7 +98,7 @@ def history(
         subset=part,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=(*cohort.cautions(), *cut_lines(cuts), *doubt_lines(told)) or None,
+        cautions=(*cohort.cautions(), *cut_lines(cuts), *doubt_lines(rest_scores)) or None,
     )
 
 

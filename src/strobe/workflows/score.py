@@ -329,16 +329,16 @@ def score_models(
         raise StrobeError(left_out[0])
     # Without models, only people are scored, and the dataset is described as for models.
     k = None if results else overall(opened.dataset).info.k
-    found = Results(
+    run_results = Results(
         strobe=installed_version(),
         dataset=dataset_facts(opened.dataset, k=k, needs_labels=not results and bool(opened.dataset.labelled.any())),
         settings=request.settings(subset),
         models=results,
     )
     for collector in collectors:
-        found = collector.into(found)
+        run_results = collector.into(run_results)
     sets = tuple(one for collector in collectors for one in collector.sets)
-    return ScoredRun(results=found, sets=sets, left_out=tuple(left_out))
+    return ScoredRun(results=run_results, sets=sets, left_out=tuple(left_out))
 
 
 def _groups(path: Path | None, space: LabelSpace) -> Mapping[str, tuple[str, ...]]:

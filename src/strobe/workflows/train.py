@@ -279,12 +279,12 @@ class _ClassifierTraining(TrainingJob):
         from strobe.metrics.flicker import first_change
         from strobe.studies.temporal.score import score
 
-        found: dict[str, Estimate] = {}
+        estimates: dict[str, Estimate] = {}
         notes: tuple[str, ...] = ()
         count = int(part.labelled.sum())
         if count:
             scored = score(overall(part.labelled_sets()), answers, options=ScoreOptions())
-            found = {"acc_orig": scored.acc_orig, "acc_pmk": scored.acc_pmk, "drop": scored.drop}
+            estimates = {"acc_orig": scored.acc_orig, "acc_pmk": scored.acc_pmk, "drop": scored.drop}
             notes = noted(scored.answers, self.say)
         if not self.recipe.reads_labels:
             plan = Plan(overall(part), ScoreOptions())
@@ -296,12 +296,12 @@ class _ClassifierTraining(TrainingJob):
                 n_sets=plan.n_sets,
                 never=plan.k + 1,
             )
-            found["flicker"] = plan.all_sets.estimates((first <= plan.k)[None])[0]
+            estimates["flicker"] = plan.all_sets.estimates((first <= plan.k)[None])[0]
             if len(np.unique(answers.label[answers.scored])) == 1:
                 notes += ("it gives every held-out frame the same answer, so its flicker says nothing",)
             if 0 < count < part.n_sets:
                 notes += (f"accuracies are of the {count} of {part.n_sets} held-out sets that have labels",)
-        return found, notes
+        return estimates, notes
 
 
 def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks":

@@ -421,14 +421,14 @@ def _searched(loaded: LoadedSearch, victim: TargetModel, plan: GeneratorSearchPl
     base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
     aims = [aim] * len(batch.labels) if plan.aim != "runner-up" else _second(victim, batch)
     right = known.truth(batch.labels) if aims[0] is None else ~known.truth([[cast(int, label)] for label in aims])
-    found = search_changes(
+    findings = search_changes(
         victim.scores, changing, base, right, batch.names, levels=plan.levels, options=plan.how,
         strips=[row < plan.strips for row in batch.anchors], keep=plan.keep,
         tell=lambda share: loaded.tell(int(share * len(batch.names))),
     )  # fmt: skip
     if aims[0] is None:
-        return found
-    return [replace(made, facts={**made.facts, "aim": label}) for made, label in zip(found, aims, strict=True)]
+        return findings
+    return [replace(made, facts={**made.facts, "aim": label}) for made, label in zip(findings, aims, strict=True)]
 
 
 def _second(victim: TargetModel, batch: Batch) -> list[int | None]:

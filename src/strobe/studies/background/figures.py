@@ -57,54 +57,54 @@ def background_rungs(view: View) -> Answer:
     """A row for every rung, with a point for every model. A dotted line marks each model's accuracy on the whole
     images.
     """
-    found = ladder(view)
-    if found is None or not found.models:
+    rungs = ladder(view)
+    if rungs is None or not rungs.models:
         return Missing(_NONE)
-    steps = [step for step in found.steps if any(_known(found, model, step) for model in found.models)]
+    steps = [step for step in rungs.steps if any(_known(rungs, model, step) for model in rungs.models)]
     n_same = sum(not step.is_control for step in steps)
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        gap = min(0.2, 0.62 / len(found.models))
-        for place, model in enumerate(found.models):
-            whole = found.models[model].acc_orig
-            if is_known(whole):
-                axes.plot([value_of(whole)] * 2, [-0.5, len(steps) - 0.5], color=colour_of(place), linewidth=0.9,
+        gap = min(0.2, 0.62 / len(rungs.models))
+        for place, model in enumerate(rungs.models):
+            whole_acc = rungs.models[model].acc_orig
+            if is_known(whole_acc):
+                axes.plot([value_of(whole_acc)] * 2, [-0.5, len(steps) - 0.5], color=colour_of(place), linewidth=0.9,
                           alpha=0.45, linestyle=(0, (2, 2)), zorder=1)  # fmt: skip
             for y, step in enumerate(steps):
-                one = found.accuracy(model, step)
+                one = rungs.accuracy(model, step)
                 if one is not None and is_known(one):
-                    at = y + (place - (len(found.models) - 1) / 2) * gap
+                    at = y + (place - (len(rungs.models) - 1) / 2) * gap
                     _point(axes, at, one, place, hollow=step.is_estimated, label=model if y == 0 else None)
-        names = [f"{step.label}, {few}" if (few := found.fewer(step)) else step.label for step in steps]
+        names = [f"{step.label}, {few}" if (few := rungs.fewer(step)) else step.label for step in steps]
         _rows(axes, names, limit=34 if is_narrow else 44)
         for line in (0.5, *((n_same - 0.5,) if n_same < len(steps) else ())):
             axes.axhline(line, color=GREY, linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
-        _legend(figure, axes, len(found.models), is_narrow=is_narrow)
+        _legend(figure, axes, len(rungs.models), is_narrow=is_narrow)
 
     parts = []
-    for model in some_models(found):
-        whole = found.models[model].acc_orig
+    for model in some_models(rungs):
+        whole_acc = rungs.models[model].acc_orig
         known = [(step, one) for step in steps[1:] if not step.is_control
-                 and (one := found.accuracy(model, step)) is not None and is_known(one)
-                 and 2 * one.n >= whole.n]  # fmt: skip
-        if known and is_known(whole):
+                 and (one := rungs.accuracy(model, step)) is not None and is_known(one)
+                 and 2 * one.n >= whole_acc.n]  # fmt: skip
+        if known and is_known(whole_acc):
             low = min(known, key=lambda row: value_of(row[1]))
             parts.append(
-                f"{printable(model)} is right on {percent(whole)} of the whole images. Its lowest accuracy is "
+                f"{printable(model)} is right on {percent(whole_acc)} of the whole images. Its lowest accuracy is "
                 f"{percent(low[1])}, on “{low[0].name}”."
             )
-    height = 1.0 + len(steps) * max(0.3, 0.13 * len(found.models) + 0.1)
+    height = 1.0 + len(steps) * max(0.3, 0.13 * len(rungs.models) + 0.1)
     return FigureContent(
         sentence=" ".join(parts) + view.drawn_text(view.classifiers),
         how="Points have 95 % intervals. Dotted lines: the same model on the whole images. Rungs below the second line "
         "are controls: a person would answer differently, or the scene is unchanged. A rung with its own n is missing "
-        "for some images. Differences use only images that have both rungs." + _estimated(found),
+        "for some images. Differences use only images that have both rungs." + _estimated(rungs),
         paint=paint,
-        inches=(height, height + 0.22 * len(found.models)),
+        inches=(height, height + 0.22 * len(rungs.models)),
     )
 
 
@@ -144,22 +144,22 @@ def _legend(figure: Any, axes: Any, n_models: int, *, is_narrow: bool) -> None:
 @question("background_contrasts", "Is the effect due to background or magnification?")
 def background_contrasts(view: View) -> Answer:
     """A row for every isolated effect, and a point for every model. Effects that are not significant are grey."""
-    found = ladder(view)
-    if found is None or not found.contrasts:
-        return Missing(_NONE if found is None else "no two rungs differ in only one thing.")
-    shown = found.isolated
+    rungs = ladder(view)
+    if rungs is None or not rungs.contrasts:
+        return Missing(_NONE if rungs is None else "no two rungs differ in only one thing.")
+    shown = rungs.isolated
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         axes.axvline(0, color=INK, linewidth=1, zorder=1)
-        gap = min(0.22, 0.66 / len(found.models))
+        gap = min(0.22, 0.66 / len(rungs.models))
         named: set[str] = set()
         for y, isolates in enumerate(shown):
-            for place, model in enumerate(found.models):
-                row = found.contrasts.get((model, isolates))
+            for place, model in enumerate(rungs.models):
+                row = rungs.contrasts.get((model, isolates))
                 if row is None:
                     continue
-                at = y + (place - (len(found.models) - 1) / 2) * gap
+                at = y + (place - (len(rungs.models) - 1) / 2) * gap
                 colour = colour_of(place)
                 if row.value.low is not None:
                     axes.plot([row.value.low, row.value.high], [at, at], color=colour, linewidth=1.4, alpha=0.55)
@@ -170,25 +170,25 @@ def background_contrasts(view: View) -> Answer:
                     named.add(model)
                     axes.plot([], [], linestyle="none", marker=marker_of(place), color=colour, markersize=6,
                               label=short(printable(model), 34))  # fmt: skip
-        names = [f"{found.called(one)}\n{ISOLATED[one][1]}, n {found.n(one)}" for one in shown]
+        names = [f"{rungs.called(one)}\n{ISOLATED[one][1]}, n {rungs.n(one)}" for one in shown]
         _rows(axes, names, limit=60)
         axes.set_ylim(len(shown) - 0.45, -0.55)
         if is_narrow:
             axes.tick_params(axis="y", labelsize=7.5)
         axes.set_xlabel("points")
         in_points(axes)
-        _legend(figure, axes, len(found.models), is_narrow=is_narrow)
+        _legend(figure, axes, len(rungs.models), is_narrow=is_narrow)
 
-    height = 1.0 + len(shown) * max(0.5, 0.17 * len(found.models) + 0.2)
+    height = 1.0 + len(shown) * max(0.5, 0.17 * len(rungs.models) + 0.2)
     return FigureContent(
-        sentence=" ".join(verdict(found, model) for model in some_models(found)),
+        sentence=" ".join(verdict(rungs, model) for model in some_models(rungs)),
         how="Each row is the difference between two rungs that differ in one thing, in points, on images that have "
         "both. Tests and 95 % intervals are corrected for the number of rows (Holm). Hollow points are not "
         "significant. “Cropping” is the usual comparison, which mixes background and magnification. Magnification "
         "enlarges the existing pixels; it adds no detail."
-        + (f" {ESTIMATED} One side uses estimated boxes or masks." if found.has_estimates else ""),
+        + (f" {ESTIMATED} One side uses estimated boxes or masks." if rungs.has_estimates else ""),
         paint=paint,
-        inches=(height, height + 0.25 * len(found.models)),
+        inches=(height, height + 0.25 * len(rungs.models)),
     )
 
 
@@ -198,14 +198,14 @@ def background_contrasts(view: View) -> Answer:
 @question("background_context", "How much does context help?")
 def background_context(view: View) -> Answer:
     """Accuracy on the box crop, by the crop's width relative to the box, and accuracy on the whole image."""
-    found = ladder(view)
-    steps = [] if found is None else [step for step in found.steps if step.facts and step.facts.axis == "context"]
-    if found is None or len(steps) < 2:
-        return Missing(_NONE if found is None else "the box was cropped at only one width.")
+    rungs = ladder(view)
+    steps = [] if rungs is None else [step for step in rungs.steps if step.facts and step.facts.axis == "context"]
+    if rungs is None or len(steps) < 2:
+        return Missing(_NONE if rungs is None else "the box was cropped at only one width.")
     lines = []
-    for place, model in enumerate(found.models):
+    for place, model in enumerate(rungs.models):
         row = [(step.level or 0.0, one) for step in steps
-               if (one := found.accuracy(model, step)) is not None and is_known(one)]  # fmt: skip
+               if (one := rungs.accuracy(model, step)) is not None and is_known(one)]  # fmt: skip
         if row:
             lines.append(Series(name=model, place=place, x=[x for x, _ in row], y=[one for _, one in row]))
     if not lines:
@@ -220,9 +220,9 @@ def background_context(view: View) -> Answer:
                 band(axes, line)
             axes.plot(line.x, [one.value for one in line.y], color=colour_of(line.place), marker=marker_of(line.place),
                       markeredgecolor="none", label=short(printable(line.name), 34))  # fmt: skip
-            whole = found.models[line.name].acc_orig
+            whole = rungs.models[line.name].acc_orig
             if is_known(whole):
-                x = at + 0.03 * (end - 1) * (line.place - (len(found.models) - 1) / 2)
+                x = at + 0.03 * (end - 1) * (line.place - (len(rungs.models) - 1) / 2)
                 if whole.low is not None:
                     axes.plot([x, x], [whole.low, whole.high], color=colour_of(line.place), linewidth=1.3, alpha=0.55)
                 axes.plot([x], [whole.value], marker=marker_of(line.place), color=colour_of(line.place), markersize=6,
@@ -237,12 +237,12 @@ def background_context(view: View) -> Answer:
         _legend(figure, axes, len(lines), is_narrow=is_narrow)
 
     parts = []
-    for line in lines[: len(some_models(found))]:
+    for line in lines[: len(some_models(rungs))]:
         best = max(range(len(line.x)), key=lambda place: value_of(line.y[place]))
         parts.append(
             f"{printable(line.name)} goes from {percent(line.y[0])} ({line.x[0]:g}×) to {percent(line.y[-1])} "
             f"({line.x[-1]:g}×). Its best width is {line.x[best]:g}×; on whole images it reaches "
-            f"{percent(found.models[line.name].acc_orig)}."
+            f"{percent(rungs.models[line.name].acc_orig)}."
         )
     return FigureContent(
         sentence=" ".join(parts),
@@ -259,16 +259,16 @@ def background_context(view: View) -> Answer:
 @question("background_area", "Does the background matter more for small objects?")
 def background_area(view: View) -> Answer:
     """Accuracy on the whole image and the effect of the background, by the object's share of the image."""
-    found = ladder(view)
-    if found is None:
+    rungs = ladder(view)
+    if rungs is None:
         return Missing(_NONE)
-    main = found.main()
-    bins = {name: one.background.by_area for name, one in found.models.items() if one.background}
+    main = rungs.main()
+    bins = {name: one.background.by_area for name, one in rungs.models.items() if one.background}
     bins = {name: rows for name, rows in bins.items() if rows}
     if not bins:
-        why = [one.background.reasons.get("by_area", "") for one in found.models.values() if one.background]
+        why = [one.background.reasons.get("by_area", "") for one in rungs.models.values() if one.background]
         return Missing(next((text for text in why if text), "no model was scored by object size."))
-    place_of = {name: place for place, name in enumerate(found.models)}
+    place_of = {name: place for place, name in enumerate(rungs.models)}
 
     def value(row: AreaBin) -> Estimate | None:
         return next((one.value for one in row.isolated if one.isolates == main), None)
@@ -287,7 +287,7 @@ def background_area(view: View) -> Answer:
     ground = lines(value) if main is not None else []
     panels = [("accuracy on whole images", whole, False)]
     if ground and main is not None:
-        panels.append((f"{found.called(main)}, points", ground, True))
+        panels.append((f"{rungs.called(main)}, points", ground, True))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         grid = figure.subplots(len(panels) if is_narrow else 1, 1 if is_narrow else len(panels), squeeze=False)
@@ -314,12 +314,12 @@ def background_area(view: View) -> Answer:
         _legend(figure, every[0], len(bins), is_narrow=is_narrow)
 
     parts = []
-    for line in ground[: len(some_models(found))]:
+    for line in ground[: len(some_models(rungs))]:
         small, large = line.y[0], line.y[-1]
         text = f"{printable(line.name)}: {measured(small, 'points')} for the smallest objects, "
         text += f"{measured(large, 'points')} for the largest"
         parts.append(text + ("" if _apart(small, large) else " (intervals overlap)"))
-    what = f"The effect “{found.called(main)}” by object size. " if main is not None and parts else ""
+    what = f"The effect “{rungs.called(main)}” by object size. " if main is not None and parts else ""
     sizes = f"{len(first)} bins of {min(row.n for row in first)} images or more"
     return FigureContent(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),
@@ -346,20 +346,20 @@ def background_models(view: View) -> Answer:
 
     Pairs of a detector and a classifier come first.
     """
-    found = ladder(view)
-    if found is None or len(found.models) < 2:
-        return Missing(_NONE if found is None else "a comparison needs at least two models.")
+    rungs = ladder(view)
+    if rungs is None or len(rungs.models) < 2:
+        return Missing(_NONE if rungs is None else "a comparison needs at least two models.")
     rows = [one for one in view.results.contrasts or () if one.of == "models" and is_known(one.value)]
     known = {(one.a, one.b, one.held, one.level): one for one in rows}
     known |= {(one.b, one.a, one.held, one.level): replace(one, value=turned(one.value)) for one in rows}
-    pairs = [(b, a) if _is_detector(b) and not _is_detector(a) else (a, b) for a, b in combinations(found.models, 2)]
+    pairs = [(b, a) if _is_detector(b) and not _is_detector(a) else (a, b) for a, b in combinations(rungs.models, 2)]
     pairs.sort(key=lambda pair: _is_detector(pair[0]) == _is_detector(pair[1]))
     out = []
     for number, (a, b) in enumerate(pairs[:MOST_PAIRS], start=1):
-        kept = [(step, row) for step in found.steps
+        kept = [(step, row) for step in rungs.steps
                 if (row := known.get((a, b, step.variant, step.level))) is not None]  # fmt: skip
         if kept:
-            out.append(_pair(a, b, kept, number, covered=covered_text(found, a, b)))
+            out.append(_pair(a, b, kept, number, covered=covered_text(rungs, a, b)))
     return out or Missing("no rung has answers of two models.")
 
 
@@ -382,15 +382,15 @@ def _pair(a: str, b: str, rows: list[tuple[RungView, Contrast]], number: int, *,
 
     ahead = [step for step, row in rows if is_sure(row) and value_of(row.value) > 0]
     behind = [step for step, row in rows if is_sure(row) and value_of(row.value) < 0]
-    whole = next((row for step, row in rows if step.level is None), None)
+    whole_row = next((row for step, row in rows if step.level is None), None)
     text = f"Neither model is significantly ahead on any of {len(rows)} rungs"
     if ahead or behind:
         counts = f"{len(ahead) or 'none'} of {len(rows)} rungs, {printable(b)} on {len(behind) or 'none'}"
         text = f"{printable(a)} is significantly ahead on {counts}"
-    if whole is not None:
-        first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
-            b, a, -value_of(whole.value))  # fmt: skip
-        chance = "" if is_sure(whole) else " (not significant)"
+    if whole_row is not None:
+        first, second, value = (a, b, value_of(whole_row.value)) if value_of(whole_row.value) >= 0 else (
+            b, a, -value_of(whole_row.value))  # fmt: skip
+        chance = "" if is_sure(whole_row) else " (not significant)"
         text += f". On the whole images {printable(first)} leads {printable(second)} by {points(value)}{chance}"
     height = 0.9 + 0.29 * len(rows)
     return FigureContent(

@@ -60,15 +60,15 @@ def ladder_lines(view: View) -> list[Lines]:
     model.
     """
     models = view.drawn(view.classifiers)
-    if (found := ladder(view)) is None:
+    if (rungs := ladder(view)) is None:
         return []
     name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
     notes = [
         "points [95 % interval]; * significant after Holm's correction",
-        *(verdict(found, one) for one in models),
+        *(verdict(rungs, one) for one in models),
     ]
-    notes += [text for text in [covered_text(found, *models)] if text]
+    notes += [text for text in [covered_text(rungs, *models)] if text]
     return [
-        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(found)), []),
-        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(found)), notes),
+        (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(rungs)), []),
+        (f"{name}: isolated effects", ["difference", *names], list(isolated_rows(rungs)), notes),
     ]

@@ -332,15 +332,15 @@ def numbers(found: LadderView) -> list[BackgroundNumbers]:
     """Return the weight of each part of the image for every drawn model."""
     out = []
     for name, one in found.models.items():
-        if (told := one.background) is not None:
-            parts = told.sensitivity
+        if (score := one.background) is not None:
+            parts = score.sensitivity
             out.append(
                 BackgroundNumbers(
                     model=printable(name), whole=one.acc_orig, background=parts.background,
                     foreground=parts.foreground, relative=parts.relative,
-                    covered=told.covered[0].share if told.covered else None,
-                    zoom=told.zoom if isinstance(told.zoom, BestOf) else None,
-                    zoom_wrong=told.zoom_wrong if isinstance(told.zoom_wrong, BestOf) else None,
+                    covered=score.covered[0].share if score.covered else None,
+                    zoom=score.zoom if isinstance(score.zoom, BestOf) else None,
+                    zoom_wrong=score.zoom_wrong if isinstance(score.zoom_wrong, BestOf) else None,
                 )
             )  # fmt: skip
     return out

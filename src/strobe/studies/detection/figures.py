@@ -117,19 +117,19 @@ def curve(view: View) -> Answer:
 @question("detection_errors", "Why do sets break?")
 def errors(view: View) -> Answer:
     """How often each kind of error is the main error on the worst frame of a failing set."""
-    found = [(name, one.errors) for name, one in view.drawn(view.detectors, 6).items() if one.errors.failing]
-    if not found:
+    error_counts = [(name, one.errors) for name, one in view.drawn(view.detectors, 6).items() if one.errors.failing]
+    if not error_counts:
         return Missing("no set with a frame worse than its anchor was diagnosed.")
-    kinds = [kind for kind in CAUSES if any(getattr(counts, kind) for _, counts in found)]
+    kinds = [kind for kind in CAUSES if any(getattr(counts, kind) for _, counts in error_counts)]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        tall = 0.8 / len(found)
-        for place, (model, counts) in enumerate(found):
+        tall = 0.8 / len(error_counts)
+        for place, (model, counts) in enumerate(error_counts):
             for y, kind in enumerate(kinds):
                 n = getattr(counts, kind)
                 share = n / counts.failing
-                middle = y + (place - (len(found) - 1) / 2) * tall
+                middle = y + (place - (len(error_counts) - 1) / 2) * tall
                 axes.barh(middle, share, height=tall * 0.86, color=colour_of(place), linewidth=0,
                           label=short(printable(model), 30) if y == 0 else None)  # fmt: skip
                 axes.annotate(str(n), xy=(share, middle), xytext=(4, 0), va="center",
@@ -138,16 +138,16 @@ def errors(view: View) -> Answer:
         names_on_y(axes, labels, limit=44)
         axes.set_xlabel("share of the sets that break")
         per_cent(axes, which="x")
-        names_below(figure, len(found), is_narrow=is_narrow)
+        names_below(figure, len(error_counts), is_narrow=is_narrow)
 
-    model, counts = found[0]
+    model, counts = error_counts[0]
     text = f"{counted(counts.failing, 'set')} {'breaks' if counts.failing == 1 else 'break'} for {printable(model)}"
     if kinds:
         top = max(kinds, key=lambda kind: int(getattr(counts, kind)))
         n = getattr(counts, top)
         share = percent(n / counts.failing, digits=0)
         text += f". The most frequent cause is {top} ({CAUSES[top]}), in {n} of them ({share})"
-    height = 1.1 + (0.2 + 0.2 * len(found)) * max(len(kinds), 1)
+    height = 1.1 + (0.2 + 0.2 * len(error_counts)) * max(len(kinds), 1)
     return FigureContent(
         sentence=text + ".",
         how="The cause of a set is the kind of error on its worst frame that, if fixed, would raise the AP most.",
@@ -172,32 +172,32 @@ def _track(one: DetectionResult, key: str) -> Estimate | None:
 @question("detection_tracks", "Do tracked objects flicker?")
 def temporal(view: View) -> Answer:
     """Flicker, jitter and swing of tracked objects along their sets."""
-    found = list(view.drawn(view.detectors).items())
-    shown = [(key, words) for key, words in _TRACKS if any(_track(one, key) for _, one in found)]
+    detectors = list(view.drawn(view.detectors).items())
+    shown = [(key, words) for key, words in _TRACKS if any(_track(one, key) for _, one in detectors)]
     if not shown:
         whys = {one.temporal.reason for one in view.detectors.values() if isinstance(one.temporal, Missing)}
         return Missing(next(iter(sorted(whys)), "this data has no tracked objects."))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        tall = 0.7 / len(found)
-        for place, (model, one) in enumerate(found):
+        tall = 0.7 / len(detectors)
+        for place, (model, one) in enumerate(detectors):
             for y, (key, _) in enumerate(shown):
                 if value := _track(one, key):
-                    whisker(axes, y + (place - (len(found) - 1) / 2) * tall, value, colour_of(place))
+                    whisker(axes, y + (place - (len(detectors) - 1) / 2) * tall, value, colour_of(place))
             axes.plot([], [], marker="o", linestyle="", color=colour_of(place), label=short(printable(model), 30))
         names_on_y(axes, [words for _, words in shown])
         axes.set_xlim(left=0)
         per_cent(axes, which="x")
-        names_below(figure, len(found), is_narrow=is_narrow)
+        names_below(figure, len(detectors), is_narrow=is_narrow)
 
-    model, one = found[0]
+    model, one = detectors[0]
     parts = []
     if flicker := _track(one, "flicker"):
         parts.append(f"{percent(flicker)} of the tracked objects are lost and found again within one set")
     if swing := _track(one, "score_swing"):
         parts.append(f"the score of an object varies by {percent(swing)} on average")
-    height = 1.0 + (0.22 + 0.18 * len(found)) * len(shown)
+    height = 1.0 + (0.22 + 0.18 * len(detectors)) * len(shown)
     return FigureContent(
         sentence=f"For {printable(model)}, {', and '.join(parts)}."
         if parts

@@ -28,10 +28,10 @@ _TICKS: tuple[tuple[float, ...], ...] = (
 @question("granularity_ratio", "Which model needs larger changes?")
 def granularity_ratio(view: View) -> Answer:
     """The ratio of other targets to the baseline at each granularity, for all findings and for preserved findings."""
-    found = granular(view)
-    if found is None or not found.ratios:
-        return Missing(_NONE if found is None else "a ratio needs at least two targets.")
-    names = found.granularities
+    levels = granular(view)
+    if levels is None or not levels.ratios:
+        return Missing(_NONE if levels is None else "a ratio needs at least two targets.")
+    names = levels.granularities
     scale = sum(name in ORDER[:5] for name in names)  # all layers together and single layers are not steps of a scale
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -40,13 +40,13 @@ def granularity_ratio(view: View) -> Answer:
         axes = figure.subplots()
         axes.set_yscale("log")
         axes.axhline(1, color=INK, linewidth=1, zorder=1)
-        many = len(found.others) * (1 + len(found.preserved))
+        many = len(levels.others) * (1 + len(levels.preserved))
         step = min(0.16, 0.7 / max(many, 1))
         ends = [1.0]
-        for place, target in enumerate(found.others):
+        for place, target in enumerate(levels.others):
             sets: list[tuple[Any, PreservedFigures | None]] = [
-                (found.ratios, None),
-                *((one.ratios, one) for one in found.preserved),
+                (levels.ratios, None),
+                *((one.ratios, one) for one in levels.preserved),
             ]
             for turn, (ratios, kept) in enumerate(sets):
                 at = (place * len(sets) + turn - (many - 1) / 2) * step
@@ -55,7 +55,7 @@ def granularity_ratio(view: View) -> Answer:
                 label = short(printable(target), 22) + (f", preserved ({_by(kept)})" if kept else "")
                 ends += _points(axes, line, place + 1, label, joined=scale, hollow=kept is not None)
         for x, name in enumerate(names):
-            if not any(is_known(row.value) for (at_name, _), row in found.ratios.items() if at_name == name):
+            if not any(is_known(row.value) for (at_name, _), row in levels.ratios.items() if at_name == name):
                 axes.annotate("unknown", (x, 1), (0, 6), textcoords="offset points", ha="center", color=MUTED)
         axes.set_xticks(range(len(names)), [printable(name) for name in names])
         if is_narrow:
@@ -64,29 +64,29 @@ def granularity_ratio(view: View) -> Answer:
         _round_ticks(axes, min(ends), max(ends))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylabel(f"÷ {short(printable(found.baseline), 24)}")
+        axes.set_ylabel(f"÷ {short(printable(levels.baseline), 24)}")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 2, borderaxespad=0.2,
                       handlelength=1.4)  # fmt: skip
 
     texts = []
-    for target in found.others:
-        mine = [(name, found.ratios[name, target]) for name in names if (name, target) in found.ratios]
+    for target in levels.others:
+        mine = [(name, levels.ratios[name, target]) for name in names if (name, target) in levels.ratios]
         ratios = [f"{value_of(row.value):.2f} ({name})" for name, row in mine if is_known(row.value)]
         if ratios:
-            texts.append(f"{printable(target)} ÷ {printable(found.baseline)}: {join(ratios)}")
+            texts.append(f"{printable(target)} ÷ {printable(levels.baseline)}: {join(ratios)}")
     more = "".join(
         f" At {printable(name)}, {printable(target)}: {row.value.reason}."
-        for name in names for target in found.others
-        if (row := found.ratios.get((name, target))) is not None and row.value.value is None and row.value.reason
+        for name in names for target in levels.others
+        if (row := levels.ratios.get((name, target))) is not None and row.value.value is None and row.value.reason
     )  # fmt: skip
     return FigureContent(
         sentence=("; ".join(texts) + "." if texts else "") + more,
-        how=f"Above 1, fooling the model needs a larger change than fooling {printable(found.baseline)}. Points are "
+        how=f"Above 1, fooling the model needs a larger change than fooling {printable(levels.baseline)}. Points are "
         "the median ratio of the two magnitudes over images, with 95 % intervals. A search without a finding counts as "
         "larger than the distance it tried. Hollow: only images whose findings for both models still show their class.",
         paint=paint,
-        inches=(3.9, 4.4 + 0.25 * len(found.others) * (1 + len(found.preserved))),
+        inches=(3.9, 4.4 + 0.25 * len(levels.others) * (1 + len(levels.preserved))),
     )
 
 
@@ -131,34 +131,34 @@ def _round_ticks(axes: Any, low: float, high: float) -> None:
 @question("granularity_curves", "How large a change does a search need?")
 def granularity_curves(view: View) -> Answer:
     """The share of images without a finding so far, with a panel per granularity and a line per target."""
-    found = granular(view)
-    if found is None:
+    levels = granular(view)
+    if levels is None:
         return Missing(_NONE)
-    names = found.granularities
-    kept = found.preserved[0] if found.preserved else None
+    names = levels.granularities
+    kept = levels.preserved[0] if levels.preserved else None
 
     def paint(figure: Any, is_narrow: bool) -> None:
         columns = min(len(names), 2 if is_narrow else 3)
         grid = figure.subplots(math.ceil(len(names) / columns), columns, sharey=True, squeeze=False)
         every = [axes for row in grid for axes in row]
         for axes, name in zip(every, names, strict=False):
-            _curves(axes, found, kept, name)
+            _curves(axes, levels, kept, name)
             axes.set_title(printable(name))
             axes.tick_params(labelsize=8)
         for place, axes in enumerate(every):
             axes.set_visible(place < len(names))
             if place < len(names) <= place + columns:
-                axes.set_xlabel(_axis(found, names[place]), fontsize=8.5)
+                axes.set_xlabel(_axis(levels, names[place]), fontsize=8.5)
         handles, labels = every[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
     rows = math.ceil(len(names) / min(len(names), 3))
     text = []
     for name in names:
-        search, per = found.searches.get((name, found.baseline)), found.scale((name, found.baseline))
+        search, per = levels.searches.get((name, levels.baseline)), levels.scale((name, levels.baseline))
         if search is not None and is_known(search.median):
             text.append(f"{size_text(value_of(search.median) / per)} ({printable(name)})")
-    who = printable(found.baseline)
+    who = printable(levels.baseline)
     return FigureContent(
         sentence=f"Against {who}, the median finding has magnitude {join(text)}."
         if text
@@ -227,20 +227,20 @@ def _decades(axes: Any) -> None:
 @question("granularity_kept", "Do the findings still show their class?")
 def granularity_kept(view: View) -> Answer:
     """The share of preserved findings, by granularity and target, next to controls."""
-    found = granular(view)
-    if found is None or not found.preserved:
-        return Missing(_NONE if found is None else "nobody judged the findings. Pass --judge MODEL, or ask people.")
-    names, out = found.granularities, []
+    levels = granular(view)
+    if levels is None or not levels.preserved:
+        return Missing(_NONE if levels is None else "nobody judged the findings. Pass --judge MODEL, or ask people.")
+    names, out = levels.granularities, []
     scale = sum(name in ORDER[:5] for name in names)
-    for number, kept in enumerate(found.preserved, start=1):
+    for number, kept in enumerate(levels.preserved, start=1):
 
         def paint(figure: Any, is_narrow: bool, kept: PreservedFigures = kept) -> None:
             axes = figure.subplots()
-            step = min(0.18, 0.6 / len(found.targets))
+            step = min(0.18, 0.6 / len(levels.targets))
             if kept.anchors is not None and is_known(kept.anchors):
                 axes.axhline(value_of(kept.anchors), color=GREY, linewidth=1, zorder=1, label="original images")
-            for place, target in enumerate(found.targets):
-                at = (place - (len(found.targets) - 1) / 2) * step
+            for place, target in enumerate(levels.targets):
+                at = (place - (len(levels.targets) - 1) / 2) * step
                 line = [
                     (x + at, kept.share[name, target]) for x, name in enumerate(names) if (name, target) in kept.share
                 ]

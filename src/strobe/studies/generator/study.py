@@ -44,16 +44,16 @@ class Generator(Study):
 
     def chapter(self, page: PageInput) -> Chapter | None:
         """Return the chapter on the granularities, with short films of the findings."""
-        found = granular(page.view)
-        if found is None:
+        levels = granular(page.view)
+        if levels is None:
             return None
-        strips = build_strips(page.dataset, found, page.source, page.answers)
+        strips = build_strips(page.dataset, levels, page.source, page.answers)
         content = {
             "strips": strips is not None,
             "accepted": accepted_text(page.dataset.info.provenance),
-            "medians": medians(page.view, found),
-            "by_class": by_class(found),
-            "kept": found.preserved,
+            "medians": medians(page.view, levels),
+            "by_class": by_class(levels),
+            "kept": levels.preserved,
         }
         data = {} if strips is None else {"strips-data": strips}
         return Chapter(

@@ -139,13 +139,13 @@ def _legend(figure: Any, entries: Sequence[tuple[str, str, str]], *, is_narrow: 
 @question("people_consistency", "Do people and models err on the same images?")
 def people_consistency(view: View) -> Answer:
     """A matrix of error consistency: every person with every other person, and with every model."""
-    found = []
+    matrices = []
     for name, score in asked(view).items():
         known = [one for one in score.pairs if is_known(one.kappa) and one.kappa.n >= LEAST_SHARED]
         cells = {(one.person, str(one.other_is), one.other): one.kappa for one in known}
         if cells:
-            found.append((name, score, cells))
-    if not found:
+            matrices.append((name, score, cells))
+    if not matrices:
         return Missing(f"no pair shares {LEAST_SHARED} images and differs in at least one error.")
     return [
         FigureContent(
@@ -157,7 +157,7 @@ def people_consistency(view: View) -> Answer:
             choice=name,
             number=number,
         )
-        for number, (name, score, cells) in enumerate(found[:MOST_KINDS], start=1)
+        for number, (name, score, cells) in enumerate(matrices[:MOST_KINDS], start=1)
     ]
 
 
@@ -255,7 +255,7 @@ def people_confusion(view: View) -> Answer:
 
     With many classes, the matrix shows only the most frequent errors.
     """
-    found = []
+    figures = []
     for number, (name, score) in enumerate(list(asked(view).items())[:MOST_KINDS], start=1):
         counts = {(one.name, one.answer_name or _WORDS[one.said]): one.n for one in score.confusion}
         truths = list(dict.fromkeys(one.name for one in score.confusion))
@@ -269,7 +269,7 @@ def people_confusion(view: View) -> Answer:
         if mistakes:
             text += f". The most frequent error: {_called(mistakes[0][1], mistakes[0][0])}"
         large = len(truths) > MOST_NAMES
-        found.append(
+        figures.append(
             FigureContent(
                 sentence=f"{text}.",
                 how="Most frequent errors: true class → answer. All are in tables/people_confusion.csv." if large else
@@ -281,7 +281,7 @@ def people_confusion(view: View) -> Answer:
                 number=number,
             )
         )  # fmt: skip
-    return found or Missing(NOBODY)
+    return figures or Missing(NOBODY)
 
 
 def _called(pair: tuple[str, str], n: int) -> str:

@@ -18,37 +18,37 @@ def people_boxes(view: View) -> Answer:
     """The median overlap of two people's boxes on an image: for all boxes, for all boxes except a detector's, and for
     each pair of people.
     """
-    found = view.results.drawn
-    if found is None or not is_known(found.overlap):
+    boxes = view.results.drawn
+    if boxes is None or not is_known(boxes.overlap):
         return Missing("no image has the boxes of two people.")
-    rows: list[tuple[str, Estimate, str]] = [("all pairs of boxes", found.overlap, INK)]
-    if found.suggested.count and is_known(found.overlap_own):
-        rows.append(("without detector boxes", found.overlap_own, MUTED))
+    rows: list[tuple[str, Estimate, str]] = [("all pairs of boxes", boxes.overlap, INK)]
+    if boxes.suggested.count and is_known(boxes.overlap_own):
+        rows.append(("without detector boxes", boxes.overlap_own, MUTED))
     rows += [
         (f"{one.person} and {one.other}", one.overlap, RIGHT)
-        for one in (found.pairs[:MOST_PAIRS] if found.n_people > 2 else ())
+        for one in (boxes.pairs[:MOST_PAIRS] if boxes.n_people > 2 else ())
         if is_known(one.overlap)
     ]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        axes.axvline(found.agree, color=MUTED, linewidth=1.0, linestyle=":")
+        axes.axvline(boxes.agree, color=MUTED, linewidth=1.0, linestyle=":")
         for y, (_, overlap, colour) in enumerate(rows):
             whisker(axes, y, overlap, colour)
         names_on_y(axes, [row[0] for row in rows], limit=18 if is_narrow else 34)
         axes.set_xlim(0, 1.02)
         axes.set_xlabel("overlap (IoU)")
 
-    text = f"The median overlap (IoU) of two people’s boxes on an image is {kappa(found.overlap)}"
-    if found.suggested.count:
-        text += f"; {percent(found.suggested)} of the boxes are unchanged suggestions of a detector"
-    if is_known(found.disagreed):
-        text += f". In the first round, people disagree on {percent(found.disagreed)} of the images"
+    text = f"The median overlap (IoU) of two people’s boxes on an image is {kappa(boxes.overlap)}"
+    if boxes.suggested.count:
+        text += f"; {percent(boxes.suggested)} of the boxes are unchanged suggestions of a detector"
+    if is_known(boxes.disagreed):
+        text += f". In the first round, people disagree on {percent(boxes.disagreed)} of the images"
     return FigureContent(
         sentence=f"{text}.",
         how="The figure uses boxes of the first round, which people draw without seeing the boxes of others. Lines "
         "are 95 % intervals over "
-        f"images. Boxes that overlap by less than {found.agree:g} (dotted) count as different and get a second round.",
+        f"images. Boxes that overlap by less than {boxes.agree:g} (dotted) count as different and get a second round.",
         paint=paint,
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),
     )

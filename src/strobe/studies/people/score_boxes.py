@@ -44,7 +44,7 @@ def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> D
     }
     words = [word for of_picture in latest.values() for word in of_picture.values()]
     met = _met(first, source)
-    several = {frame: list(said.values()) for frame, said in first.items() if len(said) > 1}
+    several = {frame: list(answers.values()) for frame, answers in first.items() if len(answers) > 1}
     boxes = [word for word in words if word.decision == "keep"]
     names = sorted({word.annotator for word in words})
     return DrawnResults(
@@ -56,7 +56,9 @@ def drawn_results(dataset: Dataset, *, agree: float = AGREE, seed: int = 0) -> D
         reasons=dict(sorted(Counter(word.reason for word in words if word.decision == "discard").items())),
         overlap=_overlap(met, seed),
         overlap_own=_overlap([one for one in met if not one.both_suggested], seed),
-        disagreed=_share([disagree(said, agree=agree) for said in several.values()], [source[one] for one in several]),
+        disagreed=_share(
+            [disagree(answers, agree=agree) for answers in several.values()], [source[one] for one in several]
+        ),
         fleiss_kappa=_kappa(several, source, seed),
         unsettled=sum(one.overlap is not None and one.overlap < agree for one in pictures),
         suggested=_share([word.suggested for word in boxes], [source[word.frame_id] for word in boxes]),

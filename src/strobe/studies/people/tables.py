@@ -47,8 +47,8 @@ TABLES: Mapping[str, Callable[[View], Table]] = {
 
 def people_lines(view: View) -> list[Lines]:
     """Return the names that people gave the images, the models for comparison, and the preserved changed images."""
-    found = view.results.people
-    if found is None:
+    people = view.results.people
+    if people is None:
         return []
     name, rows, kinds = printable(view.results.dataset.name), [], asked(view)
     for what, one in kinds.items():
@@ -64,14 +64,14 @@ def people_lines(view: View) -> list[Lines]:
             for model in one.models
         ]  # fmt: skip
     columns = ["people or model", "accuracy", "majority", "Fleiss κ", "error consistency", "seconds"]
-    notes = [quality(found), "error consistency: mean over pairs of people, or over people with the model"]
+    notes = [quality(people), "error consistency: mean over pairs of people, or over people with the model"]
     notes += people_notes(view)
     out = [(f"{name}: people", columns, rows, notes)]
-    if found.preservation:
+    if people.preservation:
         kept = [
             [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),
              with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
-            for one in found.preservation
+            for one in people.preservation
         ]  # fmt: skip
         head = ["variant", "images", "named as the original", "by majority", "loss against originals"]
         out.append((f"{name}: do people still see the original class?", head, kept, []))

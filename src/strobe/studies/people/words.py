@@ -110,8 +110,8 @@ def quality(found: PeopleResults) -> str:
 
 def people_chapter(view: View) -> PeopleChapter | None:
     """Return the tables of the chapter, or None if nobody named an image."""
-    found, rows = view.results.people, asked(view)
-    if found is None:
+    people, rows = view.results.people, asked(view)
+    if people is None:
         return None
     beside = [
         ModelBesidePeople(pictures=name, model=printable(one.model), accuracy=one.accuracy, difference=one.difference,
@@ -119,29 +119,29 @@ def people_chapter(view: View) -> PeopleChapter | None:
         for name, score in rows.items() for one in score.models
     ]  # fmt: skip
     return PeopleChapter(
-        n_people=found.n_people, quality=f"{quality(found)}.", notes=people_notes(view), rows=list(rows.items()),
+        n_people=people.n_people, quality=f"{quality(people)}.", notes=people_notes(view), rows=list(rows.items()),
         beside=beside[:MOST_BESIDE], left_out=max(len(beside) - MOST_BESIDE, 0), words=_WORDS,
     )  # fmt: skip
 
 
 def people_notes(view: View) -> list[str]:
     """Return notes on missing or too narrow intervals, and on excluded answers."""
-    found = view.results.people
-    if found is None:
+    people = view.results.people
+    if people is None:
         return []
     out = [
         view.words.say(f"{reason[0].upper()}{reason[1:]}.")
-        for reason in dict.fromkeys(one.accuracy.reason for one in found.scores)
+        for reason in dict.fromkeys(one.accuracy.reason for one in people.scores)
         if reason
     ]
-    agreed = [figure for one in found.scores for figure in (one.fleiss_kappa, one.consistency)]
+    agreed = [figure for one in people.scores for figure in (one.fleiss_kappa, one.consistency)]
     if any(one.reason and one.low is not None for one in agreed):
         out.append(
             f"Some figures of agreement or error consistency use fewer than {FEW_PICTURES} images that the same people "
             "named. Their intervals are too narrow."
         )
-    if found.elsewhere:
-        out.append(f"{counted(found.elsewhere, 'answer')} excluded: the images are not scored in this run.")
+    if people.elsewhere:
+        out.append(f"{counted(people.elsewhere, 'answer')} excluded: the images are not scored in this run.")
     return out
 
 
@@ -183,14 +183,14 @@ def boxes_quality(view: View) -> str | None:
 
     Return None without boxes.
     """
-    found = view.results.drawn
-    if found is None or not found.n_pictures:
+    boxes = view.results.drawn
+    if boxes is None or not boxes.n_pictures:
         return None
-    text = f"{people_text(found.n_people)} marked the object in {counted(found.n_pictures, 'image')}; "
-    text += f"{found.kept.count} images are kept ({percent(found.kept)})"
-    if found.reasons:
-        reasons = ", ".join(f"{printable(name)} {count}" for name, count in found.reasons.items())
+    text = f"{people_text(boxes.n_people)} marked the object in {counted(boxes.n_pictures, 'image')}; "
+    text += f"{boxes.kept.count} images are kept ({percent(boxes.kept)})"
+    if boxes.reasons:
+        reasons = ", ".join(f"{printable(name)} {count}" for name, count in boxes.reasons.items())
         text += f". Reasons for discarding images: {reasons}"
-    if found.unsettled:
-        text += f". In {found.unsettled} kept images, two boxes overlap by less than {found.agree:g}"
+    if boxes.unsettled:
+        text += f". In {boxes.unsettled} kept images, two boxes overlap by less than {boxes.agree:g}"
     return f"{text}."

@@ -13,28 +13,28 @@ from strobe.report.wording import is_known, percent, points, short, value_of
 @question("review_impact", "How does review change the drop?")
 def review_impact(view: View) -> Answer:
     """The effect of review: the drop for all candidates, for kept anchors, and for kept anchors with kept members."""
-    found = {}
+    impacts = {}
     for model, one in view.drawn(view.classifiers).items():
         if (impact := one.review_impact) is not None:
             stages = (("before review", impact.a), ("kept anchors, all frames", impact.b), ("after review", impact.c))
             if known := [(meaning, stage) for meaning, stage in stages if is_known(stage.drop)]:
-                found[model] = known, impact.drop_difference
-    if not found:
+                impacts[model] = known, impact.drop_difference
+    if not impacts:
         return Missing("this needs a dataset with votes, scored with --compare-review.")
-    flat = [(model, meaning, stage) for model, (rows, _) in list(found.items())[:4] for meaning, stage in rows]
+    flat = [(model, meaning, stage) for model, (rows, _) in list(impacts.items())[:4] for meaning, stage in rows]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         for y, (_, _, stage) in enumerate(flat):
             dumbbell(axes, y, (stage.acc_orig, stage.acc_pmk), ("acc_orig", "acc_pmk"), zorder=2)
         cut = 12 if is_narrow else 20
-        names = [(f"{short(printable(model), cut)}: " if len(found) > 1 else "") + text for model, text, _ in flat]
+        names = [(f"{short(printable(model), cut)}: " if len(impacts) > 1 else "") + text for model, text, _ in flat]
         names_on_y(axes, names, limit=46)
         axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
 
-    model, (rows, gap) = next(iter(found.items()))
+    model, (rows, gap) = next(iter(impacts.items()))
     stage_text = {"kept anchors, all frames": "with the kept anchors and all their frames"}
     text = ", ".join(f"{points(stage.drop)} {stage_text.get(meaning, meaning)}" for meaning, stage in rows)
     height = 1.0 + 0.34 * len(flat)

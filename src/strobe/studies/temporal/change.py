@@ -47,22 +47,22 @@ class ChangeTable:
 
 def change_table(view: View) -> ChangeTable | None:
     """Return the table of the chosen pair. Return None if no pair was chosen, or if every set is a single image."""
-    found = find_change(view)
-    if found is None or view.words.is_still:
+    pair_change = find_change(view)
+    if pair_change is None or view.words.is_still:
         return None
     models = view.results.models
-    before, after = models[found.before].headline, models[found.after].headline
+    before, after = models[pair_change.before].headline, models[pair_change.after].headline
     rows = []
     for place, row in enumerate(_rows(view)):
-        turned = row.difference if row.a == found.after else _turned(row.difference)
+        turned = row.difference if row.a == pair_change.after else _turned(row.difference)
         measure = view.words.metric(row.metric)
         rows.append(
             ChangeRow(measure=measure, before=before[place], after=after[place], difference=turned, p=row.p_holm)
         )
     return ChangeTable(
-        change=found,
+        change=pair_change,
         rows=rows,
-        sentence=found.sentence(),
+        sentence=pair_change.sentence(),
         verdicts=[view.words.say(printable(row.sentence, limit=600), names=(row.a, row.b)) for row in _rows(view)],
     )
 
@@ -78,26 +78,26 @@ def _turned(found: Estimate) -> Estimate:
 @question("before_after", "Which sets change?")
 def before_after(view: View) -> Answer:
     """Show every set once, as held by both models, newly held, newly broken, or held by neither."""
-    found = find_change(view)
-    if found is None:
+    pair_change = find_change(view)
+    if pair_change is None:
         return Missing("no two models were chosen as before and after.")
-    held = _held(view, found)
+    held = _held(view, pair_change)
     parts = [
-        ("held by both", held - found.newly_broken, RIGHT, 1.0),
-        ("newly held", found.newly_held, RIGHT, 0.45),
-        ("newly broken", found.newly_broken, WRONG, 1.0),
-        ("held by neither", max(found.n_sets - held - found.newly_held, 0), GREY, 0.55),
+        ("held by both", held - pair_change.newly_broken, RIGHT, 1.0),
+        ("newly held", pair_change.newly_held, RIGHT, 0.45),
+        ("newly broken", pair_change.newly_broken, WRONG, 1.0),
+        ("held by neither", max(pair_change.n_sets - held - pair_change.newly_held, 0), GREY, 0.55),
     ]
-    net = found.newly_held - found.newly_broken
+    net = pair_change.newly_held - pair_change.newly_broken
     gain = "as many sets as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
     held_means = "A set is held if the model is right on its anchor and on every other frame."
-    if found.detection:
+    if pair_change.detection:
         held_means = "A detector holds a set if AP is above 0 on the anchor and no frame has a lower AP."
     return FigureContent(
-        sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
+        sentence=f"{pair_change.sentence()} {printable(pair_change.after)} holds {gain}.",
         how=f"Every set is counted once. Newly held: only the second model holds it. Newly broken: only the first "
         f"model holds it. {held_means}",
-        paint=_bars(parts, found.n_sets),
+        paint=_bars(parts, pair_change.n_sets),
         inches=(1.75, 2.5),
     )
 
@@ -105,11 +105,11 @@ def before_after(view: View) -> Answer:
 @question("before_after_curve", "At which distance from the anchor does the second model gain?")
 def before_after_curve(view: View) -> Answer:
     """Show the curves of the two models in a figure of their own if the page's other curves show more models."""
-    found = find_change(view)
-    if found is None or len(view.detectors if found.detection else view.classifiers) < 3:
+    pair_change = find_change(view)
+    if pair_change is None or len(view.detectors if pair_change.detection else view.classifiers) < 3:
         return Missing("the other curves of the page already show the two models.")
-    pair = (found.before, found.after)
-    if found.detection:
+    pair = (pair_change.before, pair_change.after)
+    if pair_change.detection:
         boxes = {name: view.detectors[name] for name in pair}
         series = lines_of(boxes, lambda one: ((row.k, row.map) for row in one.curve))
     else:
@@ -118,12 +118,12 @@ def before_after_curve(view: View) -> Answer:
     if len(series) < 2:
         return Missing("one of the two models has no curve.")
     near, far = (value_of(series[1].y[place]) - value_of(series[0].y[place]) for place in (0, -1))
-    who = printable(found.after)
+    who = printable(pair_change.after)
     return FigureContent(
         sentence=f"On the anchors, {who} {_gains(near)}; {view.words.within}, it {_gains(far)}.",
         how="Both models as k grows. A gain that appears only at large k is a gain in robustness. A gain of the same "
         "size at every k is a gain in accuracy." + bands_text(series),
-        paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
+        paint=line_chart(series, view.words.k_label, "map_pmk" if pair_change.detection else "acc_pmk"),
         inches=(3.8, 3.9),
     )
 

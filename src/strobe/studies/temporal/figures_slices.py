@@ -40,15 +40,15 @@ def per_offset(view: View) -> Answer:
     together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
 
     first = series[0]
-    found = dict(zip(first.x, first.y, strict=True))
+    offset_errors = dict(zip(first.x, first.y, strict=True))
     # Truncated sets may have fewer members on one side, but all sets have the same weight.
-    ends = [found[x] for x in {min(found), max(found)} if x] or [found[0.0]]
+    ends = [offset_errors[x] for x in {min(offset_errors), max(offset_errors)} if x] or [offset_errors[0.0]]
     error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
     text = f"{printable(first.name)} is wrong on {percent(error)} of the outermost {words.frames}"
-    if 0.0 in found:
-        more = error - value_of(found[0.0])
+    if 0.0 in offset_errors:
+        more = error - value_of(offset_errors[0.0])
         less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
-        text += f", {less} on the anchors ({percent(found[0.0])})"
+        text += f", {less} on the anchors ({percent(offset_errors[0.0])})"
     least, most = (pick(one.n for one in first.y) for pick in (min, max))
     gaps = f" Not every set has all distances: n is {least:,} to {most:,}." if least < most else ""
     return FigureContent(
@@ -67,10 +67,10 @@ def per_offset(view: View) -> Answer:
 def frame_types(view: View) -> Answer:
     """The drop after all frames of one type are deleted, next to a control that deletes as many random frames."""
     models = view.drawn(view.classifiers, 4).items()
-    found = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
-    if not found:
+    drops = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
+    if not drops:
         return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known."))
-    flat = [(model, row) for model, rows in found for row in rows]
+    flat = [(model, row) for model, rows in drops for row in rows]
     first_control = next((y for y, (_, row) in enumerate(flat) if row.control), None)
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -84,7 +84,7 @@ def frame_types(view: View) -> Answer:
                 axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
             whisker(axes, y - 0.08, _told(row), WRONG)
         labels = [
-            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(found) > 1 else "")
+            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(drops) > 1 else "")
             + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row.n_sets:,})"
             for model, row in flat
         ]
@@ -94,7 +94,7 @@ def frame_types(view: View) -> Answer:
         if first_control is not None:
             figure.legend(loc="outside lower left", borderaxespad=0.2)
 
-    model, rows = found[0]
+    model, rows = drops[0]
     smallest = min(value_of(row.drop) for row in rows)
     least = [row for row in rows if value_of(row.drop) == smallest]
     where = f"smallest {join([_without(row) for row in least])}"
@@ -128,8 +128,8 @@ def _without(row: TypeSlice) -> str:
 def by_fps(view: View) -> Answer:
     """The drop by frame rate."""
     models = view.drawn(view.classifiers).items()
-    found = [(name, rows) for name, one in models if (rows := [row for row in one.by_fps if is_known(row.drop)])]
-    ranges = list(dict.fromkeys(row.range for _, rows in found for row in rows))
+    drops = [(name, rows) for name, one in models if (rows := [row for row in one.by_fps if is_known(row.drop)])]
+    ranges = list(dict.fromkeys(row.range for _, rows in drops for row in rows))
     if len(ranges) < 2:
         return Missing(why_none(view, "by_fps", "all videos have about the same frame rate."))
 
@@ -137,30 +137,30 @@ def by_fps(view: View) -> Answer:
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        wide = 0.7 / len(found)
-        for place, (model, rows) in enumerate(found):
+        wide = 0.7 / len(drops)
+        for place, (model, rows) in enumerate(drops):
             for row in rows:
-                y = ranges.index(row.range) + (place - (len(found) - 1) / 2) * wide
+                y = ranges.index(row.range) + (place - (len(drops) - 1) / 2) * wide
                 whisker(axes, y, row.drop, colour_of(place), marker=marker_of(place))
             axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
                       label=short(printable(model), 34))  # fmt: skip
-        names_on_y(axes, [_range_name(found, text, bin_text[text]) for text in ranges])
+        names_on_y(axes, [_range_name(drops, text, bin_text[text]) for text in ranges])
         axes.set_xlabel("drop, points")
         in_points(axes)
-        names_below(figure, len(found), is_narrow=is_narrow)
+        names_below(figure, len(drops), is_narrow=is_narrow)
 
-    model, rows = found[0]
+    model, rows = drops[0]
     text = "; ".join(f"{points(row.drop)} at {bin_text[row.range]} fps (n = {row.n_sets})" for row in rows)
     bare = [row for row in rows if row.drop.low is None]
     if bare:
         whys = dict.fromkeys(printable(row.drop.reason or "intervals are switched off") for row in bare)
         text += f". No interval at {join([f'{bin_text[row.range]} fps' for row in bare])}: {join(list(whys))}"
-    height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
+    height = 1.0 + (0.2 + 0.16 * len(drops)) * len(ranges) + 0.12 * len(drops)
     return FigureContent(
         sentence=f"The drop of {printable(model)} is {text}.",
         how="A low frame rate means more time between frames, so the same k covers more time.",
         paint=paint,
-        inches=(height, height + 0.15 * len(found)),
+        inches=(height, height + 0.15 * len(drops)),
     )
 
 
@@ -268,16 +268,16 @@ def bin_names(names: Sequence[str], measure: HintWords | None = None) -> list[st
     ['below 0.0\\xa0points', '0.0 to 0.9\\xa0points', '0.9\\xa0points or more']
     """
     measure = measure or HintWords(title="")
-    found = [_BIN.fullmatch(name) for name in names]
+    matches = [_BIN.fullmatch(name) for name in names]
     try:
         edges = {
-            text: measure.convert(float(text)) for one in found if one for text in (one["low"], one["edge"]) if text
+            text: measure.convert(float(text)) for one in matches if one for text in (one["low"], one["edge"]) if text
         }
     except ValueError:  # not numbers: the names stay unchanged
         return list(names)
     text = _written(edges)
     out = []
-    for name, one in zip(names, found, strict=True):
+    for name, one in zip(names, matches, strict=True):
         if one is None:
             out.append(name)
         elif one["only_high"]:

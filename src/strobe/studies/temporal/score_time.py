@@ -153,14 +153,14 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
             short[place] += len(cells) - np.count_nonzero(complete.take(cells))
             first[place, sets] = first_wrong(wrong[place], owner, level, n_sets=len(block.main), never=plan.k + 1)
     figures = plan.headline.several(first > 0, first > plan.k)
-    for (method, parameter), incomplete, found in zip(variants, short.tolist(), figures, strict=True):
+    for (method, parameter), incomplete, estimates in zip(variants, short.tolist(), figures, strict=True):
         out.append(
             Smoothed(
                 method=method if predictions.has_shares else f"{method} vote",
                 parameter=parameter,
                 delay_frames=delay(method, parameter),
                 incomplete=incomplete / len(plan.frame),
-                **found,
+                **estimates,
             )
         )
     return tuple(out)

@@ -28,14 +28,14 @@ def _frame_type(part: TypeSlice) -> Row:
 
 
 def _trend(view: View) -> Table:
-    found = view.results.trend
+    trend = view.results.trend
     return [
         {"model": one.model, "model_type": one.model_type, "standard": one.standard, "in_fit": one.in_fit}
         | spread("linear", off.linear)
         | {"linear_verdict": off.linear.verdict}
         | spread("logit", off.logit)
         | {"logit_verdict": off.logit.verdict}
-        for one in ([] if isinstance(found, Missing) else found.models)
+        for one in ([] if isinstance(trend, Missing) else trend.models)
         for off in (one.effective_robustness,)
     ]
 

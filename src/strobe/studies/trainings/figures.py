@@ -79,14 +79,14 @@ def _paint(rows: Sequence[Trainings], k: int) -> Paint:
         for y, one in enumerate(rows):
             ends = [value_of(one.acc_pmk), value_of(one.acc_orig)]
             axes.plot(ends, [y, y], color=WRONG, alpha=0.25, linewidth=5, solid_capstyle="round", zorder=1)
-            for found, spread, colour, marker in (
+            for score, spread, colour, marker in (
                 (one.acc_orig, one.acc_orig_spread, RIGHT, "o"),
                 (one.acc_pmk, one.acc_pmk_spread, WRONG, "D"),
             ):
-                if found.low is not None:
-                    axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, zorder=3)
+                if score.low is not None:
+                    axes.plot([score.low, score.high], [y, y], color=colour, linewidth=1.4, zorder=3)
                 axes.plot([spread.low, spread.high], [y - 0.26] * 2, "|", color=colour, markersize=6, zorder=2)
-                axes.plot([value_of(found)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
+                axes.plot([value_of(score)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
         names_on_y(axes, [one.name for one in rows])
         axes.set_xlim(0, 1)
         axes.set_xlabel("● acc_orig, ◆ acc_pmk" if is_narrow else f"● acc_orig, ◆ acc_pmk (k = {k})")

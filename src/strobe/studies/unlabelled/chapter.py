@@ -47,26 +47,26 @@ class _Track:
 
 def flicker_chapter(page: PageInput) -> Chapter | None:
     """Return the chapter, or None if these results have no flicker without labels."""
-    found = page.view.results.flicker
-    if found is None:
+    flicker = page.view.results.flicker
+    if flicker is None:
         return None
     content: dict[str, Any] = {
-        "intro": _intro(found),
-        "tables": [*link_tables(found), *_tables(found)],
-        "cases": link_cases(page.all_sets, found, page.source),
+        "intro": _intro(flicker),
+        "tables": [*link_tables(flicker), *_tables(flicker)],
+        "cases": link_cases(page.all_sets, flicker, page.source),
     }
     dataset = without_cuts(page.all_sets, page.view.results.dataset.k)[0]
     data: dict[str, Any] = {}
-    if dataset is not None and found.models:
+    if dataset is not None and flicker.models:
         used = np.unique(dataset.sets.frame)
         order, line = timelines(dataset.frames.video[used], dataset.frames.index[used])
         frames = used[order]
-        names = [name for name in ranked(found) if name in page.answers][:MOST_MODELS]
+        names = [name for name in ranked(flicker) if name in page.answers][:MOST_MODELS]
         tracks = [_track(name, page.answers, frames) for name in names]
         flips = _striking(dataset, frames, line, tracks)
         data, shown = _films(dataset, frames, line, tracks, flips, page.source)
         videos, left_out = _timelines(dataset, frames, line, tracks, shown)
-        spells_of = [(printable(name), spell_text(one)) for name, one in ranked(found).items()]
+        spells_of = [(printable(name), spell_text(one)) for name, one in ranked(flicker).items()]
         content |= {"spells": spells_of, "videos": videos, "left_out": left_out, "flips": shown}
     return Chapter(
         name="flicker", title="Flicker", template="flicker.html.j2", content=content, data={"flicker-data": data}
@@ -130,15 +130,15 @@ def _tables(found: FlickerResults) -> list[Lines]:
 
 def _striking(dataset: Dataset, frames: Ints, line: Ints, tracks: list[_Track]) -> list[tuple[int, int]]:
     """Return flips as (model, place of the later frame), the surest on both sides first, with few from each video."""
-    found: list[tuple[float, int, int]] = []
+    candidates: list[tuple[float, int, int]] = []
     for model, track in enumerate(tracks):
         pair = (line[1:] == line[:-1]) & track.known[1:] & track.known[:-1] & (track.label[1:] != track.label[:-1])
         places = np.flatnonzero(pair) + 1
         sure = np.nan_to_num(np.minimum(track.confidence[places], track.confidence[places - 1]), nan=0.0)
-        found += [(-float(value), model, int(place)) for value, place in zip(sure, places, strict=True)]
+        candidates += [(-float(value), model, int(place)) for value, place in zip(sure, places, strict=True)]
     out: list[tuple[int, int]] = []
     taken: dict[tuple[int, int], list[int]] = {}
-    for _, model, place in sorted(found):
+    for _, model, place in sorted(candidates):
         near = taken.setdefault((model, int(dataset.frames.video[frames[place]])), [])
         if len(near) < MOST_PER_VIDEO and all(abs(place - other) > AROUND for other in near):
             near.append(place)
@@ -254,7 +254,7 @@ def _row(
     dataset: Dataset, track: _Track, line: Ints, places: Ints, colours: dict[int, int], cards: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return one model's strip: its spells, the marks of its flips, and its confidence."""
-    found = spells(track.label[places], line[places])
+    own_spells = spells(track.label[places], line[places])
     names = dataset.info.label_space.names
     parts = [
         {
@@ -263,7 +263,7 @@ def _row(
             "c": colours.get(int(label), 0),
             "t": f"{'none of the classes' if label < 0 else printable(names[label])}, {counted(int(length), 'frame')}",
         }
-        for start, length, label in zip(found.start, found.length, found.answer, strict=True)
+        for start, length, label in zip(own_spells.start, own_spells.length, own_spells.answer, strict=True)
     ]
     begin = {int(place): at for at, place in enumerate(places)}
     marks = [
@@ -273,7 +273,7 @@ def _row(
     ]
     sure = track.confidence[places]
     points = " ".join(f"{at + 0.5:g},{10 - 10 * value:.1f}" for at, value in enumerate(sure) if np.isfinite(value))
-    n_flips = int((found.timeline[1:] == found.timeline[:-1]).sum())
+    n_flips = int((own_spells.timeline[1:] == own_spells.timeline[:-1]).sum())
     return {"model": printable(track.name), "parts": parts, "marks": marks, "points": points, "flips": n_flips}
 
 

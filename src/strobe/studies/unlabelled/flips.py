@@ -85,11 +85,11 @@ def flip_files(
     if layout is not None and len(answers) != 1:
         known = ", ".join(map(printable, answers))
         raise StrobeError(f"--layout makes pseudo-labels of one model; choose one with -m: {known}")
-    told = {name: _of_model(dataset, one, around) for name, one in answers.items()}
-    frames = sorted({row for one in told.values() for row in one.frames})
+    model_flips = {name: _of_model(dataset, one, around) for name, one in answers.items()}
+    frames = sorted({row for one in model_flips.values() for row in one.frames})
     if not frames:
         raise StrobeError("no model changes its answer between neighbouring frames, so there is nothing to export")
-    (only,) = told.values() if layout is not None else (None,)
+    (only,) = model_flips.values() if layout is not None else (None,)
     is_classes = layout is not None and isinstance(next(iter(answers.values())), ClassAnswers)
     folder_of = dict.fromkeys(frames, "images")
     if only is not None and layout == "yolo" and is_classes:  # a folder for each class, as its classifiers expect
@@ -98,12 +98,12 @@ def flip_files(
         folder_of = {row: f"train/{folders[only.classes[row]]}" for row in frames}
     names = _file_names(dataset, frames, folder_of)
     files: dict[str, str | bytes] = {
-        "flickers.csv": as_csv(_flip_rows(dataset, told, names)),
-        "answers.csv": as_csv(_answer_rows(dataset, told, names)),
-        "README.md": _readme(dataset, list(told), layout),
+        "flickers.csv": as_csv(_flip_rows(dataset, model_flips, names)),
+        "answers.csv": as_csv(_answer_rows(dataset, model_flips, names)),
+        "README.md": _readme(dataset, list(model_flips), layout),
     }
     if only is not None and layout == "coco":
-        files["pseudo-labels.json"] = json_text(_coco(dataset, only, names, next(iter(told))))
+        files["pseudo-labels.json"] = json_text(_coco(dataset, only, names, next(iter(model_flips))))
     elif only is not None and not is_classes:
         files |= _yolo(dataset, only, names)
     return Outgoing(files=files, images=names)

@@ -191,11 +191,11 @@ def _over_time(part: FlickerPlan, differs: Bools) -> FlickerTimeCurve | Missing:
 
 def _spells(part: FlickerPlan, label: Ints) -> SpellLengths | Missing:
     """Return how long a different answer lasts before the model returns, over the timelines of all videos."""
-    found = spells(label[part.frames], part.timeline)
-    back = found.returns
+    all_spells = spells(label[part.frames], part.timeline)
+    back = all_spells.returns
     if not back.any():
         return Missing("the model never left an answer and returned to it")
-    length, video = found.length[back], part.video[found.start[back]]
+    length, video = all_spells.length[back], part.video[all_spells.start[back]]
     draws = part.plan.bootstrap if part.plan.options.bootstrap else None
     median: Estimate = plain(float(np.median(length)), len(length))
     if draws is not None:
@@ -208,7 +208,7 @@ def _spells(part: FlickerPlan, label: Ints) -> SpellLengths | Missing:
         median_frames=median,
         one_frame=proportion(length == 1, video, interval=part.plan.options.interval),
         longest_frames=int(length.max()),
-        median_ms=_median_ms(part, found.start[back], length),
+        median_ms=_median_ms(part, all_spells.start[back], length),
     )
 
 

@@ -116,14 +116,14 @@ def link_score(dataset: Dataset, found: BoxAnswers, options: LinkOptions | None 
     if isinstance(linked, Missing):
         return linked
     boxes = linked.boxes
-    long, whole = boxes.span >= LEAST_SPAN, ~boxes.cut_off
+    long, uncut_links = boxes.span >= LEAST_SPAN, ~boxes.cut_off
     return LinkScore(
         rules=linked.options.rules,
         frames=len(linked.frames),
         missing_frames=linked.n_missing,
         cuts=linked.cuts,
         links=len(boxes),
-        one_frame=_share(boxes.span == 1, whole, linked, none="every link starts or ends with its video"),
+        one_frame=_share(boxes.span == 1, uncut_links, linked, none="every link starts or ends with its video"),
         shares=_shares(linked, long),
         by_length=_by_length(linked),
         gap_lengths=_gap_lengths(linked),

@@ -118,14 +118,14 @@ def terms(view: View, found: FlickerResults) -> list[tuple[str, str]]:
 
 def flicker_lines(view: View) -> list[Lines]:
     """Return the terminal table: one row per model."""
-    found = view.results.flicker
-    if found is None:
+    flicker = view.results.flicker
+    if flicker is None:
         return []
-    links = link_lines(view, found)
-    if not found.models:
+    links = link_lines(view, flicker)
+    if not flicker.models:
         return links
     columns = ["model", "flicker", "consistency", "flip_rate", "sure_flip_rate"]
-    levels = next(iter(found.models.values())).coarser
+    levels = next(iter(flicker.models.values())).coarser
     columns += [f"flicker, {one.level}" for one in levels]
     rows = [
         [
@@ -136,13 +136,13 @@ def flicker_lines(view: View) -> list[Lines]:
             _short(one.sure_flip_rate),
             *(_short(level.flicker) for level in one.coarser),
         ]
-        for name, one in ranked(found).items()
+        for name, one in ranked(flicker).items()
     ]
     data = view.results.dataset
-    notes = [f"% [95 % interval], {_sets(found.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
-    notes += excluded(found)
-    notes += [f"{printable(name)}: {bound(found, one, 'it')}" for name, one in ranked(found).items()]
-    notes += [f"{printable(name)}: {text}" for name, one in found.models.items() for text in one.notes or ()]
+    notes = [f"% [95 % interval], {_sets(flicker.n_sets)} of {view.sources}, k = {data.k}; no label is used"]
+    notes += excluded(flicker)
+    notes += [f"{printable(name)}: {bound(flicker, one, 'it')}" for name, one in ranked(flicker).items()]
+    notes += [f"{printable(name)}: {text}" for name, one in flicker.models.items() for text in one.notes or ()]
     return [(f"{printable(data.name)}: flicker without labels", columns, rows, notes), *links]
 
 

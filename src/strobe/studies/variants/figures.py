@@ -51,7 +51,7 @@ Panel = Callable[[Any], None]
 @question("variant_levels", "How does accuracy fall with the level?")
 def levels(view: View) -> Answer:
     """A sheet of small panels per model: accuracy at each level of a variant, and accuracy up to that level."""
-    found = []
+    sheets = []
     shown = [one for one in view.variants.values() if one.ordered and one.variant not in searched_names(view)]
     shown.sort(key=lambda one: one.role == "control")
     for number, (model, result) in enumerate(view.drawn(view.classifiers, MOST_MODELS).items(), start=1):
@@ -60,7 +60,7 @@ def levels(view: View) -> Answer:
         if not kept:
             continue
         panels = [_level_panel(one, scores[one.variant]) for one in kept[:MOST_PANELS]]
-        found.append(
+        sheets.append(
             FigureContent(
                 sentence=_levels_sentence(model, kept, scores),
                 how="Dots: share of changed images that are right at the level. Diamonds, dashed: share of images that "
@@ -72,7 +72,7 @@ def levels(view: View) -> Answer:
                 number=number,
             )
         )
-    return found or Missing("no variant has ordered levels.")
+    return sheets or Missing("no variant has ordered levels.")
 
 
 def _known(rows: Sequence[LevelScore]) -> bool:
@@ -232,15 +232,15 @@ def rungs(view: View) -> Answer:
         axes = figure.subplots()
         high = 0.8 / len(models)
         for y, (_, cells) in enumerate(rows):
-            for place, found in enumerate(cells):
-                if found is None or not is_known(found):
+            for place, cell in enumerate(cells):
+                if cell is None or not is_known(cell):
                     continue
                 at = y - 0.4 + (place + 0.5) * high
                 pale = 0.35 if y >= n_same else 0.85
-                axes.barh(at, value_of(found), height=high * 0.86, color=colour_of(place), alpha=pale, zorder=2,
+                axes.barh(at, value_of(cell), height=high * 0.86, color=colour_of(place), alpha=pale, zorder=2,
                           label=short(printable(list(models)[place]), 34) if y == 0 else None)  # fmt: skip
-                if found.low is not None:
-                    axes.plot([found.low, found.high], [at, at], color=INK, linewidth=1, zorder=3)
+                if cell.low is not None:
+                    axes.plot([cell.low, cell.high], [at, at], color=INK, linewidth=1, zorder=3)
         names_on_y(axes, [name for name, _ in rows], limit=24 if is_narrow else 40)
         if n_same < len(rows):
             axes.axhline(n_same - 0.5, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))

@@ -126,7 +126,7 @@ class VariantsStudy(Study):
         if not view.variants:
             return None
         models, rows = fooled(view)
-        drawn = {groups[0].group: groups for groups in page.figures.get("contrasts", ())}
+        contrast_figures = {groups[0].group: groups for groups in page.figures.get("contrasts", ())}
         content = {
             "study": study(view),
             "heat": heat(view),
@@ -135,7 +135,7 @@ class VariantsStudy(Study):
             "survives": survives(view),
             "fooled_models": models,
             "fooled": rows,
-            "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in contrasts(view)],
+            "contrasts": [(one, contrast_figures.get(f"contrasts_{one.kind}")) for one in contrasts(view)],
             "sided": partial(sided, view),
         }
         return Chapter(name="variants", title="Variants", template="variants.html.j2", content=content)

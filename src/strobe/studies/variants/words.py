@@ -128,15 +128,15 @@ def survives(view: View) -> list[str]:
 
 def median_text(view: View, one: Search) -> tuple[str, str]:
     """Return the median distance of the findings, and its interval or the reason for a missing interval."""
-    facts, found = view.variants.get(one.variant), one.median
+    facts, median = view.variants.get(one.variant), one.median
 
     def number(value: float) -> str:
         return f"{value:.3g}" if facts is None else level_number(facts, value)
 
-    if found.value is None:
-        return "—", found.reason or ""
-    ends = "" if found.low is None or found.high is None else f"{number(found.low)} to {number(found.high)}"
-    return number(found.value), ends or found.reason or ""
+    if median.value is None:
+        return "—", median.reason or ""
+    ends = "" if median.low is None or median.high is None else f"{number(median.low)} to {number(median.high)}"
+    return number(median.value), ends or median.reason or ""
 
 
 # -- contrasts ---------------------------------------------------------------------------------------------------
