@@ -91,7 +91,7 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         (lambda d: d.pop("videos"), "no list of videos"),
-        (lambda d: d.pop("images"), "no list of images, and no file_names"),
+        (lambda d: d.pop("images"), "no list of images, and videos have no file_names"),
         (lambda d: d["categories"].clear(), "no categories"),
         (lambda d: d["categories"].append({"id": 9, "name": "dog"}), r"categories\[2\]: the category 'dog'"),
         (lambda d: d["videos"].append({"id": 1, "name": "x"}), r"videos\[2\]: the video 'x'"),

@@ -210,7 +210,7 @@ def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> 
     moved = score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "elsewhere")
     assert moved.results == results
     strobe.save_dataset(unrelated(), tmp_path / "other")
-    with pytest.raises(StrobeError, match="other frames"):
+    with pytest.raises(StrobeError, match="predictions, but not for the frames in"):
         score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "other")
     about = tmp_path / "run/run.json"
     about.write_text(about.read_text().replace(str(tmp_path / "data"), "x" * 300))  # the system will not even look

@@ -300,8 +300,13 @@ class Run:
 
     @property
     def dataset_path(self) -> Path:
-        """The dataset's path as recorded in run.json. A dataset inside the run moves with the run."""
-        return self.path / str(self.about()["dataset"]["path"])
+        """The dataset's path as recorded in run.json. A dataset inside the run moves with the run.
+
+        In older runs, a relative path starts at the working directory.
+        """
+        recorded = Path(str(self.about()["dataset"]["path"]))
+        inside_run = self.path / recorded
+        return inside_run if (inside_run / "dataset.json").is_file() else recorded
 
     def _written(self, dataset: Path) -> str:
         """Return the dataset's path for run.json: relative if the dataset is inside the run."""

@@ -51,7 +51,8 @@ class Review(Study):
 
     def figures(self, view: View) -> Sequence[SectionFigures]:
         """Return the effect of review on classifiers."""
-        if not view.is_temporal or not view.classifiers:
+        without_classifiers = not view.classifiers and (view.detectors or view.results.flicker)
+        if not view.is_temporal or without_classifiers or view.only_people:
             return ()
         return [SectionFigures(section="slices", figures=FIGURES, lists_missing=True)]
 
