@@ -1,5 +1,6 @@
 """The run folder: the run's settings, dataset and models, and atomic writes into it."""
 
+import os
 import platform
 import shutil
 import sys
@@ -306,7 +307,7 @@ class Run:
         """
         recorded = Path(str(self.about()["dataset"]["path"]))
         inside_run = self.path / recorded
-        return inside_run if (inside_run / "dataset.json").is_file() else recorded
+        return inside_run if os.path.isfile(inside_run / "dataset.json") else recorded  # noqa: PTH113 (no OSError)
 
     def _written(self, dataset: Path) -> str:
         """Return the dataset's path for run.json: relative if the dataset is inside the run."""
