@@ -65,7 +65,7 @@ PARSED = {
     "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe eval BOTH": "of the line before",
     "strobe report run/ --gallery 60": "drawn by the line before it; tests/report run it",
-    "strobe build videos/*.mp4 sets/ --unlabelled": "videos of one's own; tests/build/test_build_bad_input.py builds such sets",
+    "strobe build videos/*.mp4 sets/ --unlabelled": "own videos; tests/build/test_build_bad_input.py does it",
     "strobe train agreement": "needs those sets; tests/train/test_agreement.py runs it",
     "strobe train gan": "minutes of training; tests/train run it smaller",
     "strobe import mnist": "MNIST is fetched elsewhere; tests/workflows/test_import_mnist.py reads a small one",
