@@ -109,10 +109,19 @@ def main() -> None:
             first, seed=seed, device=args.device, image_size=size.world.size, evaluations=1, threads=args.workers
         )
 
-        def go(name: str, recipe: str, changes: list[str], on: Material, model: str, **more: Any) -> str:
-            out = args.out / f"{name}~{seed}"  # noqa: B023
-            done = train(find(recipe, changes=changes), on, model, out, options, Silent(), held_out=held, **more)  # noqa: B023
-            row = {"training": name, "seed": seed, "seconds": round(done.seconds), **measured(done.model, held, "cpu")}  # noqa: B023
+        def go(
+            name: str,
+            recipe: str,
+            changes: list[str],
+            on: Material,
+            model: str,
+            seed: int = seed,
+            options: TrainOptions = options,
+            **more: Any,
+        ) -> str:
+            out = args.out / f"{name}~{seed}"
+            done = train(find(recipe, changes=changes), on, model, out, options, Silent(), held_out=held, **more)
+            row = {"training": name, "seed": seed, "seconds": round(done.seconds), **measured(done.model, held, "cpu")}
             table.append(row)
             print(row, flush=True)
             (args.out / "agreement.json").write_text(json.dumps({"size": args.size, "rows": table}, indent=1))
